@@ -1,5 +1,6 @@
 """Files that are either whole or absent: every artifact is written aside and renamed into place."""
 
+import errno
 import json
 import os
 import shutil
@@ -9,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import PipelineError
+
+
+_CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG}
 
 
 @contextmanager
@@ -23,6 +27,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     aside = path.with_name(f".{path.name}.{os.getpid()}.aside")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        remove(aside)  # of a killed run whose process id came again
         yield aside
         if aside.is_dir():
             if path.exists():
@@ -33,6 +38,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
         os.replace(aside, path)
     except OSError as error:
         remove(aside)
+        if error.errno not in _CANNOT_WRITE:
+            raise
         raise PipelineError(f"{path}: cannot be written: {error.strerror or error}; free some space or check "
                             "the folder's permissions, then run the same command again") from error
     except BaseException:

@@ -1,0 +1,105 @@
+"""Dataclasses from blocks of params.yaml, strictly: every key known, every value of its type."""
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, TypeVar
+
+from pipeline.errors import PipelineError
+
+T = TypeVar("T")
+
+
+def build(kind: type[T], block: Any, where: str) -> T:
+    """A dataclass from a mapping.
+
+    Args:
+        kind: a dataclass of plain types, Optional ones, tuples, dictionaries and other such dataclasses.
+        block: what YAML made of the block.
+        where: its dotted name, for error messages.
+
+    Raises:
+        PipelineError: an unknown or missing key, or a value of another type.
+
+    >>> from pipeline.model.settings import NetworkSettings
+    >>> build(NetworkSettings, {"width": 64, "heads": 2}, "network").width
+    64
+    >>> build(NetworkSettings, {"widht": 64}, "network")
+    Traceback (most recent call last):
+    ...
+    pipeline.errors.PipelineError: params.yaml: network.widht is unknown; did you mean network.width?
+    """
+    if not isinstance(block, Mapping):
+        raise PipelineError(f"params.yaml: {where} must be a block of keys, not {block!r}")
+    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
+    for key in block:
+        if key not in known:
+            raise PipelineError(f"params.yaml: {where}.{key} is unknown; {_suggestion(str(key), list(known), where)}")
+    for name, field in known.items():
+        if name not in block and field.default is MISSING and field.default_factory is MISSING:
+            raise PipelineError(f"params.yaml: {where}.{name} is missing; add it")
+    hints = typing.get_type_hints(kind)
+    return kind(**{key: _convert(hints[key], value, f"{where}.{key}") for key, value in block.items()})
+
+
+def merge(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
+    """Blocks of `overlay` laid over those of `base`: mappings are merged, everything else is replaced.
+
+    >>> merge({"a": {"x": 1, "y": 2}, "b": [1, 2]}, {"a": {"y": 3}, "b": [4]})
+    {'a': {'x': 1, 'y': 3}, 'b': [4]}
+    """
+    merged = dict(base)
+    for key, value in overlay.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = merge(merged[key], value) if both else value
+    return merged
+
+
+def _suggestion(key: str, known: list[str], where: str) -> str:
+    import difflib  # only on the way to an error
+
+    near = difflib.get_close_matches(key, known, 1)
+    return f"did you mean {where}.{near[0]}?" if near else f"choose among {', '.join(known)}"
+
+
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return value
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        return _convert(next(kind for kind in arguments if kind is not type(None)), value, where)
+    if origin is typing.Literal:
+        if value not in arguments:
+            raise PipelineError(f"params.yaml: {where} is {value!r}; choose one of {', '.join(map(str, arguments))}")
+        return value
+    if is_dataclass(hint):
+        return build(typing.cast(type, hint), value, where)
+    if origin is tuple:
+        return _tuple(arguments, value, where)
+    if origin is dict:
+        if not isinstance(value, Mapping):
+            raise PipelineError(f"params.yaml: {where} must be a block of keys, not {value!r}")
+        return {str(key): _convert(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
+    if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if hint is float and isinstance(value, str):  # YAML 1.1 reads 1e-9 as a string
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
+        raise PipelineError(f"params.yaml: {where} is {value!r}; it must be of type {hint.__name__}")
+    return value
+
+
+def _tuple(arguments: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise PipelineError(f"params.yaml: {where} must be a list, not {value!r}")
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        arguments = (arguments[0],) * len(value)
+    if len(arguments) != len(value):
+        raise PipelineError(f"params.yaml: {where} must have {len(arguments)} entries, not {len(value)}")
+    return tuple(_convert(kind, item, f"{where}[{index}]") for index, (kind, item) in enumerate(zip(arguments, value, strict=True)))

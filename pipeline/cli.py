@@ -1,0 +1,56 @@
+"""One command line for everything: `python -m pipeline VERB`."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from pipeline import __version__
+from pipeline.errors import PipelineError
+
+VERBS = {
+    "corpus": "get the sentence pairs, filter and split them",
+    "bpe": "learn the vocabulary and encode the corpus",
+    "fit": "train a family (Lightning CLI)",
+    "test": "translate and score the test split under every decoder of a family (Lightning CLI)",
+    "distill": "translate the training source with the teacher",
+    "speed": "time all families and decoders side by side",
+    "report": "write the table, the picture and the page",
+    "translate": "translate standard input",
+    "score": "log-probability of given translations",
+    "average": "average checkpoints of one family into one",
+    "repro": "run the whole pipeline of a profile with DVC",
+}
+"""Verbs and their help; each is a file of `pipeline.commands`, imported only when it is called for."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb and return the exit status: 0, 2 for a `PipelineError`, 130 when interrupted."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parser = argparse.ArgumentParser(
+        prog="python -m pipeline", formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Fast neural machine translation decoding: one command line for the whole pipeline.",
+        epilog="verbs:\n" + "\n".join(f"  {verb:<10} {text}" for verb, text in VERBS.items())
+               + "\n\n`python -m pipeline VERB --help` shows the options of a verb.")
+    parser.add_argument("--version", action="version", version=__version__)
+    parser.add_argument("verb", choices=VERBS, metavar="VERB", help="one of the verbs below")
+    verb = parser.parse_args(given[:1]).verb
+    module = importlib.import_module(f"pipeline.commands.{verb}")
+    options = argparse.ArgumentParser(prog=f"python -m pipeline {verb}", description=module.__doc__,
+                                      formatter_class=argparse.RawDescriptionHelpFormatter)
+    module.add_arguments(options)
+    try:
+        # The Lightning verbs hand what they do not know on to Lightning's own parser.
+        if getattr(module, "PASSES_ON", False):
+            module.run(*options.parse_known_args(given[1:]))
+        else:
+            module.run(options.parse_args(given[1:]))
+    except PipelineError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on where it stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 0
+    return 0

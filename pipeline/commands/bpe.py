@@ -1,0 +1,16 @@
+"""Learn the BPE vocabulary of params.yaml's `bpe` block and encode the corpus: data/bpe, reports/bpe.json."""
+
+import argparse
+
+from pipeline import layout
+from pipeline.params import load_params
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """No options: the block says it all."""
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from pipeline.corpus.train_bpe import train_bpe
+
+    train_bpe(load_params().bpe, layout.CORPUS, layout.BPE, layout.REPORTS / "bpe.json")

@@ -1,0 +1,15 @@
+"""Get the sentence pairs of params.yaml's `corpus` block, filter and split them: data/corpus, reports/corpus.json."""
+
+import argparse
+
+from pipeline import layout
+from pipeline.corpus.build import build_corpus
+from pipeline.params import load_params
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """No options: the block says it all."""
+
+
+def run(arguments: argparse.Namespace) -> None:
+    build_corpus(load_params().corpus, layout.CORPUS, layout.REPORTS / "corpus.json")

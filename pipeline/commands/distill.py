@@ -1,0 +1,62 @@
+"""Translate the training source with the teacher: data/distilled, reports/distilled.json.
+
+Cut short, the same command goes on with the first unfinished shard. Several devices write the same bytes as one.
+"""
+
+import argparse
+import dataclasses
+
+from pipeline import layout
+from pipeline.params import TEACHER, load_params
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--devices", default="auto", help="how many, or auto (default)")
+    parser.add_argument("--accelerator", default="auto", help="cpu, gpu or auto (default)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    import sys
+
+    import pytorch_lightning as lightning
+
+    from pipeline.corpus.bpe import Tokenizer
+    from pipeline.corpus.pairs import Pairs
+    from pipeline.decoding.limits import LengthLimit
+    from pipeline.decoding.settings import make_decoder
+    from pipeline.files import remove, write_json
+    from pipeline.model.checkpoint import load_checkpoint
+    from pipeline.training.distillation import (
+        DistillationModule,
+        prepare_folder,
+        teacher_fingerprint,
+        write_distilled,
+    )
+    from pipeline.training.fit import quiet_lightning
+
+    params = load_params()
+    settings = params.distillation
+    tokenizer = Tokenizer.load(layout.BPE)
+    teacher, _ = load_checkpoint(layout.checkpoint(TEACHER), tokenizer.digest)
+    path = layout.BPE / "train.pairs"
+    pairs = Pairs.open(path, tokenizer.digest)
+    block = params.decoder(settings.decoder)
+    limit = LengthLimit(params.limit.ratio, params.limit.extra, teacher.settings.max_length - 1)
+    decode = make_decoder(settings.decoder, block, limit)
+    shards = layout.WORK / "distilled"
+    quiet_lightning()
+    devices = arguments.devices if arguments.devices == "auto" else int(arguments.devices)
+    trainer = lightning.Trainer(accelerator=arguments.accelerator, devices=devices, logger=False,
+                                enable_checkpointing=False, enable_model_summary=False, use_distributed_sampler=False,
+                                enable_progress_bar=sys.stderr.isatty())
+    if trainer.is_global_zero:
+        prepare_folder(shards, teacher_fingerprint(layout.checkpoint(TEACHER), path, {
+            "decoder": block, "limit": dataclasses.asdict(limit), "distillation": dataclasses.asdict(settings)}))
+    module = DistillationModule(teacher, decode, pairs, shards, shard_rows=settings.shard_rows,
+                                batch_rows=settings.batch_rows)
+    trainer.predict(module, return_predictions=False)
+    trainer.strategy.barrier()
+    if trainer.is_global_zero:
+        write_json(layout.REPORTS / "distilled.json",
+                   write_distilled(module, pairs, tokenizer.target_size, layout.DISTILLED))
+        remove(shards)

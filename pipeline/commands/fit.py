@@ -1,0 +1,21 @@
+"""Train a family: checkpoints/FAMILY, reports/training/FAMILY.
+
+Everything comes from the family's block of params.yaml; any option of the Lightning CLI may follow and wins,
+for example --trainer.max_steps 50 --trainer.precision bf16-mixed --trainer.devices 2 --trainer.strategy ddp
+(--help-lightning lists them). A run that was killed goes on where it stopped.
+"""
+
+import argparse
+
+PASSES_ON = True
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--family", required=True, help="a block of `families` in params.yaml")
+    parser.add_argument("--help-lightning", action="store_true", help="list the options of the Lightning CLI")
+
+
+def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
+    from pipeline.training.fit import fit
+
+    fit(arguments.family, overrides + ["--help"] * arguments.help_lightning)

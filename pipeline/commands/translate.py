@@ -1,0 +1,89 @@
+"""Translate lines: standard input to standard output, or --input to --output. One line out for each line in.
+
+Empty lines stay empty; notes about single lines go to standard error.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.errors import PipelineError
+from pipeline.params import load_params
+
+if TYPE_CHECKING:
+    from pipeline.translation import Translation
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--family", required=True, help="a trained block of `families` in params.yaml")
+    parser.add_argument("--decoder", default="greedy", help="an entry of `decoders` (default: greedy)")
+    parser.add_argument("--input", type=Path, help="text file (default: standard input)")
+    parser.add_argument("--output", type=Path, help="written when all is done (default: standard output)")
+    parser.add_argument("--nbest", type=int, default=1, metavar="N", help="hypotheses a line; in text format, tab-separated")
+    parser.add_argument("--format", choices=("text", "json"), default="text",
+                        help="json: an object a line with source, hypotheses, scores and calls")
+    parser.add_argument("--check-placeholders", action="store_true",
+                        help="note lines whose translation lost a placeholder such as {entity_name}")
+    parser.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    if arguments.nbest < 1:
+        raise PipelineError(f"--nbest: {arguments.nbest} must be at least 1")
+    lines = _lines(arguments.input)  # a missing file is said before a model is loaded
+    from pipeline.files import atomic_path
+    from pipeline.translation import Translator
+
+    translator = Translator(load_params(), arguments.family, arguments.decoder, nbest=arguments.nbest,
+                            device=arguments.device)
+    # A person waits for lines, a file does not.
+    results = translator(lines, ahead=1 if arguments.input is None and sys.stdin.isatty() else 32)
+    rendered = (_render(number, result, arguments) for number, result in enumerate(results, 1))
+    if arguments.output is None:
+        for line in rendered:
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
+        return
+    with atomic_path(arguments.output) as aside, open(aside, "wb") as file:
+        file.writelines(rendered)
+
+
+def _lines(path: Path | None) -> Iterator[str]:
+    """Lines by line feed alone: a sentence may hold form feeds, U+2028 and the like."""
+    try:
+        file = sys.stdin.buffer if path is None else open(path, "rb")
+    except OSError as error:
+        raise PipelineError(f"{path}: cannot be read: {error.strerror}") from None
+
+    def decoded() -> Iterator[str]:
+        with file:
+            for number, line in enumerate(file, 1):
+                try:
+                    yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+                except UnicodeDecodeError:
+                    raise PipelineError(f"{path or 'standard input'}: line {number} is not UTF-8; convert the file "
+                                        "first (iconv -t UTF-8)") from None
+
+    return decoded()
+
+
+def _render(number: int, result: "Translation", arguments: argparse.Namespace) -> bytes:
+    import json
+
+    from pipeline.translation import lost_placeholders
+
+    if result.warning:
+        print(f"line {number}: {result.warning}", file=sys.stderr)
+    lost = lost_placeholders(result.source, result.hypotheses[0]) if arguments.check_placeholders else []
+    if lost:
+        print(f"line {number}: lost {', '.join(lost)}", file=sys.stderr)
+    if arguments.format == "text":
+        return ("\t".join(result.hypotheses) + "\n").encode()
+    fields = {"source": result.source, "hypotheses": result.hypotheses, "scores": result.scores, "calls": result.calls}
+    if result.warning:
+        fields["warning"] = result.warning
+    if arguments.check_placeholders:
+        fields["lost_placeholders"] = lost
+    return (json.dumps(fields, ensure_ascii=False) + "\n").encode()

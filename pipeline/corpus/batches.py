@@ -1,0 +1,128 @@
+"""Which rows make up which batch: a pure function of lengths, budget, seed and step, the same for any number of devices.
+
+A batch of training is a batch of one optimiser step. It is planned once for all devices and then dealt out to them,
+so eight devices see the batches, and compute the gradients, that one would.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils.data import Sampler
+
+from pipeline.errors import PipelineError
+
+Rows = NDArray[np.int64]
+
+
+def cut_by_budget(lengths: NDArray[np.int64], budget: int, least: int = 1) -> list[tuple[int, int]]:
+    """Cut ascending lengths into runs whose padded size, rows times longest, stays within a budget.
+
+    Args:
+        lengths: (N,) ascending.
+        budget: tokens a run, padding included.
+        least: rows that a run has even if they burst the budget (all runs but the last).
+
+    Returns:
+        (start, end) of each run, covering 0..N in order.
+
+    >>> cut_by_budget(np.array([2, 2, 3, 4, 9]), 8)
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    runs, start = [], 0
+    while start < len(lengths):
+        # (end - start) * lengths[end - 1] grows with end, so the last end within the budget can be bisected.
+        low, high = start + 1, min(len(lengths), start + max(1, budget // max(1, int(lengths[start]))))
+        while low < high:
+            middle = (low + high + 1) // 2
+            if (middle - start) * lengths[middle - 1] <= budget:
+                low = middle
+            else:
+                high = middle - 1
+        end = min(len(lengths), max(low, start + least))
+        runs.append((start, end))
+        start = end
+    return runs
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The rows of one batch that one device takes in one go."""
+
+    rows: Rows
+    weight: float
+    """What the sum of this slice's token losses is multiplied by so that Lightning's averages over devices and over
+    accumulated slices give the mean over all target tokens of the batch."""
+
+
+class TrainingBatches(Sampler[Slice]):
+    """The slices of one device, from one step to the last: an epoch knows no end, and a resumed run no beginning.
+
+    Rows are sorted by length, with ties in an order drawn anew every epoch, cut by the budget, and the batches
+    shuffled. Where the cuts lie depends on the lengths alone, so any step can be found without playing back the
+    steps before it.
+    """
+
+    def __init__(self, target_lengths: NDArray[np.int64], source_lengths: NDArray[np.int64], *, budget: int,
+                 seed: int, steps: int, slices: int = 1, rank: int = 0, world: int = 1, start: int = 0) -> None:
+        """Args:
+            target_lengths, source_lengths: (N,) tokens of every row, end symbol included.
+            budget: target tokens a batch, padding included.
+            seed: of the shuffles.
+            steps: optimiser steps of the whole run.
+            slices: slices that each device accumulates before a step.
+            rank, world: this device and how many there are.
+            start: optimiser steps already done.
+        """
+        self._lengths = target_lengths
+        self._sources = source_lengths
+        self._seed, self._start, self._steps = seed, start, steps
+        self._slices, self._rank, self._world = slices, rank, world
+        order = np.lexsort((source_lengths, target_lengths))
+        self._runs = cut_by_budget(target_lengths[order], budget, least=slices * world)
+        if len(target_lengths) < slices * world:
+            raise PipelineError(f"{len(target_lengths)} training pairs cannot be dealt to {world} devices with "
+                                f"{slices} accumulated batches each; use fewer")
+        if len(self._runs) > 1 and self._runs[-1][1] - self._runs[-1][0] < slices * world:
+            self._runs[-2:] = [(self._runs[-2][0], self._runs[-1][1])]
+
+    def __len__(self) -> int:
+        """Slices of the whole run: Lightning counts those before the start as done."""
+        return self._steps * self._slices
+
+    def __iter__(self) -> Iterator[Slice]:
+        epoch, order = -1, self._lengths
+        for step in range(self._start, self._steps):
+            if step // len(self._runs) != epoch:
+                epoch = step // len(self._runs)
+                generator = np.random.default_rng([self._seed, epoch])
+                noise = generator.random(len(self._lengths))
+                rows = np.lexsort((noise, self._sources, self._lengths))
+                order = generator.permutation(len(self._runs))
+            start, end = self._runs[order[step % len(self._runs)]]
+            batch = rows[start:end]
+            parts = self._slices * self._world
+            weight = parts / float(self._lengths[batch].sum())
+            for index in range(self._slices):
+                yield Slice(batch[index * self._world + self._rank::parts], weight)
+
+
+class EvaluationBatches(Sampler[Slice]):
+    """Every row exactly once over all devices, in batches that do not depend on how many devices there are."""
+
+    def __init__(self, source_lengths: NDArray[np.int64], *, rows: int, rank: int = 0, world: int = 1) -> None:
+        """Args:
+            source_lengths: (N,) tokens of every row; rows of like length share a batch.
+            rows: sentences a batch.
+            rank, world: this device and how many there are.
+        """
+        order = np.argsort(-source_lengths, kind="stable")  # longest first: the worst memory use shows at once
+        batches = [order[start:start + rows] for start in range(0, len(order), rows)]
+        self._mine = batches[rank::world]
+
+    def __len__(self) -> int:
+        return len(self._mine)
+
+    def __iter__(self) -> Iterator[Slice]:
+        return (Slice(rows, 1.0) for rows in self._mine)

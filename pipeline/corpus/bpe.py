@@ -1,0 +1,92 @@
+"""Byte-pair encoding by SentencePiece, with the special ids of `pipeline/vocabulary.py`."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import sentencepiece
+
+from pipeline.errors import PipelineError
+from pipeline.files import read_json
+from pipeline.vocabulary import SPECIALS
+
+JOINT_MODELS = ("joint.model",)
+SEPARATE_MODELS = ("source.model", "target.model")
+
+
+class Tokenizer:
+    """Text to ids and back, for both sides. Ids never contain padding, begin or end of sentence."""
+
+    def __init__(self, models: Sequence[bytes], names: Sequence[str]) -> None:
+        """Take one serialised SentencePiece model for both sides, or one a side; `names` are for errors."""
+        self.joint = len(models) == 1
+        self.digest = model_digest(models)
+        processors = [_load_model(model, name) for model, name in zip(models, names, strict=True)]
+        self._source, self._target = processors[0], processors[-1]
+        self.source_size: int = self._source.get_piece_size()
+        self.target_size: int = self._target.get_piece_size()
+
+    @classmethod
+    def load(cls, folder: Path) -> "Tokenizer":
+        """Load the tokenizer that `train_bpe` wrote into a folder.
+
+        Raises:
+            PipelineError: a file is absent or damaged, or the models are not those of `meta.json`.
+        """
+        meta = read_json(folder / "meta.json")
+        paths = [folder / name for name in (JOINT_MODELS if meta["joint"] else SEPARATE_MODELS)]
+        for path in paths:
+            if not path.is_file():
+                raise PipelineError(f"{path}: not found; run `dvc repro` to produce it")
+        tokenizer = cls([path.read_bytes() for path in paths], [str(path) for path in paths])
+        if tokenizer.digest != meta["digest"]:
+            raise PipelineError(f"{paths[0]}: not the vocabulary that {folder / 'meta.json'} describes; run "
+                                "`dvc checkout` or `dvc repro`")
+        return tokenizer
+
+    def encode_source(self, sentences: list[str]) -> list[list[int]]:
+        """Encode normalised source sentences."""
+        return self._source.encode(sentences)
+
+    def encode_target(self, sentences: list[str]) -> list[list[int]]:
+        """Encode normalised target sentences."""
+        return self._target.encode(sentences)
+
+    def decode_target(self, ids: Iterable[int]) -> str:
+        """Return the text of one target; special ids other than unk vanish.
+
+        Raises:
+            PipelineError: an id outside the vocabulary.
+        """
+        return self.decode_targets([ids])[0]
+
+    def decode_targets(self, rows: Iterable[Iterable[int]]) -> list[str]:
+        """Return the text of several targets, like `decode_target`."""
+        plain = [[int(token) for token in row] for row in rows]
+        for row in plain:
+            if row and not 0 <= min(row) <= max(row) < self.target_size:
+                raise PipelineError(f"target ids {min(row)}..{max(row)} lie outside the vocabulary of "
+                                    f"{self.target_size}; use the vocabulary that the model was trained with")
+        return [self._target.decode(row) for row in plain]
+
+
+def model_digest(models: Sequence[bytes]) -> str:
+    """Return the SHA-256 (hexadecimal) that names a vocabulary."""
+    digest = hashlib.sha256()
+    for model in models:
+        digest.update(len(model).to_bytes(8, "little") + model)
+    return digest.hexdigest()
+
+
+def _load_model(model: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(model)
+    except RuntimeError:
+        raise PipelineError(f"{name}: damaged or not a SentencePiece model; run `dvc repro` to produce it "
+                            "again") from None
+    pieces = tuple(processor.id_to_piece(token) for token in range(min(len(SPECIALS), len(processor))))
+    if pieces != SPECIALS:
+        raise PipelineError(f"{name}: its first pieces are {' '.join(pieces)}, not "
+                            f"{' '.join(SPECIALS)}; use a vocabulary trained by this pipeline")
+    return processor

@@ -1,0 +1,127 @@
+"""Id arrays in, padded tensors out, for training and evaluation on any number of devices."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytorch_lightning as lightning
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from pipeline.corpus.batches import EvaluationBatches, Slice, TrainingBatches
+from pipeline.corpus.pairs import Pairs
+from pipeline.corpus.settings import DataSettings
+from pipeline.errors import PipelineError
+from pipeline.vocabulary import EOS, PAD
+
+
+class Batch(NamedTuple):
+    """B sentence pairs."""
+
+    index: Tensor
+    """(B,) row of each pair in its split."""
+    source: Tensor
+    """(B, S) ids, EOS behind each source, then PAD."""
+    target: Tensor
+    """(B, N) ids without start or end symbols, PAD behind."""
+    target_lengths: Tensor
+    """(B,)."""
+    weight: float
+    """Multiplies the summed token losses; see `batches.Slice`."""
+
+
+def pad_sources(sources: Sequence[Sequence[int] | NDArray[np.integer]], longest: int) -> Tensor:
+    """(B, S) ids with EOS behind each source, then PAD. A source is cut to `longest` tokens, EOS included."""
+    cut = [np.append(np.asarray(source, dtype=np.int64)[:longest - 1], EOS) for source in sources]
+    padded = np.full((len(cut), max(map(len, cut), default=0)), PAD, dtype=np.int64)
+    for row, source in zip(padded, cut, strict=True):
+        row[:len(source)] = source
+    return torch.from_numpy(padded)
+
+
+class PairBatches(Dataset[Batch]):
+    """Collates slices of one or several id files, whose rows are numbered through."""
+
+    def __init__(self, files: Sequence[Pairs], longest: int) -> None:
+        self.files = files
+        self.longest = longest
+        self._starts = np.cumsum([0, *map(len, files)])
+        self.source_lengths = np.concatenate([np.minimum(pairs.source_lengths + 1, longest) for pairs in files])
+        self.target_lengths = np.concatenate([pairs.target_lengths + 1 for pairs in files]).astype(np.int64)
+
+    def __getitem__(self, batch: Slice) -> Batch:  # type: ignore[override]
+        which = np.searchsorted(self._starts, batch.rows, side="right") - 1
+        sources = [self.files[f].source(int(row - self._starts[f])) for f, row in zip(which, batch.rows, strict=True)]
+        targets = [self.files[f].target(int(row - self._starts[f])) for f, row in zip(which, batch.rows, strict=True)]
+        lengths = torch.tensor([len(target) for target in targets])
+        target = torch.full((len(targets), int(lengths.max())), PAD)
+        for row, ids in zip(target, targets, strict=True):
+            row[:len(ids)] = torch.from_numpy(np.asarray(ids, dtype=np.int64))
+        return Batch(torch.from_numpy(batch.rows), pad_sources(sources, self.longest), target, lengths, batch.weight)
+
+
+class PairsDataModule(lightning.LightningDataModule):
+    """Batches of one family's training side, and of the validation and test splits.
+
+    Lightning's own distributed sampler repeats rows to make shares equal, which falsifies a test; ours deals out
+    every row once. `--trainer.use_distributed_sampler` is therefore off.
+    """
+
+    def __init__(self, folder: str, distilled: str, side: str = "raw", batch_tokens: int = 600,
+                 evaluation_rows: int = 64, longest: int = 256, seed: int = 1, workers: int = 0) -> None:
+        """Args:
+            folder: of the `bpe` stage.
+            distilled: folder of the `distill` stage, read if `side` asks for it.
+            side: the targets to train on: raw, distilled or both.
+            batch_tokens: target tokens of one optimiser step over all devices, padding included.
+            evaluation_rows: sentences of a validation or test batch.
+            longest: tokens that a source may have; longer ones are cut.
+            seed: of the order of batches.
+            workers: processes that collate; 0 collates in the training process.
+        """
+        super().__init__()
+        self.settings = DataSettings(side, batch_tokens, workers)
+        self.folder, self.distilled = Path(folder), Path(distilled)
+        self.evaluation_rows, self.longest, self.seed = evaluation_rows, longest, seed
+
+    def training_paths(self) -> list[Path]:
+        """The id files of the chosen side."""
+        raw, distilled = self.folder / "train.pairs", self.distilled / "train.pairs"
+        return {"raw": [raw], "distilled": [distilled], "both": [raw, distilled]}[self.settings.side]
+
+    def train_dataloader(self) -> DataLoader[Batch]:
+        trainer = self._trainer()
+        data = PairBatches([Pairs.open(path) for path in self.training_paths()], self.longest)
+        too_long = int(data.target_lengths.max()) > self.longest
+        if too_long:
+            raise PipelineError(f"{self.folder}: a target has {int(data.target_lengths.max())} tokens, the model takes "
+                                f"{self.longest}; lower bpe.max_length or raise network.max_length")
+        sampler = TrainingBatches(
+            data.target_lengths, data.source_lengths, budget=self.settings.batch_tokens, seed=self.seed,
+            steps=trainer.max_steps, slices=trainer.accumulate_grad_batches, rank=trainer.global_rank,
+            world=trainer.world_size, start=trainer.global_step)
+        return self._loader(data, sampler)
+
+    def val_dataloader(self) -> DataLoader[Batch]:
+        return self._evaluation("validation")
+
+    def test_dataloader(self) -> DataLoader[Batch]:
+        return self._evaluation("test")
+
+    def _evaluation(self, split: str) -> DataLoader[Batch]:
+        trainer = self._trainer()
+        data = PairBatches([Pairs.open(self.folder / f"{split}.pairs")], self.longest)
+        return self._loader(data, EvaluationBatches(
+            data.source_lengths, rows=self.evaluation_rows, rank=trainer.global_rank, world=trainer.world_size))
+
+    def _loader(self, data: PairBatches, sampler: TrainingBatches | EvaluationBatches) -> DataLoader[Batch]:
+        return DataLoader(data, sampler=sampler, batch_size=None, num_workers=self.settings.workers,
+                          pin_memory=torch.cuda.is_available())
+
+    def _trainer(self) -> lightning.Trainer:
+        if self.trainer is None:
+            raise RuntimeError("the data module makes batches for a trainer; pass it to one")
+        return self.trainer

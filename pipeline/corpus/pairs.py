@@ -1,0 +1,231 @@
+"""The only on-disk format of an encoded corpus: one packed, memory-mapped file a split.
+
+Layout, all little-endian, every array aligned to 8 bytes:
+
+    header          72 bytes: magic, version, bytes an id (2 or 4), pairs, source tokens, target tokens,
+                    SHA-256 of the tokenizer that made the ids
+    source offsets  (pairs + 1) int64; the source ids of pair i are source_ids[offsets[i]:offsets[i + 1]]
+    target offsets  (pairs + 1) int64
+    source ids      unsigned integers, then zeros up to a multiple of 8 bytes
+    target ids      the same
+"""
+
+import os
+import shutil
+import struct
+import tempfile
+from array import array
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pipeline.errors import PipelineError
+from pipeline.files import atomic_path
+
+IdArray = NDArray[np.unsignedinteger[Any]]
+Ids = Sequence[int] | IdArray
+
+_MAGIC = b"NMTPAIRS"
+_VERSION = 1
+_HEADER = struct.Struct("<8sIIQQQ32s")
+_ALIGNMENT = 8
+_CHUNK = 4096  # pairs converted to arrays at once
+_REMEDY = "run `dvc repro` to produce it again"
+
+
+def write_pairs(path: Path, pairs: Iterable[tuple[Ids, Ids]], vocabulary: int, digest: str) -> int:
+    """Stream encoded pairs into a file and return their number.
+
+    Memory: 8 bytes a pair, for the lengths; the ids wait in temporary files beside `path`.
+
+    Args:
+        pairs: (source ids, target ids), each id in [0, vocabulary).
+        vocabulary: size of the larger vocabulary; decides between 2 and 4 bytes an id.
+        digest: the tokenizer's SHA-256 as 64 hexadecimal digits.
+
+    Raises:
+        ValueError: an id outside the vocabulary.
+        PipelineError: the disk is full.
+    """
+    id_bytes = 2 if vocabulary <= 1 << 16 else 4
+    lengths = array("i"), array("i")  # source, target
+    with (atomic_path(path) as aside, tempfile.TemporaryFile(dir=path.parent) as source_ids,
+          tempfile.TemporaryFile(dir=path.parent) as target_ids):
+        remaining = iter(pairs)
+        while chunk := list(islice(remaining, _CHUNK)):
+            for side, spill in enumerate((source_ids, target_ids)):
+                rows = [pair[side] for pair in chunk]
+                lengths[side].extend(map(len, rows))
+                spill.write(_pack(rows, vocabulary, id_bytes))
+        offsets = [_row_starts(side) for side in lengths]
+        with open(aside, "wb") as file:
+            file.write(_HEADER.pack(_MAGIC, _VERSION, id_bytes, len(lengths[0]), int(offsets[0][-1]),
+                                    int(offsets[1][-1]), bytes.fromhex(digest)))
+            for row_starts in offsets:
+                file.write(row_starts.tobytes())
+            for spill in (source_ids, target_ids):
+                _append_aligned(file, spill)
+    return len(lengths[0])
+
+
+def _row_starts(lengths: "array[int]") -> NDArray[np.int64]:
+    starts = np.zeros(len(lengths) + 1, dtype="<i8")
+    np.cumsum(lengths, out=starts[1:])
+    return starts
+
+
+def _pack(rows: list[Ids], vocabulary: int, id_bytes: int) -> bytes:
+    ids = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
+    if ids.size and not 0 <= ids.min() <= ids.max() < vocabulary:
+        raise ValueError(f"ids {ids.min()}..{ids.max()} do not fit a vocabulary of {vocabulary}")
+    return ids.astype(f"<u{id_bytes}").tobytes()
+
+
+def _append_aligned(file: IO[bytes], spill: IO[bytes]) -> None:
+    spill.seek(0)
+    shutil.copyfileobj(spill, file, 1 << 20)
+    file.write(bytes(-file.tell() % _ALIGNMENT))
+
+
+class Ragged(NamedTuple):
+    """Rows of different lengths, one after the other."""
+
+    ids: IdArray
+    """All ids, shape (total tokens)."""
+    lengths: NDArray[np.int32]
+    """Ids in each row, shape (rows)."""
+
+    def padded(self, pad: int) -> NDArray[np.int64]:
+        """Return the rows as a matrix, shape (rows, longest), filled up with `pad`.
+
+        >>> Ragged(np.array([5, 6, 7], dtype=np.uint16), np.array([1, 0, 2], dtype=np.int32)).padded(0)
+        array([[5, 0],
+               [0, 0],
+               [6, 7]])
+        """
+        width = int(self.lengths.max(initial=0))
+        matrix = np.full((len(self.lengths), width), pad, dtype=np.int64)
+        matrix[np.arange(width) < self.lengths[:, None]] = self.ids
+        return matrix
+
+
+class Pairs:
+    """A memory-mapped file of encoded pairs. Rows are views: reading costs no copy and no memory."""
+
+    def __init__(self, path: Path, digest: str, offsets: tuple[NDArray[np.int64], NDArray[np.int64]],
+                 ids: tuple[IdArray, IdArray]) -> None:
+        self.path = path
+        self.digest = digest
+        self._offsets = offsets  # source, target
+        self._ids = ids
+
+    @classmethod
+    def open(cls, path: Path, digest: str | None = None) -> "Pairs":
+        """Map a file; with `digest`, insist that this tokenizer (SHA-256, hexadecimal) made it.
+
+        Raises:
+            PipelineError: the file is absent, truncated, of another format, or of another tokenizer.
+        """
+        header = _read_header(path)
+        if digest is not None and header.digest != digest:
+            raise PipelineError(f"{path}: made with another vocabulary ({header.digest[:12]}, not "
+                                f"{digest[:12]}); {_REMEDY}")
+        starts = _array_starts(header)
+        if (size := os.path.getsize(path)) != starts[-1]:
+            raise PipelineError(f"{path}: {size} bytes instead of {starts[-1]}; {_REMEDY}")
+        # A plain array over the map: np.memmap's own subclass makes every slice several times slower.
+        whole = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
+        arrays = [whole[start:start + count * kind.itemsize].view(kind)
+                  for start, (count, kind) in zip(starts, header.arrays(), strict=False)]
+        return cls(path, header.digest, (arrays[0], arrays[1]), (arrays[2], arrays[3]))
+
+    def __len__(self) -> int:
+        return len(self._offsets[0]) - 1
+
+    def source(self, index: int) -> IdArray:
+        """Return the source ids of one pair, shape (tokens), read-only."""
+        return self._row(0, index)
+
+    def target(self, index: int) -> IdArray:
+        """Return the target ids of one pair, shape (tokens), read-only."""
+        return self._row(1, index)
+
+    @cached_property
+    def source_lengths(self) -> NDArray[np.int32]:
+        """Source ids of every pair, shape (pairs)."""
+        return np.diff(self._offsets[0]).astype(np.int32)
+
+    @cached_property
+    def target_lengths(self) -> NDArray[np.int32]:
+        """Target ids of every pair, shape (pairs)."""
+        return np.diff(self._offsets[1]).astype(np.int32)
+
+    def gather(self, rows: ArrayLike) -> tuple[Ragged, Ragged]:
+        """Copy the sources and the targets of some pairs, in the order given."""
+        index = np.asarray(rows, dtype=np.int64)
+        if index.size and not 0 <= index.min() <= index.max() < len(self):
+            raise IndexError(f"rows {index.min()}..{index.max()} of {len(self)} pairs")
+        return self._gather(0, index), self._gather(1, index)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Sent to a worker process, a memory map would be copied whole into its memory: open it there instead.
+        return Pairs.open, (self.path, self.digest)
+
+    def _row(self, side: int, index: int) -> IdArray:
+        if not 0 <= index < len(self):
+            raise IndexError(f"row {index} of {len(self)} pairs")
+        start, end = self._offsets[side][index:index + 2]
+        return self._ids[side][start:end]
+
+    def _gather(self, side: int, index: NDArray[np.int64]) -> Ragged:
+        starts = self._offsets[side][index]
+        lengths = self._offsets[side][index + 1] - starts
+        ends = np.cumsum(lengths)
+        # Token t of the result comes from starts[row] + (t - first token of the row).
+        position = np.arange(lengths.sum()) + np.repeat(starts - (ends - lengths), lengths)
+        return Ragged(self._ids[side][position], lengths.astype(np.int32))
+
+
+class _Header(NamedTuple):
+    id_bytes: int
+    pairs: int
+    source_tokens: int
+    target_tokens: int
+    digest: str
+
+    def arrays(self) -> list[tuple[int, np.dtype[Any]]]:
+        """Return (items, type) of the four arrays, in their order in the file."""
+        offset, token = np.dtype("<i8"), np.dtype(f"<u{self.id_bytes}")
+        return [(self.pairs + 1, offset), (self.pairs + 1, offset),
+                (self.source_tokens, token), (self.target_tokens, token)]
+
+
+def _read_header(path: Path) -> _Header:
+    try:
+        with open(path, "rb") as file:
+            header = file.read(_HEADER.size)
+    except FileNotFoundError:
+        raise PipelineError(f"{path}: not found; run `dvc repro` to produce it") from None
+    if header[:len(_MAGIC)] != _MAGIC:
+        raise PipelineError(f"{path}: not a file of encoded pairs; {_REMEDY}")
+    if len(header) < _HEADER.size:
+        raise PipelineError(f"{path}: truncated to {len(header)} bytes; {_REMEDY}")
+    _, version, id_bytes, pairs, source_tokens, target_tokens, digest = _HEADER.unpack(header)
+    if version != _VERSION or id_bytes not in (2, 4):
+        raise PipelineError(f"{path}: format version {version} with {id_bytes} bytes an id, but this program "
+                            f"reads version {_VERSION}; {_REMEDY}")
+    return _Header(id_bytes, pairs, source_tokens, target_tokens, digest.hex())
+
+
+def _array_starts(header: _Header) -> list[int]:
+    """Return the byte at which each array starts, and the size of the whole file."""
+    starts = [_HEADER.size]
+    for count, kind in header.arrays():
+        used = count * kind.itemsize
+        starts.append(starts[-1] + used + -used % _ALIGNMENT)
+    return starts

@@ -1,0 +1,204 @@
+"""The `corpus` and `bpe` blocks of params.yaml, checked when they are built."""
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from pipeline.errors import PipelineError
+
+Source = Literal["home-assistant", "files", "tsv", "po", "tmx", "huggingface"]
+UnicodeForm = Literal["NFC", "NFKC", "none"]
+SplitUnit = Literal["file", "pair"]
+
+
+def _check_choice(key: str, value: str, choices: object) -> None:
+    if value not in get_args(choices):
+        raise PipelineError(f"params.yaml: {key} is '{value}'; choose one of {', '.join(get_args(choices))}")
+
+
+def _check_shares(block: str, validation: float, test: float) -> None:
+    if not (0 < validation < 1 and 0 < test < 1 and validation + test < 1):
+        raise PipelineError(f"params.yaml: {block}: validation_share {validation} and test_share {test} "
+                            "must each lie between 0 and 1 and leave something for train")
+
+SIDES = ("raw", "distilled", "both")
+
+
+@dataclass(frozen=True)
+class HomeAssistantSettings:
+    """Interface strings of the `homeassistant` wheel (Apache-2.0), split by integration."""
+
+    version: str
+    """Release to download, for example `2026.11.0`."""
+    sha256: str
+    """Expected hash of the wheel, 64 hexadecimal digits."""
+    validation_share: float = 0.04
+    """Share of the integrations whose strings become the validation split."""
+    test_share: float = 0.04
+    """Share of the integrations whose strings become the test split."""
+
+    def __post_init__(self) -> None:
+        if len(self.sha256) != 64 or set(self.sha256.lower()) - set("0123456789abcdef"):
+            raise PipelineError(f"params.yaml: corpus.home_assistant.sha256 is '{self.sha256}'; "
+                                "give the 64 hexadecimal digits of the wheel's SHA-256")
+        _check_shares("corpus.home_assistant", self.validation_share, self.test_share)
+
+
+@dataclass(frozen=True)
+class FilesSettings:
+    """Two aligned text files a split, one sentence a line, plain or .gz."""
+
+    train: tuple[str, str]
+    """Source file and target file."""
+    validation: tuple[str, str]
+    """Source file and target file."""
+    test: tuple[str, str]
+    """Source file and target file."""
+
+
+@dataclass(frozen=True)
+class TsvSettings:
+    """One file a split with `source<TAB>target` on each line, plain or .gz."""
+
+    train: str
+    validation: str
+    test: str
+
+
+@dataclass(frozen=True)
+class CatalogueSettings:
+    """Files without splits of their own (.po, .tmx): the split of a pair follows from a hash."""
+
+    files: tuple[str, ...]
+    """Paths or glob patterns (`locale/**/de.po`)."""
+    split_by: SplitUnit = "file"
+    """`file`: all pairs of a file stay together; `pair`: all pairs of the same source string do."""
+    validation_share: float = 0.04
+    """Share of the files or pairs that become the validation split."""
+    test_share: float = 0.04
+    """Share of the files or pairs that become the test split."""
+
+    def __post_init__(self) -> None:
+        _check_choice("corpus: split_by", self.split_by, SplitUnit)
+        _check_shares("corpus", self.validation_share, self.test_share)
+
+
+@dataclass(frozen=True)
+class HuggingFaceSettings:
+    """A data set that the `datasets` library can load."""
+
+    name: str
+    """Name on the hub or a local folder."""
+    config: str | None = None
+    """Configuration of the data set, for example `de-en`."""
+    revision: str | None = None
+    """Commit of the data set; name one to make the run repeatable."""
+    train: str = "train"
+    """Name of the data set's split to train on."""
+    validation: str = "validation"
+    """Name of the data set's split to validate on."""
+    test: str = "test"
+    """Name of the data set's split to test on."""
+    field: str | None = "translation"
+    """Column with a dictionary from language to text; null: the languages are columns themselves."""
+
+
+@dataclass(frozen=True)
+class FilterSettings:
+    """Which pairs are kept. Lengths are measured after normalisation."""
+
+    unicode: UnicodeForm = "NFC"
+    """Unicode normalisation form: NFC, NFKC or none."""
+    min_words: int = 3
+    """Fewest white-space separated words of a source."""
+    max_words: int = 60
+    """Most white-space separated words of a source."""
+    max_length_ratio: float = 4.0
+    """Longer side over shorter side, in characters: words would not do for scripts without spaces."""
+    drop_identical: bool = True
+    """Drop pairs whose two sides are equal."""
+    drop_duplicates: bool = True
+    """Keep only the first of several equal pairs."""
+    evaluation: bool = True
+    """Filter validation and test like train, and drop from them the source strings of train. False: keep
+    both whole, line for line (a published test set), and drop their source strings from train."""
+
+    def __post_init__(self) -> None:
+        _check_choice("corpus.filters.unicode", self.unicode, UnicodeForm)
+        if not 1 <= self.min_words <= self.max_words:
+            raise PipelineError(f"params.yaml: corpus.filters: min_words {self.min_words} and max_words "
+                                f"{self.max_words} must satisfy 1 <= min_words <= max_words")
+        if self.max_length_ratio < 1:
+            raise PipelineError(f"params.yaml: corpus.filters.max_length_ratio is {self.max_length_ratio}; "
+                                "it must be at least 1")
+
+
+@dataclass(frozen=True)
+class CorpusSettings:
+    """Where the sentence pairs come from and which are kept. Only the chosen source's block is needed."""
+
+    source: Source
+    """Kind of source."""
+    source_language: str = "en"
+    """Language code as the source writes it. In YAML quote codes such as "no"."""
+    target_language: str = "de"
+    """Language code as the source writes it."""
+    home_assistant: HomeAssistantSettings | None = None
+    files: FilesSettings | None = None
+    tsv: TsvSettings | None = None
+    po: CatalogueSettings | None = None
+    tmx: CatalogueSettings | None = None
+    huggingface: HuggingFaceSettings | None = None
+    filters: FilterSettings = field(default_factory=FilterSettings)
+
+    def __post_init__(self) -> None:
+        _check_choice("corpus.source", self.source, Source)
+        block = self.source.replace("-", "_")
+        if getattr(self, block) is None:
+            raise PipelineError(f"params.yaml: corpus.source is '{self.source}' but the block corpus.{block} "
+                                "is missing; add it")
+        if self.source_language == self.target_language:
+            raise PipelineError(f"params.yaml: corpus.source_language and corpus.target_language are both "
+                                f"'{self.source_language}'; choose two languages")
+
+
+@dataclass(frozen=True)
+class BpeSettings:
+    """Byte-pair encoding by SentencePiece."""
+
+    vocabulary: int = 3000
+    """Size of the vocabulary (of each of the two if not joint), special ids included."""
+    joint: bool = True
+    """One vocabulary for both languages (needed to tie all embeddings) or one a side."""
+    character_coverage: float = 1.0
+    """Share of the characters seen that get a piece; 0.9995 suits scripts with thousands of characters."""
+    max_length: int = 256
+    """Training pairs with more pieces than this on either side are dropped, and counted."""
+    sample: int = 2_000_000
+    """Lines that the vocabulary is learned from, at about 0.5 KB of memory each; a larger corpus is thinned
+    evenly."""
+
+    def __post_init__(self) -> None:
+        if not 0.9 <= self.character_coverage <= 1:
+            raise PipelineError(f"params.yaml: bpe.character_coverage is {self.character_coverage}; "
+                                "it must lie between 0.9 and 1")
+        for name in ("vocabulary", "max_length", "sample"):
+            if getattr(self, name) < 1:
+                raise PipelineError(f"params.yaml: bpe.{name} is {getattr(self, name)}; it must be positive")
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """What a family is trained on."""
+
+    side: str = "raw"
+    """Targets: `raw` (the corpus), `distilled` (the teacher's) or `both`."""
+    batch_tokens: int = 600
+    """Target tokens of one optimiser step over all devices and accumulated batches, padding included."""
+    workers: int = 0
+    """Processes that collate batches; 0: the training process itself."""
+
+    def __post_init__(self) -> None:
+        if self.side not in SIDES:
+            raise PipelineError(f"data.side: {self.side!r} is unknown; choose one of {', '.join(SIDES)}")
+        if self.batch_tokens < 1 or self.workers < 0:
+            raise PipelineError(f"data: batch_tokens {self.batch_tokens} must be positive, workers {self.workers} not negative")

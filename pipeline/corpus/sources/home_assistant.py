@@ -1,0 +1,100 @@
+"""Interface strings of the Home Assistant wheel: real, licensed (Apache-2.0), small and installable.
+
+Each integration keeps its strings in `translations/<language>.json`, nested dictionaries with the same keys
+in every language. Splits are made by integration, so that test strings come from software never seen.
+"""
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pipeline.corpus.settings import CorpusSettings, HomeAssistantSettings
+from pipeline.corpus.sources.splits import SPLITS, Pair, Splits, assign_groups
+from pipeline.errors import PipelineError
+
+_MEMBER = re.compile(r"homeassistant/components/([^/]+)/translations/([^/.]+)\.json")
+
+
+def read(settings: CorpusSettings) -> Splits:
+    """Download the wheel, check its hash and read the pairs of every split.
+
+    Raises:
+        PipelineError: no network, another hash, or a language that the wheel does not have.
+    """
+    block = settings.home_assistant
+    assert block is not None  # CorpusSettings checks that the chosen source has its block
+    with tempfile.TemporaryDirectory() as folder:
+        wheel = download_wheel(block.version, Path(folder))
+        _check_hash(wheel, block)
+        by_integration = read_wheel(wheel, settings.source_language, settings.target_language)
+    split_of = assign_groups(by_integration, block.validation_share, block.test_share)
+    splits: dict[str, list[Pair]] = {split: [] for split in SPLITS}
+    for integration in sorted(by_integration):
+        splits[split_of[integration]] += by_integration[integration]
+    return splits
+
+
+def download_wheel(version: str, folder: Path) -> Path:
+    """Fetch the wheel with pip, which honours the user's proxy, mirror and `PIP_FIND_LINKS`.
+
+    Home Assistant asks for a newer Python and 50 dependencies that reading its text files does not need.
+    """
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
+               "--no-input", "--no-deps", "--ignore-requires-python", "--only-binary=:all:",
+               "--dest", str(folder), f"homeassistant=={version}"]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    wheels = sorted(folder.glob("*.whl"))
+    if finished.returncode or not wheels:
+        reason = (finished.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
+        raise PipelineError(f"corpus: pip could not download homeassistant=={version} ({reason}); check the "
+                            "network, or put the wheel into a folder and set PIP_FIND_LINKS to it")
+    return wheels[0]
+
+
+def read_wheel(wheel: Path, source_language: str, target_language: str) -> dict[str, list[Pair]]:
+    """Return the aligned strings of each integration that has both languages."""
+    with zipfile.ZipFile(wheel) as archive:
+        members: dict[str, dict[str, str]] = {}  # integration -> language -> member
+        for name in archive.namelist():
+            if match := _MEMBER.fullmatch(name):
+                members.setdefault(match[1], {})[match[2]] = name
+        present = sorted({language for languages in members.values() for language in languages})
+        for language in (source_language, target_language):
+            if language not in present:
+                raise PipelineError(f"{wheel.name}: no language '{language}'; choose one of "
+                                    f"{', '.join(present)}")
+        return {integration: _align(*(dict(_flatten(json.loads(archive.read(languages[language]))))
+                                      for language in (source_language, target_language)))
+                for integration, languages in members.items()
+                if source_language in languages and target_language in languages}
+
+
+def _align(source: dict[str, str], target: dict[str, str]) -> list[Pair]:
+    return [(text, target[key]) for key, text in source.items() if key in target]
+
+
+def _flatten(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (path, string) for every string of nested dictionaries."""
+    if isinstance(value, dict):
+        for name, child in value.items():
+            yield from _flatten(child, f"{key}\0{name}")
+    elif isinstance(value, str):
+        yield key, value
+
+
+def _check_hash(wheel: Path, block: HomeAssistantSettings) -> None:
+    with open(wheel, "rb") as file:
+        digest = hashlib.sha256()
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    if digest.hexdigest() != block.sha256.lower():
+        raise PipelineError(f"{wheel.name}: sha256 is {digest.hexdigest()} but params.yaml expects "
+                            f"{block.sha256.lower()}; if you trust this file, change "
+                            "corpus.home_assistant.sha256")

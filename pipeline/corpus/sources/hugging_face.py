@@ -1,0 +1,47 @@
+"""Any parallel data set that the `datasets` library loads."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pipeline.corpus.settings import CorpusSettings, HuggingFaceSettings
+from pipeline.corpus.sources.splits import SPLITS, Pair, Splits
+from pipeline.errors import PipelineError
+
+
+def read(settings: CorpusSettings) -> Splits:
+    """Load the three splits; their rows stay on disk and are read lazily.
+
+    Raises:
+        PipelineError: `datasets` is not installed, or cannot load the data set (no network, no such name).
+    """
+    block = settings.huggingface
+    assert block is not None  # CorpusSettings checks that the chosen source has its block
+    try:
+        import datasets
+    except ImportError:
+        raise PipelineError("corpus.source huggingface needs datasets; "
+                            "run pip install 'fast-nmt-decoding[huggingface]'") from None
+    splits = {}
+    for split in SPLITS:
+        name = getattr(block, split)
+        try:
+            rows = datasets.load_dataset(block.name, block.config, split=name, revision=block.revision)
+        except (OSError, ValueError) as error:  # what `datasets` derives its own errors from
+            reason = " ".join(str(error).split())
+            raise PipelineError(f"params.yaml: corpus.huggingface: split '{name}' of {block.name} cannot be "
+                                f"loaded ({reason}); check the names and the network") from error
+        splits[split] = _pairs(rows, block, settings.source_language, settings.target_language)
+    return splits
+
+
+def _pairs(rows: Iterable[Mapping[str, Any]], block: HuggingFaceSettings, source_language: str,
+           target_language: str) -> Iterator[Pair]:
+    for number, row in enumerate(rows, start=1):
+        try:
+            texts = row[block.field] if block.field else row
+            source, target = texts[source_language], texts[target_language]
+        except (KeyError, TypeError):
+            raise PipelineError(f"{block.name}: row {number} has the columns {', '.join(row)} but no "
+                                f"'{source_language}' and '{target_language}'; set the languages and "
+                                "corpus.huggingface.field to match") from None
+        yield source or "", target or ""  # a missing text is for the filters to count

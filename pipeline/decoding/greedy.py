@@ -1,0 +1,101 @@
+"""Greedy search, for every generation order: the best step, one step after the other."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.protocol import Model
+from pipeline.decoding.top import best
+from pipeline.vocabulary import BOS, EOS
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Greedy search has nothing to set."""
+
+
+@torch.inference_mode()
+def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
+    """Take the most probable words at every step.
+
+    An order of width z fills z slots a step, independently of each other given the past, so the best step is the
+    best word of each slot; only behind an end symbol nothing but end symbols may follow (see `model.orders`), and
+    where the slots disagree with that the best step that does not is taken (`_best_ending`). It is beam search with
+    one beam. Sentences that have ended leave the batch.
+
+    Args:
+        model: anything with the three verbs.
+        source: (B, S) ids, padded with PAD behind.
+        limit: the longest output.
+        settings: none.
+
+    Returns:
+        Hypotheses with N = 1; scores are sums of log-probabilities.
+    """
+    z, B = model.order.width, len(source)
+    steps = limit.steps(source, model.order)
+    shortest, longest = (int(steps.min()), int(steps.max())) if B else (0, 0)
+    state = model.start(model.encode(source), capacity=longest * z)
+    slots = source.new_full((B, longest * z), EOS)
+    scores = torch.zeros(B, device=source.device, dtype=torch.float64)
+    calls = torch.zeros_like(steps)
+    ended = torch.zeros(B, dtype=torch.bool, device=source.device)
+
+    # Of the rows that are still alive: their sentences, slots and scores.
+    sentences = torch.arange(B, device=source.device)
+    filled, score = slots.clone(), scores
+    tokens = source.new_full((B, z), BOS)
+    for step in range(longest):
+        log_probabilities = model.step(tokens, state).log_softmax(2)
+        tokens = best(log_probabilities)
+        ends = tokens == EOS
+        stops = bool(ends.any())
+        if stops and z > 1:
+            tokens = _best_ending(log_probabilities, tokens, ends)
+            ends = tokens == EOS
+        filled[:, step * z:(step + 1) * z] = tokens
+        score = score + log_probabilities.gather(2, tokens.unsqueeze(2)).sum((1, 2))
+        if not stops and step + 1 < shortest:
+            continue
+        has_ended = ends.any(1)
+        over = has_ended | (steps[sentences] == step + 1)
+        done = sentences[over]
+        slots[done], scores[done] = filled[over], score[over]
+        ended[done], calls[done] = has_ended[over], step + 1
+        alive = (~over).nonzero().squeeze(1)
+        if len(alive) == 0:
+            break
+        if len(alive) < len(sentences):
+            sentences, tokens, filled, score = sentences[alive], tokens[alive], filled[alive], score[alive]
+            state.select(alive)
+    words, lengths = model.order.restore(slots)
+    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scores.unsqueeze(1), ended.unsqueeze(1), calls)
+
+
+def _best_ending(log_probabilities: Tensor, tokens: Tensor, ends: Tensor) -> Tensor:
+    """Mend steps with a word behind an end symbol: take the best of the z + 1 ways to end in this step or not at all.
+
+    Way j keeps the best words (no end symbol) of the first j slots and ends in the others.
+
+    Args:
+        log_probabilities: (R, z, V).
+        tokens, ends: (R, z), the best word of each slot and whether it is the end symbol.
+
+    Returns:
+        (R, z).
+    """
+    torn = (ends.cumsum(1) > 0) & ~ends
+    rows = torn.any(1).nonzero().squeeze(1)
+    if len(rows) == 0:
+        return tokens
+    torn_steps, z = log_probabilities[rows], log_probabilities.shape[1]
+    end = torn_steps[..., EOS].clone()
+    torn_steps[..., EOS] = -torch.inf
+    word, ids = torn_steps.max(2)
+    ways = [word[:, :j].sum(1) + end[:, j:].sum(1) for j in range(z + 1)]
+    kept = torch.stack(ways, 1).argmax(1, keepdim=True)
+    inside = torch.arange(z, device=rows.device) < kept
+    return tokens.index_copy(0, rows, torch.where(inside, ids, EOS))

@@ -1,0 +1,24 @@
+"""What every decoder returns."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Hypotheses:
+    """The N best translations of B sentences, in reading order, best first.
+
+    N is 1 for greedy. A sentence with fewer than N hypotheses repeats none: the missing ones have score -inf.
+    """
+
+    tokens: Tensor
+    """(B, N, T) word ids without start or end symbols, padded with PAD."""
+    lengths: Tensor
+    """(B, N) words."""
+    scores: Tensor
+    """(B, N) log-probability of the slots, end symbols included, divided by the length penalty where there is one."""
+    ended: Tensor
+    """(B, N) booleans: false where no end symbol came before the length limit and the rest was cut."""
+    calls: Tensor
+    """(B,) decoder calls that the sentence took part in, counted in the loop."""

@@ -1,0 +1,30 @@
+"""How long a translation may become, from the length of its own source: never from its batch, never from a reference."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pipeline.errors import PipelineError
+from pipeline.model.orders import Order
+from pipeline.vocabulary import PAD
+
+
+@dataclass(frozen=True)
+class LengthLimit:
+    """At most `ratio` * source pieces + `extra` words (source end symbol included), and never over `longest`."""
+
+    ratio: float = 2.0
+    extra: int = 10
+    longest: int = 255
+
+    def __post_init__(self) -> None:
+        if self.ratio < 0 or self.extra < 0 or self.longest < 1 or self.ratio == self.extra == 0:
+            raise PipelineError(f"length limit: ratio {self.ratio}, extra {self.extra}, longest {self.longest} "
+                                "leave no room for a single word")
+
+    def steps(self, source: Tensor, order: Order) -> Tensor:
+        """(B,) decoder steps that the rows of `source` (B, S) may take."""
+        pieces = (source != PAD).sum(1)
+        words = (pieces * self.ratio + self.extra).long().clamp(1, self.longest)
+        return torch.div(words, order.width, rounding_mode="floor") + 1

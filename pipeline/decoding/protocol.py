@@ -1,0 +1,34 @@
+"""All that search knows of a model: an order, three verbs, and a state that can move."""
+
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from pipeline.model.orders import Order
+
+
+class DecoderState(Protocol):
+    """What a decoder remembers between two steps. Its rows are sentences times beams, beams next to each other."""
+
+    def select(self, rows: Tensor) -> None:
+        """Keep and reorder rows."""
+
+    def rewind(self, lengths: Tensor | int) -> None:
+        """Forget what lies behind a length, a row or all rows."""
+
+
+class Model(Protocol):
+    """An encoder-decoder that can be searched; see `pipeline.model.transformer.Transformer` for the shapes."""
+
+    @property
+    def order(self) -> Order:
+        """The order in which the model fills the slots of a target."""
+
+    def encode(self, source: Tensor) -> Any:
+        """(B, S) padded ids to a memory."""
+
+    def start(self, memory: Any, beams: int = 1, capacity: int = 64) -> DecoderState:
+        """A state before the first step."""
+
+    def step(self, tokens: Tensor, state: Any) -> Tensor:
+        """(R, n) tokens to (R, n, V) logits; the state moves by n."""

@@ -1,0 +1,47 @@
+"""From an entry of `decoders` in params.yaml to a function.
+
+The entry's `algorithm` is the name of a file of this package, which has two names to offer: `Settings`, a dataclass
+of what the entry may say besides, and `search(model, source, limit, settings) -> Hypotheses`. A new algorithm is
+therefore one file, and nothing here knows it.
+"""
+
+import importlib
+import importlib.util
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import Tensor
+
+from pipeline.blocks import build
+from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.protocol import Model
+from pipeline.errors import PipelineError
+
+Decoder = Callable[[Model, Tensor], Hypotheses]
+
+
+def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit) -> Decoder:
+    """The function that an entry of `decoders` describes.
+
+    Args:
+        name: of the entry, for error messages.
+        block: `algorithm`, and the fields of that file's `Settings`.
+        limit: the longest output.
+
+    Raises:
+        PipelineError: no such algorithm, or a setting that it does not have.
+    """
+    options = dict(block)
+    algorithm = str(options.pop("algorithm", ""))
+    path = f"pipeline.decoding.{algorithm}"
+    module = None
+    if re.fullmatch(r"[a-z][a-z0-9_]*", algorithm) and importlib.util.find_spec(path):
+        module = importlib.import_module(path)
+    if not hasattr(module, "search"):
+        raise PipelineError(f"params.yaml: decoders.{name}.algorithm: {algorithm!r} is no file of pipeline/decoding "
+                            "that has a search")
+    settings = build(module.Settings, options, f"decoders.{name}")  # type: ignore[union-attr]
+    search = module.search  # type: ignore[union-attr]
+    return lambda model, source: search(model, source, limit, settings)

@@ -1,0 +1,204 @@
+"""What a decoder wrote and how good it is: hypotheses on disk, sacreBLEU with signatures, a paired test."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+from sacrebleu.significance import PairedTest
+
+from pipeline.corpus.sources.files import read_lines
+from pipeline.errors import PipelineError
+from pipeline.files import write_text
+
+_UNSPACED = {"zh", "ja-mecab", "ko-mecab"}
+"""BLEU tokenizers of scripts without spaces, in which TER must cut characters apart to find any words."""
+
+_RERUN = "run the evaluation of this family again"
+
+
+@dataclass(frozen=True)
+class HypothesisLine:
+    """One line of `<evaluation>/<family>/<decoder>.jsonl`."""
+
+    index: int
+    """Position of the sentence in the test set, from 0."""
+    hypothesis: str
+    tokens: int
+    """Words of the vocabulary in the hypothesis, without the end symbol."""
+    calls: int
+    """Decoder calls that the sentence took part in."""
+    ended: bool
+    """False where the length limit cut the hypothesis."""
+
+    def __post_init__(self) -> None:
+        for name, kind in self.__annotations__.items():
+            value = getattr(self, name)
+            if type(value) is not kind:
+                raise TypeError(f"{name} is {value!r}, not of type {kind.__name__}")
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Corpus scores in percent, one reference a sentence, each with the signature that makes it clear."""
+
+    bleu: float
+    bleu_signature: str
+    chrf: float
+    chrf_signature: str
+    ter: float
+    ter_signature: str
+
+
+def write_hypotheses(path: Path, lines: Sequence[HypothesisLine], sentences: int) -> None:
+    """Write the lines of all processes ordered by index, after a check that every sentence came exactly once.
+
+    Args:
+        lines: in any order.
+        sentences: size of the test set; without it a lost last sentence could not be seen.
+
+    Raises:
+        PipelineError: an index in 0..sentences-1 is absent or doubled, or another one is present.
+    """
+    times = Counter(line.index for line in lines)
+    faults = [f"sentence {index} is missing" for index in range(sentences) if not times[index]]
+    faults += [f"sentence {index} came {n} times" for index, n in sorted(times.items()) if n > 1]
+    faults += [f"sentence {index} is outside the test set of {sentences} sentences"
+               for index in sorted(times) if not 0 <= index < sentences]
+    if faults:
+        raise PipelineError(f"{path}: not written: {faults[0]}; {_RERUN}")
+    ordered = sorted(lines, key=lambda line: line.index)
+    write_text(path, "".join(json.dumps(asdict(line), ensure_ascii=False) + "\n" for line in ordered))
+
+
+def read_hypotheses(path: Path) -> list[HypothesisLine]:
+    """Read what `write_hypotheses` wrote.
+
+    Raises:
+        PipelineError: the file is absent, or a line is not a hypothesis or not the next sentence.
+    """
+    if not path.exists():
+        raise PipelineError(f"{path}: not found; {_RERUN}")
+    lines = []
+    for number, text in enumerate(read_lines(path), start=1):
+        try:
+            line = HypothesisLine(**json.loads(text))
+        except (json.JSONDecodeError, TypeError) as error:
+            raise PipelineError(f"{path}:{number}: not a hypothesis ({error}); "
+                                f"remove the file and {_RERUN}") from None
+        if line.index != number - 1:
+            raise PipelineError(f"{path}:{number}: sentence {line.index} where {number - 1} should be; "
+                                f"remove the file and {_RERUN}")
+        lines.append(line)
+    return lines
+
+
+def score(hypotheses: Sequence[str], references: Sequence[str], tokenizer: str = "13a") -> Quality:
+    """Score detokenised text with sacreBLEU.
+
+    Args:
+        tokenizer: sacreBLEU's name of BLEU's tokenizer: `13a` for spaced scripts, `zh`, `ja-mecab`, ...
+
+    Raises:
+        PipelineError: no sentences, another number of references than hypotheses, or an unknown tokenizer.
+    """
+    _check_counts("hypotheses", hypotheses, references)
+    unspaced = tokenizer in _UNSPACED
+    metrics: list[Metric] = [_bleu(tokenizer), CHRF(), TER(normalized=unspaced, asian_support=unspaced)]
+    bleu, chrf, ter = [float(metric.corpus_score(hypotheses, [references]).score) for metric in metrics]
+    signatures = [str(metric.get_signature()) for metric in metrics]
+    return Quality(bleu, signatures[0], chrf, signatures[1], ter, signatures[2])
+
+
+def quality_report(family: str, data: str, decoders: Mapping[str, Sequence[HypothesisLine]],
+                   references: Sequence[str], tokenizer: str = "13a") -> dict[str, Any]:
+    """Score all decoders of a family: the content of `reports/quality/<family>.json`.
+
+    Args:
+        data: what the family was trained on, `raw`, `distilled` or `both`.
+        decoders: the lines of each decoder, ordered by index.
+
+    Raises:
+        PipelineError: see `score`.
+    """
+    scores = {decoder: {
+        **asdict(score([line.hypothesis for line in lines], references, tokenizer)),
+        "calls": sum(line.calls for line in lines) / len(lines),
+        "tokens": sum(line.tokens for line in lines) / len(lines),
+        "cut": sum(not line.ended for line in lines),
+    } for decoder, lines in decoders.items()}
+    return {"family": family, "data": data, "tokenizer": tokenizer, "sentences": len(references),
+            "decoders": scores}
+
+
+def paired_p_values(baseline: Sequence[str], systems: Mapping[str, Sequence[str]],
+                    references: Sequence[str], *, tokenizer: str = "13a", samples: int = 1000,
+                    seed: int = 12345) -> dict[str, float]:
+    """How likely chance alone makes a BLEU difference as large: paired bootstrap (Koehn 2004).
+
+    sacreBLEU calls systems without any difference significant (p = 1 / (samples + 1)); here they get 1.
+
+    Args:
+        systems: hypotheses of each system by its name.
+        samples: bootstrap resamples of the test set; also the resolution, as no p is below 1 / (samples + 1).
+        seed: positive; sacreBLEU takes 0 for "no seed".
+
+    Raises:
+        PipelineError: unequal numbers of sentences or an unknown tokenizer.
+        ValueError: the seed is not positive.
+    """
+    if seed < 1:
+        raise ValueError(f"seed {seed} is not positive")
+    for name, hypotheses in {"the baseline": baseline, **systems}.items():
+        _check_counts(f"hypotheses of {name}", hypotheses, references)
+    different = [(name, list(texts)) for name, texts in systems.items() if list(texts) != list(baseline)]
+    p_values = dict.fromkeys(systems, 1.0)
+    if different:
+        with _environment("SACREBLEU_SEED", str(seed)):  # the only way in that PairedTest has
+            test = PairedTest([("", baseline), *different], {"BLEU": _bleu(tokenizer)}, [references],
+                              test_type="bs", n_samples=samples)
+        results: Any = test()[1]["BLEU"][1:]  # without the baseline
+        for (name, _), result in zip(different, results, strict=True):
+            p_values[name] = float(result.p_value)
+    return p_values
+
+
+def _bleu(tokenizer: str) -> BLEU:
+    if tokenizer not in BLEU.TOKENIZERS:
+        raise PipelineError(f"evaluation: BLEU tokenizer {tokenizer!r} is unknown; use one of "
+                            f"{', '.join(sorted(filter(None, BLEU.TOKENIZERS)))}")
+    try:
+        return BLEU(tokenize=tokenizer)
+    except (ImportError, RuntimeError, OSError) as error:
+        raise PipelineError(f"evaluation: BLEU tokenizer {tokenizer!r} cannot start "
+                            f"({' '.join(str(error).split())}); install its package or files") from error
+
+
+def _check_counts(what: str, hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    # sacreBLEU would score the shorter of the two without a word.
+    if not references:
+        raise PipelineError("evaluation: the test set is empty; give it at least one sentence")
+    if len(hypotheses) != len(references):
+        raise PipelineError(f"evaluation: {len(hypotheses)} {what} for {len(references)} references; "
+                            f"{_RERUN}")
+
+
+@contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before

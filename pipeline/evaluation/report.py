@@ -1,0 +1,54 @@
+"""From the measurements of all stages to the files that people read."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from pipeline.corpus.sources.files import read_lines
+from pipeline.errors import PipelineError
+from pipeline.evaluation.figures import DARK, quality_speed_png
+from pipeline.evaluation.page import Texts, render_page
+from pipeline.evaluation.rows import Row, assemble_rows, read_speed, read_texts, timed_decoders
+from pipeline.evaluation.table import markdown_table, measurement_notes
+from pipeline.files import atomic_path, write_json, write_text
+
+
+def build_report(*, quality: Path, evaluation: Path, speed: Path, references: Path, sources: Path, out: Path,
+                 page: Path, source_language: str, target_language: str) -> None:
+    """Write `decoders.json`, `decoders.md`, `quality_speed.png`, `quality_speed.json` into `out`; the page.
+
+    The page has a path of its own because it shows sentences of the corpus, which do not belong into git.
+    Everything is read and checked before the first file is written.
+
+    Args:
+        quality: folder of `<family>.json`, see `quality.quality_report`.
+        evaluation: folder of `<family>/<decoder>.jsonl`.
+        speed: file of `speed.speed_report`.
+        references, sources: the test set, one sentence a line.
+
+    Raises:
+        PipelineError: a file is absent or damaged, or the files do not belong together.
+    """
+    source_lines, reference_lines = list(read_lines(sources)), list(read_lines(references))
+    if len(source_lines) != len(reference_lines):
+        raise PipelineError(f"{sources}: {len(source_lines)} lines, but {references} has "
+                            f"{len(reference_lines)}; both sides must have the same sentences")
+    measured = read_speed(speed)
+    hypotheses = read_texts(evaluation, timed_decoders(measured), len(reference_lines))
+    rows = assemble_rows(quality, measured, hypotheses, reference_lines)
+    texts = Texts(source_lines, reference_lines, hypotheses, source_language, target_language)
+    picture = quality_speed_png(rows)
+    html = render_page(rows, texts, measured, picture, quality_speed_png(rows, DARK))
+
+    write_json(out / "decoders.json", [asdict(row) for row in rows])
+    write_text(out / "decoders.md", markdown_table(rows, measurement_notes(rows, measured)))
+    write_json(out / "quality_speed.json", plot_points(rows))
+    with atomic_path(out / "quality_speed.png") as aside:
+        aside.write_bytes(picture)
+    write_text(page, html)
+
+
+def plot_points(rows: Sequence[Row]) -> list[dict[str, str | float]]:
+    """The picture's points, for `dvc plots` and its template `.dvc/plots/quality_speed.json`."""
+    return [{"family": row.family, "decoder": row.decoder, "speedup_vs_beam5": row.speed, "bleu": row.bleu}
+            for row in rows]

@@ -1,0 +1,196 @@
+"""One row a decoder: its quality, its speed and its significance side by side (`reports/decoders.json`)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import PipelineError
+from pipeline.evaluation.quality import paired_p_values, read_hypotheses
+from pipeline.files import read_json
+
+Name = tuple[str, str]
+"""(family, decoder)."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a decoder costs and what it buys.
+
+    Speeds are ratios of total time, sentence by sentence (batch 1), over the long sentences unless the name
+    says `_all`; an interval is [low, high] at 95 %. Where no sentence is long, what is said of them is None.
+    """
+
+    family: str
+    decoder: str
+    data: str
+    """What the family was trained on: raw, distilled or both."""
+    bleu: float
+    bleu_signature: str
+    chrf: float
+    chrf_signature: str
+    ter: float
+    ter_signature: str
+    p_value_vs_ar: float | None
+    """Paired bootstrap on BLEU against the baseline family under the same decoder; None if there is none."""
+    ms_per_sentence: float
+    ms_per_sentence_long: float | None
+    speedup_vs_beam5: float | None
+    speedup_vs_beam5_interval: list[float] | None
+    speedup_vs_greedy: float | None
+    speedup_vs_greedy_interval: list[float] | None
+    speedup_vs_beam5_all: float
+    speedup_vs_beam5_all_interval: list[float]
+    speedup_vs_greedy_all: float
+    speedup_vs_greedy_all_interval: list[float]
+    ratio_vs_ar_same_decoder: float | None
+    """Speed over the baseline family's under the same decoder; None where there is none."""
+    ratio_vs_ar_same_decoder_interval: list[float] | None
+    tokens_per_second: float
+    tokens_per_second_batch32: float
+    calls: float
+    """Mean decoder calls a sentence."""
+    calls_long: float | None
+    identical_to_greedy: float | None
+    """Share of sentences with the text of the same family's greedy search; None where it has none."""
+
+    @property
+    def name(self) -> Name:
+        return self.family, self.decoder
+
+    @property
+    def speed(self) -> float:
+        """Speed against the baseline's beam search: over the long sentences, or over all if none is long."""
+        return self.speedup_vs_beam5_all if self.speedup_vs_beam5 is None else self.speedup_vs_beam5
+
+
+_SCORES = ("bleu", "bleu_signature", "chrf", "chrf_signature", "ter", "ter_signature")
+_QUALITY_HEADER = ("family", "data", "tokenizer", "decoders")
+_SPEED_HEADER = ("sentences", "long_sentences", "long_rule", "repetitions", "baseline", "machine",
+                 "contestants")
+_BARE = ("ms_per_sentence", "ms_per_sentence_long", "tokens_per_second", "tokens_per_second_batch32", "calls",
+         "calls_long")
+_RATIOS = ("speedup_vs_beam5", "speedup_vs_greedy", "speedup_vs_beam5_all", "speedup_vs_greedy_all")
+
+
+def read_texts(evaluation: Path, names: Sequence[Name], sentences: int) -> dict[Name, list[str]]:
+    """Read the hypotheses of every decoder.
+
+    Raises:
+        PipelineError: a file is absent, damaged or of another test set.
+    """
+    texts = {}
+    for family, decoder in names:
+        path = evaluation / family / f"{decoder}.jsonl"
+        lines = read_hypotheses(path)
+        if len(lines) != sentences:
+            raise PipelineError(f"{path}: {len(lines)} hypotheses for {sentences} references; "
+                                f"run the evaluation of family {family!r} again")
+        texts[family, decoder] = [line.hypothesis for line in lines]
+    return texts
+
+
+def read_speed(path: Path) -> dict[str, Any]:
+    """Read what `speed_report` made, with every number that a row needs.
+
+    Raises:
+        PipelineError: the file is absent or a number is.
+    """
+    report: dict[str, Any] = read_json(path)
+    _take(_SPEED_HEADER, report, path, "the header")
+    for entry in report["contestants"]:
+        _take((*_BARE, *_RATIOS), entry, path, f"decoder {entry.get('decoder')!r} of {entry.get('family')!r}")
+    return report
+
+
+def timed_decoders(speed: Mapping[str, Any]) -> list[Name]:
+    """The decoders of a speed report, in its order."""
+    return [_name(entry) for entry in speed["contestants"]]
+
+
+def assemble_rows(quality: Path, speed: Mapping[str, Any], texts: Mapping[Name, Sequence[str]],
+                  references: Sequence[str], *, samples: int = 1000, seed: int = 12345) -> list[Row]:
+    """Join the quality files and the speed report, in the order of the latter.
+
+    Args:
+        quality: folder of `<family>.json`.
+        speed: from `read_speed`.
+        texts: hypotheses of every decoder in it.
+        samples, seed: of the paired bootstrap.
+
+    Raises:
+        PipelineError: a decoder was scored but not timed or the reverse, or families were scored differently.
+    """
+    scores, tokenizer = _read_scores(quality)
+    for family, decoder in sorted(scores.keys() ^ set(timed_decoders(speed))):
+        fault = "scored but not timed" if (family, decoder) in scores else "timed but not scored"
+        raise PipelineError(f"{quality / family}.json: decoder {decoder!r} of family {family!r} was {fault}; "
+                            "run `dvc repro`, or remove the file if the family left params.yaml")
+    p_values = _p_values(speed["baseline"], texts, references, tokenizer, samples, seed)
+    return [Row(family=name[0], decoder=name[1], p_value_vs_ar=p_values[name], **scores[name],
+                **_speed_columns(entry), identical_to_greedy=_identical_to_greedy(name, texts))
+            for entry in speed["contestants"] for name in [_name(entry)]]
+
+
+def pareto(rows: Sequence[Row]) -> set[Name]:
+    """The decoders worth choosing between: no other is as fast and as good, and better in one."""
+    points = [(row.speed, row.bleu) for row in rows]
+    return {row.name for row, mine in zip(rows, points, strict=True) if not any(
+        their[0] >= mine[0] and their[1] >= mine[1] and their != mine for their in points)}
+
+
+def _name(entry: Mapping[str, Any]) -> Name:
+    return entry["family"], entry["decoder"]
+
+
+def _read_scores(folder: Path) -> tuple[dict[Name, dict[str, Any]], str]:
+    """The quality columns of each decoder, and the BLEU tokenizer that all families share."""
+    scores: dict[Name, dict[str, Any]] = {}
+    tokenizers: dict[str, Path] = {}
+    for path in sorted(folder.glob("*.json")):
+        report = read_json(path)
+        _take(_QUALITY_HEADER, report, path, "the header")
+        tokenizers[report["tokenizer"]] = path
+        for decoder, values in report["decoders"].items():
+            taken = _take(_SCORES, values, path, f"decoder {decoder!r}")
+            scores[report["family"], decoder] = {"data": report["data"], **taken}
+    if len(tokenizers) != 1:
+        listed = " and ".join(f"{path} ({tokenizer})" for tokenizer, path in tokenizers.items())
+        raise PipelineError(f"{folder}: {listed or 'no file in it'}: every family needs scores with one BLEU "
+                            "tokenizer; run the evaluations again")
+    return scores, next(iter(tokenizers))
+
+
+def _p_values(baseline: str, texts: Mapping[Name, Sequence[str]], references: Sequence[str], tokenizer: str,
+              samples: int, seed: int) -> dict[Name, float | None]:
+    p_values: dict[Name, float | None] = dict.fromkeys(texts)
+    for family, decoder in texts:
+        if family == baseline:
+            rivals = {name[0]: texts[name] for name in texts if name[1] == decoder and name[0] != baseline}
+            tested = paired_p_values(texts[family, decoder], rivals, references, tokenizer=tokenizer,
+                                     samples=samples, seed=seed)
+            p_values |= {(rival, decoder): p for rival, p in tested.items()}
+    return p_values
+
+
+def _take(keys: Sequence[str], values: Mapping[str, Any], path: Path, whose: str) -> dict[str, Any]:
+    if missing := [key for key in keys if key not in values]:
+        raise PipelineError(f"{path}: no {missing[0]!r} for {whose}; run the stage that wrote it again")
+    return {key: values[key] for key in keys}
+
+
+def _speed_columns(entry: Mapping[str, Any]) -> dict[str, Any]:
+    columns = {key: entry[key] for key in _BARE}
+    for key in (*_RATIOS, "ratio_vs_ar_same_decoder"):
+        ratio = entry.get(key)  # [ratio, low, high]
+        columns[key] = ratio and ratio[0]
+        columns[f"{key}_interval"] = ratio and ratio[1:]
+    return columns
+
+
+def _identical_to_greedy(name: Name, texts: Mapping[Name, Sequence[str]]) -> float | None:
+    greedy = texts.get((name[0], "greedy"))
+    if greedy is None:
+        return None
+    same = sum(mine == theirs for mine, theirs in zip(texts[name], greedy, strict=True))
+    return same / len(greedy)

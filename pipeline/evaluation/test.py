@@ -1,0 +1,116 @@
+"""The Lightning CLI's `test` of one family: every decoder over the whole test split, on any number of devices.
+
+Lightning's own way to a metric over devices repeats sentences to make shares equal. Here each device keeps what it
+translated with the sentence's index, the first one gathers all, checks that every index came once, and scores once;
+the batches are planned without regard to the devices, so the figures are the same for any number of them.
+"""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as lightning
+import torch
+from pytorch_lightning.cli import LightningCLI
+
+from pipeline import layout
+from pipeline.corpus.bpe import Tokenizer
+from pipeline.corpus.datamodule import Batch, PairsDataModule
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.settings import make_decoder
+from pipeline.evaluation.quality import HypothesisLine, score, write_hypotheses
+from pipeline.files import remove, write_json
+from pipeline.model.checkpoint import load_checkpoint
+from pipeline.params import load_params
+from pipeline.training.fit import family_config, quiet_lightning, write_config
+
+
+class TestModule(lightning.LightningModule):
+    """A trained family under one or several decoders."""
+
+    def __init__(self, family: str, decoders: tuple[str, ...]) -> None:
+        """Args:
+            family: a block of `families` in params.yaml, trained.
+            decoders: entries of `decoders`.
+        """
+        super().__init__()
+        params = load_params()
+        self.family = family
+        self.tokenizer = Tokenizer.load(layout.BPE)
+        self.network, self.config = load_checkpoint(layout.checkpoint(family), self.tokenizer.digest)
+        limit = LengthLimit(params.limit.ratio, params.limit.extra, self.network.settings.max_length - 1)
+        self.decoders = {name: make_decoder(name, params.decoder(name), limit) for name in decoders}
+        self.bleu_tokenizer = params.evaluation.bleu_tokenizer
+        self.lines: dict[str, list[HypothesisLine]] = {name: [] for name in decoders}
+
+    def test_step(self, batch: Batch, batch_idx: int) -> None:
+        for name, decode in self.decoders.items():
+            found = decode(self.network, batch.source)
+            words = [row[:length] for row, length in
+                     zip(found.tokens[:, 0].tolist(), found.lengths[:, 0].tolist(), strict=True)]
+            columns = (batch.index.tolist(), self.tokenizer.decode_targets(words), map(len, words),
+                       found.calls.tolist(), found.ended[:, 0].tolist())
+            self.lines[name] += [HypothesisLine(*line) for line in zip(*columns, strict=True)]
+
+    def on_test_epoch_end(self) -> None:
+        parts: list[dict[str, list[HypothesisLine]]] = [self.lines]
+        if self.trainer.world_size > 1:
+            parts = [{} for _ in range(self.trainer.world_size)]
+            torch.distributed.all_gather_object(parts, self.lines)
+        self.lines = {name: [line for part in parts for line in part[name]] for name in self.decoders}
+
+
+def test(family: str, decoders: list[str] | None, overrides: list[str]) -> None:
+    """Translate, check, score and write a family's hypotheses and quality.
+
+    Args:
+        family: a block of `families`.
+        decoders: entries of `decoders`; None: all of the family, and then what other decoders left is removed.
+        overrides: options of the Lightning CLI.
+
+    Raises:
+        PipelineError: unknown names, or a checkpoint that is missing, damaged or of another vocabulary.
+    """
+    params = load_params()
+    params.family(family)
+    names = tuple(decoders or params.decoders_of(family))
+    for name in names:
+        params.decoder(name)
+    quiet_lightning()
+    cli = LightningCLI(TestModule, PairsDataModule, run=False, save_config_callback=None,
+                       args=["--config", write_config(layout.WORK / f"test-{family}", _config(family, names)), *overrides])
+    cli.trainer.test(cli.model, cli.datamodule, verbose=False)
+    if cli.trainer.is_global_zero:
+        references = layout.read_lines(layout.CORPUS / "test.target")
+        folder = layout.HYPOTHESES / family
+        if decoders is None:
+            remove(folder)
+        quality = {name: _write_and_score(folder / f"{name}.jsonl", cli.model.lines[name], references,
+                                          params.evaluation.bleu_tokenizer) for name in names}
+        write_json(layout.REPORTS / "quality" / f"{family}.json",
+                   {"family": family, "data": cli.model.config["training"]["data"], "decoders": quality})
+        remove(layout.WORK / f"test-{family}")
+        for name, figures in quality.items():
+            print(f"{family} {name}: BLEU {figures['bleu']:.2f}, chrF {figures['chrf']:.2f}, TER {figures['ter']:.2f}, "
+                  f"{figures['calls']:.2f} calls a sentence")
+
+
+def _write_and_score(path: Path, lines: list[HypothesisLine], references: list[str], tokenizer: str) -> dict[str, Any]:
+    write_hypotheses(path, lines, len(references))
+    ordered = sorted(lines, key=lambda line: line.index)
+    figures = asdict(score([line.hypothesis for line in ordered], references, tokenizer))
+    return {**figures, "calls": sum(line.calls for line in lines) / len(lines),
+            "tokens": sum(line.tokens for line in lines) / len(lines)}
+
+
+def _config(family: str, decoders: tuple[str, ...]) -> dict[str, Any]:
+    params = load_params()
+    config = family_config(params, family, Tokenizer.load(layout.BPE))
+    kept = ("precision", "use_distributed_sampler", "enable_checkpointing", "enable_model_summary",
+            "enable_progress_bar")
+    return {
+        "seed_everything": params.seed,
+        "trainer": {**{key: config["trainer"][key] for key in kept}, "logger": False},
+        "model": {"family": family, "decoders": list(decoders)},
+        "data": config["data"],
+    }

@@ -1,0 +1,82 @@
+"""How a family is trained, as plain numbers (no torch here)."""
+
+from dataclasses import dataclass
+
+from pipeline.errors import PipelineError
+
+AVERAGES = ("last", "best")
+SCHEDULES = ("inverse_square_root", "linear", "constant")
+
+
+@dataclass(frozen=True)
+class OptimisationSettings:
+    """AdamW with a warm-up and one of the usual schedules."""
+
+    learning_rate: float = 3e-3
+    """Peak, reached at the end of the warm-up."""
+    schedule: str = "linear"
+    """`linear` falls to 0 at the last step; `inverse_square_root` as in Vaswani et al. (2017); `constant`."""
+    warmup_steps: int = 150
+    betas: tuple[float, float] = (0.9, 0.98)
+    epsilon: float = 1e-9
+    weight_decay: float = 0.01
+    label_smoothing: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.schedule not in SCHEDULES:
+            raise PipelineError(f"training.schedule: {self.schedule!r} is unknown; choose one of {', '.join(SCHEDULES)}")
+        if self.learning_rate <= 0 or self.warmup_steps < 0 or not 0 <= self.label_smoothing < 1:
+            raise PipelineError(f"training: learning_rate {self.learning_rate} must be positive, warmup_steps "
+                                f"{self.warmup_steps} not negative and label_smoothing {self.label_smoothing} in [0, 1)")
+
+    def factor(self, step: int, steps: int) -> float:
+        """The learning rate of a step as a fraction of its peak.
+
+        Args:
+            step: optimiser steps done.
+            steps: of the whole run.
+
+        >>> settings = OptimisationSettings(warmup_steps=4)
+        >>> [settings.factor(step, 12) for step in (0, 3, 4, 8, 12)]
+        [0.25, 1.0, 1.0, 0.5, 0.0]
+        """
+        if step < self.warmup_steps:
+            return (step + 1) / self.warmup_steps
+        if self.schedule == "linear":
+            return max(0.0, (steps - step) / max(1, steps - self.warmup_steps))
+        if self.schedule == "inverse_square_root":
+            return (max(1, self.warmup_steps) / max(1, step)) ** 0.5
+        return 1.0
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How long, on what, and which weights are kept."""
+
+    steps: int = 3000
+    """Optimiser steps. A budget is steps, never minutes, so that a rerun is the same run."""
+    accumulate: int = 1
+    """Slices that a device works through before each step (`data.batch_tokens` is their sum)."""
+    clip: float = 1.0
+    """Largest norm of the gradient."""
+    precision: str = "32-true"
+    """As Lightning names it; for example bf16-mixed."""
+    validate_every: int = 500
+    """Steps between validations, checkpoints and candidates for the average."""
+    validation_sentences: int = 500
+    """Sentences translated greedily for the BLEU of a validation; its loss is over the whole split."""
+    patience: int = 0
+    """Stop after this many validations without a better BLEU; 0: never."""
+    average: int = 5
+    """Candidates whose weights are averaged into the final model."""
+    average_by: str = "last"
+    """Which candidates: the `last` ones or the `best` by validation BLEU."""
+
+    def __post_init__(self) -> None:
+        if self.average_by not in AVERAGES:
+            raise PipelineError(f"training.average_by: {self.average_by!r} is unknown; choose one of {', '.join(AVERAGES)}")
+        for name in ("steps", "accumulate", "validate_every", "validation_sentences", "average"):
+            if getattr(self, name) < 1:
+                raise PipelineError(f"training.{name}: {getattr(self, name)} must be at least 1")
+        if self.clip < 0 or self.patience < 0:
+            raise PipelineError(f"training: clip {self.clip} and patience {self.patience} must not be negative")

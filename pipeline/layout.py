@@ -1,0 +1,24 @@
+"""Where a run keeps its files, relative to the folder of its params.yaml. dvc.yaml declares the same paths."""
+
+from pathlib import Path
+
+CORPUS = Path("data/corpus")
+BPE = Path("data/bpe")
+DISTILLED = Path("data/distilled")
+HYPOTHESES = Path("data/hypotheses")
+PAGE = Path("data/page/index.html")
+MACHINE = Path("data/machine.json")
+CHECKPOINTS = Path("checkpoints")
+WORK = Path("checkpoints/.work")
+"""Unfinished work that a killed run resumes from; never an output."""
+REPORTS = Path("reports")
+
+
+def checkpoint(family: str) -> Path:
+    """Folder of a family's final weights."""
+    return CHECKPOINTS / family
+
+
+def read_lines(path: Path) -> list[str]:
+    """Sentences of a corpus file, one a line feed (a sentence may hold other line separators of Unicode)."""
+    return path.read_text(encoding="utf-8").split("\n")[:-1]

@@ -1,0 +1,1 @@
+"""The network and the generation orders: one Transformer, three verbs, one small object an order."""

@@ -1,0 +1,143 @@
+"""A trained model on disk: `weights.safetensors` and a plain `config.json`, which no loader has to execute."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from pipeline.errors import PipelineError
+from pipeline.files import atomic_path, read_json
+from pipeline.model.orders import order_named
+from pipeline.model.settings import NetworkSettings, VocabularySettings
+from pipeline.model.transformer import Transformer
+
+FORMAT = 1
+WEIGHTS, CONFIG = "weights.safetensors", "config.json"
+
+
+def unique_weights(network: Transformer) -> dict[str, Tensor]:
+    """The parameters by name, each once: of tied ones only the first."""
+    return {name: parameter.detach() for name, parameter in network.named_parameters()}
+
+
+def save_checkpoint(folder: Path, network: Transformer, vocabulary: VocabularySettings, weights: dict[str, Tensor],
+                    training: dict[str, Any]) -> None:
+    """Write a checkpoint folder, whole or not at all.
+
+    Args:
+        folder: replaced if it exists.
+        network: whose architecture is stored.
+        vocabulary: that the model was trained on.
+        weights: to store, named as `unique_weights` names them.
+        training: how it came about, for the reader; plain JSON.
+    """
+    config = {
+        "format": FORMAT,
+        "kind": "ordered",
+        "order": {"name": network.order.name, "width": network.order.width},
+        "network": dataclasses.asdict(network.settings),
+        "vocabulary": dataclasses.asdict(vocabulary),
+        "training": training,
+    }
+    with atomic_path(folder) as aside:
+        aside.mkdir(parents=True)
+        save_file({name: weight.contiguous().cpu() for name, weight in weights.items()}, aside / WEIGHTS)
+        (aside / CONFIG).write_text(json.dumps(config, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def load_checkpoint(folder: Path, digest: str | None = None) -> tuple[Transformer, dict[str, Any]]:
+    """Build the network of a checkpoint folder, in evaluation mode on the CPU, and return it with its config.
+
+    Args:
+        folder: written by `save_checkpoint`.
+        digest: of the vocabulary that the caller will feed it with; None skips the check.
+
+    Raises:
+        PipelineError: a file is absent or damaged, or belongs to another vocabulary, format or shape.
+    """
+    config = read_json(folder / CONFIG)
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        raise PipelineError(f"{folder / CONFIG}: not a checkpoint of format {FORMAT}; train it again with this version")
+    try:
+        vocabulary = VocabularySettings(**config["vocabulary"])
+        order = order_named(config["order"]["name"])
+        settings = NetworkSettings(**config["network"])
+        width = config["order"]["width"]
+    except (KeyError, TypeError) as error:
+        raise PipelineError(f"{folder / CONFIG}: incomplete ({error}); train the model again") from None
+    if width != order.width:
+        raise PipelineError(f"{folder / CONFIG}: order {order.name!r} had width {width} when this was trained and "
+                            f"has {order.width} now; train it again")
+    if digest is not None and vocabulary.digest != digest:
+        raise PipelineError(f"{folder}: trained with vocabulary {vocabulary.digest[:12]}, but {digest[:12]} is in use; "
+                            "train it again or restore its data/bpe (`dvc checkout`)")
+    network = Transformer(settings, vocabulary.source, vocabulary.target, order)
+    load_weights(network, folder / WEIGHTS)
+    return network.eval(), config
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Tensors of a safetensors file.
+
+    Raises:
+        PipelineError: absent, truncated or not safetensors.
+    """
+    try:
+        return load_file(path)
+    except FileNotFoundError:
+        raise PipelineError(f"{path}: not found; run `dvc repro` to produce it") from None
+    except SafetensorError as error:
+        raise PipelineError(f"{path}: truncated or damaged ({error}); remove it and run `dvc repro`") from None
+
+
+def load_weights(network: Transformer, path: Path, *, partial: bool = False) -> list[str]:
+    """Copy weights from a file into a network.
+
+    Args:
+        network: changed in place.
+        path: a safetensors file.
+        partial: copy what agrees in name and shape, for a warm start from another architecture.
+
+    Returns:
+        Names of parameters that were not in the file (always empty unless `partial`).
+
+    Raises:
+        PipelineError: the file does not fit and `partial` is off, or nothing fits.
+    """
+    stored, own = read_weights(path), unique_weights(network)
+    fitting = {name for name in own if name in stored and stored[name].shape == own[name].shape}
+    if not partial and fitting != own.keys() | stored.keys():
+        name = min((own.keys() | stored.keys()) - fitting)
+        shapes = [tuple(weights[name].shape) if name in weights else "absent" for weights in (stored, own)]
+        raise PipelineError(f"{path}: {name} is {shapes[0]} in the file and {shapes[1]} in the model; "
+                            "the checkpoint has another shape: train it again or restore its params.yaml")
+    if not fitting:
+        raise PipelineError(f"{path}: no weight fits the model; start from a checkpoint of the same width")
+    with torch.no_grad():
+        for name in fitting:
+            own[name].copy_(stored[name])
+    return sorted(own.keys() - fitting)
+
+
+def average_weights(states: list[dict[str, Tensor]], names: list[str]) -> dict[str, Tensor]:
+    """The mean of several models' weights, summed in float64 so that the order does not show.
+
+    Args:
+        states: weights by name.
+        names: of the models, for the error message.
+
+    Raises:
+        PipelineError: they differ in names or shapes.
+    """
+    shapes = [{name: tuple(weight.shape) for name, weight in state.items()} for state in states]
+    for name, other in zip(names[1:], shapes[1:], strict=True):
+        if other != shapes[0]:
+            raise PipelineError(f"{name}: cannot be averaged with {names[0]}: their shapes differ; "
+                                "average checkpoints of one family only")
+    return {name: (sum(state[name].double() for state in states) / len(states)).to(states[0][name].dtype)  # type: ignore[union-attr]
+            for name in states[0]}

@@ -1,0 +1,63 @@
+"""The architecture of one Transformer, as plain numbers (no torch here: the command line reads this at start-up)."""
+
+from dataclasses import dataclass
+
+from pipeline.errors import PipelineError
+
+NORMS = ("pre", "post")
+TIES = ("all", "target", "none")
+POSITIONS = ("sinusoidal", "learned")
+ACTIVATIONS = ("relu", "gelu")
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """Shape and regularisation of the Transformer of Vaswani et al. (2017)."""
+
+    width: int = 512
+    """Model dimension d."""
+    heads: int = 8
+    """Attention heads; they divide `width`."""
+    feed_forward: int = 2048
+    """Inner dimension of the feed-forward blocks."""
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    norm: str = "pre"
+    """Layer normalisation before each block (`pre`) or after its residual sum (`post`)."""
+    tied_embeddings: str = "all"
+    """`all`: source, target and output share one matrix (joint vocabulary); `target`: target and output; `none`."""
+    positions: str = "sinusoidal"
+    """`sinusoidal` (an order with negative positions gets the odd continuation of the sine) or `learned`."""
+    activation: str = "relu"
+    dropout: float = 0.1
+    """On embeddings and on the output of every block."""
+    attention_dropout: float = 0.0
+    """On the attention weights."""
+    max_length: int = 256
+    """Longest source and longest target in pieces, end symbol included."""
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("norm", NORMS), ("tied_embeddings", TIES), ("positions", POSITIONS),
+                              ("activation", ACTIVATIONS)):
+            if getattr(self, name) not in allowed:
+                raise PipelineError(f"network.{name}: {getattr(self, name)!r} is unknown; choose one of {', '.join(allowed)}")
+        for name in ("width", "heads", "feed_forward", "encoder_layers", "decoder_layers", "max_length"):
+            if getattr(self, name) < 1:
+                raise PipelineError(f"network.{name}: {getattr(self, name)} must be at least 1")
+        if self.width % self.heads or self.width % 2:
+            raise PipelineError(f"network.width: {self.width} must be even and divisible by network.heads = {self.heads}")
+        for name in ("dropout", "attention_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise PipelineError(f"network.{name}: {getattr(self, name)} must lie in [0, 1)")
+
+
+@dataclass(frozen=True)
+class VocabularySettings:
+    """The vocabulary that a model was built for."""
+
+    source: int
+    """Pieces."""
+    target: int
+    """Pieces."""
+    digest: str
+    """SHA-256 of its files: two vocabularies of one size are still two."""

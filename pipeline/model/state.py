@@ -1,0 +1,139 @@
+"""What a decoder remembers between two calls, and how it moves: `select` rows, `rewind` lengths.
+
+Search never touches the tensors in here. One sentence may own several neighbouring rows (its beams): the decoder's
+own past is kept a row, the encoded source once a sentence.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class Memory:
+    """The encoded source."""
+
+    states: Tensor
+    """(B, S, D)."""
+    mask: Tensor | None
+    """(B, 1, 1, S), true where there is a piece; None where no row is padded."""
+
+
+class State:
+    """Keys and values of everything decoded so far, and of the source, for L layers.
+
+    Attributes:
+        length: tokens decoded by the longest row.
+        lengths: (R,) tokens decoded by each row, or None while all rows have `length`.
+        beams: rows a sentence.
+    """
+
+    def __init__(self, source: Tensor, source_mask: Tensor | None, beams: int, capacity: int) -> None:
+        """Args:
+            source: (L, 2, B, heads, S, D / heads), keys and values of the source.
+            source_mask: (B, 1, 1, S) or None.
+            beams: rows a sentence.
+            capacity: tokens to have room for at first; it grows when needed.
+        """
+        L, _, B, heads, _, depth = source.shape
+        self.source = source
+        self.source_mask = source_mask
+        self.beams = beams
+        self.length = 0
+        self.lengths: Tensor | None = None
+        self._past = source.new_empty(L, 2, B * beams, heads, capacity, depth)
+
+    @property
+    def rows(self) -> int:
+        """R, sentences times beams."""
+        return self._past.shape[2]
+
+    def reserve(self, tokens: int) -> None:
+        """Make room for `tokens` more behind the longest row (doubling, so that growth is rare)."""
+        needed, capacity = self.length + tokens, self._past.shape[4]
+        if needed > capacity:
+            L, two, R, heads, _, depth = self._past.shape
+            grown = self._past.new_empty(L, two, R, heads, max(needed, 2 * capacity), depth)
+            grown[..., :self.length, :] = self._past[..., :self.length, :]
+            self._past = grown
+
+    def slots(self, tokens: int) -> Tensor:
+        """Slots of the next `tokens` tokens: (tokens,) while the rows are level, (R, tokens) once they are ragged."""
+        ahead = torch.arange(tokens, device=self._past.device)
+        return ahead + self.length if self.lengths is None else ahead + self.lengths.unsqueeze(1)
+
+    def layer(self, index: int) -> "LayerCache":
+        """The past of one layer, to append to."""
+        return LayerCache(self._past[index], self.length, self.lengths)
+
+    def advance(self, tokens: int) -> None:
+        """Count tokens that every layer has appended."""
+        self.length += tokens
+        if self.lengths is not None:
+            self.lengths = self.lengths + tokens
+
+    def select(self, rows: Tensor) -> None:
+        """Keep and reorder rows: beam reorder, batch shrink, or both.
+
+        Args:
+            rows: (R',) indices of old rows, R' a multiple of `beams`; each group of `beams` stems from one sentence.
+                With as many rows as before, every group stays in its place (a plain reorder of beams).
+        """
+        if len(rows) != self.rows:
+            sentences = rows[::self.beams] // self.beams
+            self.source = self.source.index_select(2, sentences)
+            if self.source_mask is not None:
+                self.source_mask = self.source_mask.index_select(0, sentences)
+        past = self._past[..., :self.length, :]
+        if len(rows) == self.rows:
+            past.copy_(past.index_select(2, rows))
+        else:
+            L, two, _, heads, capacity, depth = self._past.shape
+            self._past = self._past.new_empty(L, two, len(rows), heads, capacity, depth)
+            torch.index_select(past, 2, rows, out=self._past[..., :self.length, :])
+        if self.lengths is not None:
+            self.lengths = self.lengths.index_select(0, rows)
+
+    def rewind(self, lengths: Tensor | int) -> None:
+        """Forget what lies behind a length, which may differ by row: a rejected draft.
+
+        Args:
+            lengths: (R,) or one number, at most the present lengths.
+        """
+        if isinstance(lengths, int):
+            self.length, self.lengths = lengths, None
+        else:
+            self.length, self.lengths = int(lengths.max()), lengths
+
+
+class LayerCache:
+    """The past of one layer during one step."""
+
+    def __init__(self, past: Tensor, length: int, lengths: Tensor | None) -> None:
+        """Args:
+            past: (2, R, heads, capacity, D / heads), filled up to the lengths.
+        """
+        self._past, self._length, self._lengths = past, length, lengths
+
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Store n new positions behind each row's past.
+
+        Args:
+            keys, values: (R, heads, n, D / heads).
+
+        Returns:
+            All keys and all values, (R, heads, T, D / heads), T the longest row; what a shorter row holds behind its
+            own end is left over from a rejected draft and is for the mask to hide.
+        """
+        n = keys.shape[2]
+        end = self._length + n
+        if self._lengths is None:
+            self._past[0, :, :, self._length:end] = keys
+            self._past[1, :, :, self._length:end] = values
+        else:
+            rows = torch.arange(len(self._lengths), device=keys.device).unsqueeze(1)
+            slots = self._lengths.unsqueeze(1) + torch.arange(n, device=keys.device)
+            self._past[0].transpose(1, 2)[rows, slots] = keys.transpose(1, 2)
+            self._past[1].transpose(1, 2)[rows, slots] = values.transpose(1, 2)
+        return self._past[0, :, :, :end], self._past[1, :, :, :end]

@@ -1,0 +1,152 @@
+"""One encoder-decoder Transformer for every generation order, with the three verbs that search speaks."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pipeline.errors import PipelineError
+from pipeline.model.layers import DecoderLayer, EncoderLayer, Positions, dropout
+from pipeline.model.orders import Order
+from pipeline.model.settings import NetworkSettings
+from pipeline.model.state import Memory, State
+from pipeline.vocabulary import BOS, PAD
+
+
+class Transformer(nn.Module):
+    """Vaswani et al. (2017), pre- or post-norm, generating its target in any `Order`.
+
+    Training reads whole targets (`forward`); search reads them step by step (`encode`, `start`, `step`). Both go
+    through the same layers, so they cannot drift apart.
+    """
+
+    def __init__(self, settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int,
+                 order: Order) -> None:
+        super().__init__()
+        self.settings, self.order = settings, order
+        self.source_embedding = nn.Embedding(source_vocabulary, settings.width)
+        self.target_embedding = nn.Embedding(target_vocabulary, settings.width)
+        self.projection = nn.Linear(settings.width, target_vocabulary, bias=False)
+        self.encoder = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(settings) for _ in range(settings.decoder_layers))
+        # Keys and values of the source for all decoder layers: one matrix product a sentence.
+        self.source_keys_values = nn.Linear(settings.width, 2 * settings.width * settings.decoder_layers)
+        pre = settings.norm == "pre"
+        self.encoder_norm = nn.LayerNorm(settings.width) if pre else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(settings.width) if pre else nn.Identity()
+        slots = torch.arange(order.slots(settings.max_length))
+        self.source_positions = Positions(settings, torch.arange(settings.max_length))
+        self.target_positions = Positions(settings, order.positions(slots))
+        self.register_buffer("order_mask", order.mask(len(slots)), persistent=False)
+        self._initialise()
+        self._tie(source_vocabulary, target_vocabulary)
+
+    def _initialise(self) -> None:
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+        # Glorot's bound depends on the shape: fused matrices are initialised as the square ones they stand for.
+        width = self.settings.width
+        for name, parameter in self.named_parameters():
+            if name.endswith(("queries_keys_values.weight", "source_keys_values.weight")):
+                for part in parameter.data.split(width):
+                    nn.init.xavier_uniform_(part)
+        for embedding in (self.source_embedding, self.target_embedding):
+            nn.init.normal_(embedding.weight, std=width**-0.5)
+        nn.init.normal_(self.projection.weight, std=width**-0.5)
+
+    def _tie(self, source_vocabulary: int, target_vocabulary: int) -> None:
+        if self.settings.tied_embeddings in ("all", "target"):
+            self.projection.weight = self.target_embedding.weight
+        if self.settings.tied_embeddings == "all":
+            if source_vocabulary != target_vocabulary:
+                raise PipelineError(f"network.tied_embeddings: 'all' needs one vocabulary, but the source has "
+                                    f"{source_vocabulary} pieces and the target {target_vocabulary}; choose 'target'")
+            self.source_embedding.weight = self.target_embedding.weight
+
+    # Training: whole targets.
+
+    def forward(self, source: Tensor, arranged: Tensor) -> Tensor:
+        """Logits of every slot given the slots of earlier steps.
+
+        Args:
+            source: (B, S) ids, padded with PAD behind.
+            arranged: (B, T) targets in generation order (`Order.arrange`).
+
+        Returns:
+            (B, T, V).
+        """
+        return self.projection(self.hidden(source, arranged))
+
+    def hidden(self, source: Tensor, arranged: Tensor) -> Tensor:
+        """The decoder's last hidden states, (B, T, D); `forward` without its projection."""
+        T, z = arranged.shape[1], self.order.width
+        inputs = F.pad(arranged[:, :T - z], (z, 0), value=BOS)  # z start symbols: inputs are shifted by z
+        memory = self.encode(source)
+        x = self._embed(self.target_embedding, inputs, self.target_positions()[:T])
+        source_keys_values = self._source_keys_values(memory)
+        mask = self.order_mask[:T, :T]
+        for layer, (keys, values) in zip(self.decoder, source_keys_values, strict=True):
+            x = layer(x, mask, keys, values, memory.mask)
+        return self.decoder_norm(x)
+
+    # Search: three verbs.
+
+    def encode(self, source: Tensor) -> Memory:
+        """Encode (B, S) ids, padded with PAD behind and at most `max_length` long."""
+        present = source != PAD
+        mask = None if bool(present.all()) else present[:, None, None, :]
+        x = self._embed(self.source_embedding, source, self.source_positions()[:source.shape[1]])
+        for layer in self.encoder:
+            x = layer(x, mask)
+        return Memory(self.encoder_norm(x), mask)
+
+    def start(self, memory: Memory, beams: int = 1, capacity: int = 64) -> State:
+        """The state before the first step, with `beams` neighbouring rows a sentence and room for `capacity` slots."""
+        return State(self._source_keys_values(memory).contiguous(), memory.mask, beams, capacity)
+
+    def step(self, tokens: Tensor, state: State) -> Tensor:
+        """Feed the next n input tokens of every row (at first the order's z start symbols) and move the state.
+
+        Args:
+            tokens: (R, n).
+
+        Returns:
+            (R, n, V) logits of the slots that these inputs predict.
+        """
+        n = tokens.shape[1]
+        state.reserve(n)
+        table = self.target_positions()
+        if state.lengths is None:
+            positions = table[state.length:state.length + n]
+        else:
+            positions = table[state.slots(n)]
+        x = self._embed(self.target_embedding, tokens, positions)
+        mask = self._step_mask(state, n)
+        for index, layer in enumerate(self.decoder):
+            keys, values = state.source[index]
+            x = layer(x, mask, keys, values, state.source_mask, state.layer(index))
+        state.advance(n)
+        return self.projection(self.decoder_norm(x))
+
+    def _step_mask(self, state: State, n: int) -> Tensor | None:
+        """What n new tokens may see of the past and of each other; None where it is everything."""
+        end = state.length + n
+        if state.lengths is not None:
+            return self.order_mask[:, :end][state.slots(n)].unsqueeze(1)  # (R, 1, n, end)
+        if n == self.order.width and state.length % n == 0:
+            return None
+        return self.order_mask[state.length:end, :end]
+
+    def _embed(self, embedding: nn.Embedding, tokens: Tensor, positions: Tensor) -> Tensor:
+        x = torch.add(positions, embedding(tokens), alpha=math.sqrt(self.settings.width))
+        return dropout(x, self.settings.dropout) if self.training else x
+
+    def _source_keys_values(self, memory: Memory) -> Tensor:
+        """(L, 2, B, heads, S, D / heads)."""
+        B, S, D = memory.states.shape
+        heads = self.settings.heads
+        return self.source_keys_values(memory.states).view(B, S, -1, 2, heads, D // heads).permute(2, 3, 0, 4, 1, 5)

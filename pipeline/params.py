@@ -1,0 +1,178 @@
+"""params.yaml: every number that a user may turn, read once and checked whole."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pipeline.blocks import build, merge
+from pipeline.corpus.settings import BpeSettings, CorpusSettings, DataSettings
+from pipeline.errors import PipelineError
+from pipeline.families.settings import OptimisationSettings, TrainingSettings
+from pipeline.model.settings import NetworkSettings
+
+PARAMS = Path("params.yaml")
+TEACHER = "teacher"
+
+
+@dataclass(frozen=True)
+class FamilySettings:
+    """One trained model: a block of `families` laid over the blocks `network`, `training` and `optimisation`."""
+
+    order: str
+    """A name in `pipeline.model.orders.ORDERS`."""
+    network: NetworkSettings
+    training: TrainingSettings
+    optimisation: OptimisationSettings
+    data: DataSettings = DataSettings()
+    initialise_from: str | None = None
+    """A family whose weights to start from: what agrees in name and shape is copied."""
+    decoders: tuple[str, ...] = ()
+    """The entries of `decoders` to evaluate it under; empty: all."""
+
+
+@dataclass(frozen=True)
+class LimitSettings:
+    """The longest output: `ratio` * source pieces + `extra`."""
+
+    ratio: float = 2.0
+    extra: int = 10
+
+
+@dataclass(frozen=True)
+class DistillationSettings:
+    """Sequence-level knowledge distillation (Kim and Rush 2016): the teacher translates the training source."""
+
+    decoder: str = "beam5"
+    """An entry of `decoders`."""
+    shard_rows: int = 2048
+    """Sentences a shard; a run that is cut short loses at most one shard a device."""
+    batch_rows: int = 64
+    """Sentences searched together."""
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """Translation quality on the test split."""
+
+    batch_rows: int = 64
+    """Sentences searched together."""
+    bleu_tokenizer: str = "13a"
+    """sacreBLEU's tokenizer: 13a, intl, zh, ja-mecab, ko-mecab, …"""
+    bootstrap_samples: int = 1000
+    """Of the paired test against the baseline."""
+
+
+@dataclass(frozen=True)
+class SpeedSettings:
+    """The one clock."""
+
+    sentences: int = 100
+    """Test sentences to time, evenly spaced over the lengths of their sources."""
+    repetitions: int = 3
+    """Rounds over them; the median of a sentence counts."""
+    warmup: int = 5
+    """Sentences translated before the clock starts."""
+    batch_rows: int = 32
+    """The larger of the two batch sizes; the other is 1."""
+    long_tokens: int = 20
+    """A sentence is long if the baseline's greedy output has this many tokens."""
+    device: str = "auto"
+    """cpu, cuda or auto."""
+    threads: int = 0
+    """CPU threads; 0: all."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """All of params.yaml."""
+
+    corpus: CorpusSettings
+    bpe: BpeSettings
+    families: dict[str, FamilySettings]
+    decoders: dict[str, dict[str, Any]]
+    students: tuple[str, ...]
+    """Families that dvc.yaml trains on the distilled data, beside the teacher."""
+    code: str = "pipeline"
+    """Where dvc.yaml finds this package, relative to itself."""
+    baseline: str = "ar"
+    """The family that all others are compared with."""
+    seed: int = 1
+    limit: LimitSettings = LimitSettings()
+    distillation: DistillationSettings = DistillationSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+    speed: SpeedSettings = SpeedSettings()
+
+    # Defaults of every family, already laid under `families`.
+    network: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
+    optimisation: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for where, name in [("students", name) for name in self.students] + [("baseline", self.baseline)]:
+            self.family(name, where)
+        for name, family in self.families.items():
+            for decoder in family.decoders:
+                self.decoder(decoder, f"families.{name}.decoders")
+            if family.initialise_from is not None:
+                self.family(family.initialise_from, f"families.{name}.initialise_from")
+        self.decoder(self.distillation.decoder, "distillation.decoder")
+
+    def family(self, name: str, where: str = "--family") -> FamilySettings:
+        """The family of that name.
+
+        Raises:
+            PipelineError: there is none.
+        """
+        if name not in self.families:
+            raise PipelineError(f"{where}: family {name!r} is unknown; params.yaml has {', '.join(self.families)}")
+        return self.families[name]
+
+    def decoder(self, name: str, where: str = "--decoder") -> dict[str, Any]:
+        """The entry of `decoders` of that name.
+
+        Raises:
+            PipelineError: there is none.
+        """
+        if name not in self.decoders:
+            raise PipelineError(f"{where}: decoder {name!r} is unknown; params.yaml has {', '.join(self.decoders)}")
+        return self.decoders[name]
+
+    def decoders_of(self, family: str) -> tuple[str, ...]:
+        """The decoders that a family is evaluated under."""
+        return self.family(family).decoders or tuple(self.decoders)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML file of keys.
+
+    Raises:
+        PipelineError: absent, not YAML, or not a block of keys.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise PipelineError(f"{path}: not found; run in the folder that holds params.yaml") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise PipelineError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise PipelineError(f"{path}: must be a block of keys")
+    return content
+
+
+def parse_params(content: dict[str, Any]) -> Params:
+    """Parameters from the content of params.yaml.
+
+    Raises:
+        PipelineError: an unknown, missing or impossible value.
+    """
+    defaults = {name: content.get(name, {}) for name in ("network", "training", "optimisation", "data")}
+    families = {name: merge(defaults, block) for name, block in content.get("families", {}).items()}
+    return build(Params, {**content, "families": families}, "params")
+
+
+def load_params(path: Path = PARAMS) -> Params:
+    """The parameters of the folder in which a command is run."""
+    return parse_params(read_yaml(path))

@@ -1,0 +1,137 @@
+"""What happens beside the steps of a training run: validation BLEU, candidates for the average, the point to resume at."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as lightning
+import sacrebleu
+import torch
+from pytorch_lightning.callbacks import Callback
+
+from pipeline.corpus.bpe import Tokenizer
+from pipeline.corpus.datamodule import Batch
+from pipeline.decoding import greedy
+from pipeline.decoding.limits import LengthLimit
+from pipeline.families.ordered import OrderedModule
+from pipeline.files import remove
+from pipeline.model.checkpoint import unique_weights
+from pipeline.training.candidates import Candidate, Candidates
+
+RESUME = "resume.ckpt"
+
+
+class ValidationBleu(Callback):
+    """Translates the first sentences of the validation split greedily and logs their `validation_bleu`."""
+
+    def __init__(self, tokenizer: Tokenizer, references: list[str], limit: LengthLimit) -> None:
+        """Args:
+            tokenizer: of the data.
+            references: of the sentences to translate, which are the first ones of the split.
+            limit: the longest output.
+        """
+        self._tokenizer, self._references, self._limit = tokenizer, references, limit
+        self._hypotheses: dict[int, str] = {}
+
+    def on_validation_batch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any,
+                                batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
+        assert isinstance(pl_module, OrderedModule)
+        chosen = batch.index < len(self._references)
+        if not bool(chosen.any()):
+            return
+        found = greedy.search(pl_module.network, batch.source[chosen], self._limit)
+        words = [row[:length] for row, length in
+                 zip(found.tokens[:, 0].tolist(), found.lengths[:, 0].tolist(), strict=True)]
+        texts = self._tokenizer.decode_targets(words)
+        self._hypotheses.update(zip(batch.index[chosen].tolist(), texts, strict=True))
+
+    def on_validation_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        parts: list[dict[int, str]] = [self._hypotheses]
+        if trainer.world_size > 1:
+            parts = [{} for _ in range(trainer.world_size)]
+            torch.distributed.all_gather_object(parts, self._hypotheses)
+        self._hypotheses = {}
+        texts = {index: text for part in parts for index, text in part.items()}
+        ordered = [texts[index] for index in range(len(self._references))]
+        bleu = sacrebleu.corpus_bleu(ordered, [self._references]).score
+        pl_module.log("validation_bleu", bleu, prog_bar=True, rank_zero_only=True)
+        # Also for the other ranks' callbacks, which must decide alike.
+        trainer.callback_metrics["validation_bleu"] = torch.tensor(bleu)
+
+
+class KeepCandidates(Callback):
+    """Puts weights aside after every validation and at the last step."""
+
+    def __init__(self, candidates: Candidates) -> None:
+        self._candidates = candidates
+        self._last = -1
+
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        if trainer.is_global_zero:
+            self._candidates.forget_after(trainer.global_step)
+
+    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        self._keep(trainer, pl_module, float(trainer.callback_metrics["validation_bleu"]))
+
+    def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        if self._last != trainer.global_step:
+            self._keep(trainer, pl_module, None)
+
+    def _keep(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, bleu: float | None) -> None:
+        assert isinstance(pl_module, OrderedModule)
+        self._last = trainer.global_step
+        if trainer.is_global_zero:
+            self._candidates.add(Candidate(self._last, bleu), unique_weights(pl_module.network))
+
+
+class ResumePoint(Callback):
+    """Saves the whole state of the run after every validation, so that a killed run goes on from there.
+
+    Saved when the next step begins: by then the validation and all it changes are done.
+    """
+
+    def __init__(self, folder: Path, every: int) -> None:
+        """Args:
+            folder: to save `resume.ckpt` in.
+            every: optimiser steps.
+        """
+        self._path, self._every = folder / RESUME, every
+        self._saved = -1
+
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        self._saved = trainer.global_step  # where it comes from is where it is saved
+
+    def on_train_batch_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Batch,
+                             batch_idx: int) -> None:
+        step = trainer.global_step
+        if step == self._saved or step % self._every:
+            return
+        self._saved = step
+        aside = self._path.with_suffix(".aside")
+        trainer.save_checkpoint(aside)
+        if trainer.is_global_zero:
+            os.replace(aside, self._path)
+
+    def on_exception(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule,
+                     exception: BaseException) -> None:
+        if trainer.is_global_zero:
+            remove(self._path.with_suffix(".aside"))
+
+
+class Progress(Callback):
+    """One line a validation, for logs without a terminal."""
+
+    def __init__(self) -> None:
+        self._began, self._from = 0.0, 0
+
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        self._began, self._from = time.perf_counter(), trainer.global_step
+
+    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        metrics = trainer.callback_metrics
+        seconds = time.perf_counter() - self._began
+        if trainer.is_global_zero:
+            print(f"step {trainer.global_step}/{trainer.max_steps}: training loss {metrics['training_loss']:.3f}, "
+                  f"validation loss {metrics['validation_loss']:.3f}, BLEU {metrics['validation_bleu']:.2f}, "
+                  f"{(trainer.global_step - self._from) / seconds:.1f} steps/s", flush=True)

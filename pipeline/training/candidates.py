@@ -1,0 +1,73 @@
+"""Weights put aside at every validation, from which the final model is averaged."""
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+from pipeline.files import atomic_path, read_json, remove, write_json
+from pipeline.model.checkpoint import average_weights, read_weights
+
+INDEX = "index.json"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Weights of one step."""
+
+    step: int
+    bleu: float | None
+    """Of the validation; None where the step had none."""
+
+
+class Candidates:
+    """The N last or best of them, in a folder; others are removed. What is on disk is all there is to know."""
+
+    def __init__(self, folder: Path, count: int, by: str) -> None:
+        """Args:
+            folder: to keep them in.
+            count: N.
+            by: `last` or `best` (by validation BLEU, the later step where two are equal).
+        """
+        self._folder, self._count, self._by = folder, count, by
+
+    def add(self, candidate: Candidate, weights: dict[str, Tensor]) -> None:
+        """Put weights aside and remove what no longer belongs to the N."""
+        with atomic_path(self._path(candidate)) as aside:
+            save_file({name: weight.contiguous().cpu() for name, weight in weights.items()}, aside)
+        known = [other for other in self._known() if other.step != candidate.step] + [candidate]
+        kept = self._ranked(known)[:self._count]
+        write_json(self._folder / INDEX, [asdict(one) for one in sorted(kept, key=lambda one: one.step)])
+        for other in known:
+            if other not in kept:
+                remove(self._path(other))
+
+    def forget_after(self, step: int) -> None:
+        """Drop what was put aside after the step at which a run resumes: it will come again."""
+        known = self._known()
+        if any(one.step > step for one in known):
+            write_json(self._folder / INDEX, [asdict(one) for one in known if one.step <= step])
+        for one in known:
+            if one.step > step:
+                remove(self._path(one))
+
+    def average(self) -> tuple[dict[str, Tensor], list[Candidate]]:
+        """The mean of the candidates' weights, and the candidates."""
+        chosen = self._known()
+        paths = [self._path(one) for one in chosen]
+        return average_weights([read_weights(path) for path in paths], [str(path) for path in paths]), chosen
+
+    def _ranked(self, known: list[Candidate]) -> list[Candidate]:
+        if self._by == "last":
+            return sorted(known, key=lambda one: -one.step)
+        # A step without a validation is better than nothing, but not than one with a score.
+        return sorted(known, key=lambda one: (one.bleu is None, -(one.bleu or 0.0), -one.step))
+
+    def _known(self) -> list[Candidate]:
+        index = self._folder / INDEX
+        return [Candidate(**one) for one in read_json(index)] if os.path.exists(index) else []
+
+    def _path(self, candidate: Candidate) -> Path:
+        return self._folder / f"step-{candidate.step:08d}.safetensors"

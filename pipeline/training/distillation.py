@@ -1,0 +1,128 @@
+"""Sequence-level knowledge distillation (Kim and Rush 2016): the teacher's translations as a second target side.
+
+The training source is cut into shards of sentences of like length; every shard is a file, so a run that is cut short
+goes on with the first missing one, and devices share the shards among them. What a shard holds depends on nothing
+but the teacher, the search and the source: any number of devices writes the same bytes.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytorch_lightning as lightning
+from torch.utils.data import DataLoader, Dataset
+
+from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.pairs import Pairs, write_pairs
+from pipeline.decoding.settings import Decoder
+from pipeline.errors import PipelineError
+from pipeline.files import atomic_path, read_json, remove, write_json
+from pipeline.model.checkpoint import WEIGHTS
+from pipeline.model.transformer import Transformer
+
+FINGERPRINT = "fingerprint.json"
+
+
+class Shards(Dataset[int]):
+    """The numbers of the shards that are still to be made by one of several devices."""
+
+    def __init__(self, missing: list[int], rank: int, world: int) -> None:
+        self._mine = missing[rank::world]
+
+    def __len__(self) -> int:
+        return len(self._mine)
+
+    def __getitem__(self, item: int) -> int:
+        return self._mine[item]
+
+
+class DistillationModule(lightning.LightningModule):
+    """Translates shards and writes each to its file."""
+
+    def __init__(self, teacher: Transformer, decode: Decoder, pairs: Pairs, folder: Path, *, shard_rows: int,
+                 batch_rows: int) -> None:
+        """Args:
+            teacher: in evaluation mode.
+            decode: the search.
+            pairs: whose sources are translated.
+            folder: of the shards.
+            shard_rows: sentences a shard.
+            batch_rows: sentences searched together.
+        """
+        super().__init__()
+        self.teacher, self._decode, self._pairs, self._folder = teacher, decode, pairs, folder
+        self._batch_rows = batch_rows
+        order = np.argsort(-pairs.source_lengths, kind="stable")
+        self._shards = [order[start:start + shard_rows] for start in range(0, len(order), shard_rows)]
+
+    def missing(self) -> list[int]:
+        """Shards that no earlier run has finished."""
+        return [shard for shard in range(len(self._shards)) if not self._path(shard).exists()]
+
+    def predict_dataloader(self) -> DataLoader[int]:
+        shards = Shards(self._todo, self.trainer.global_rank, self.trainer.world_size)
+        return DataLoader(shards, batch_size=None)
+
+    def setup(self, stage: str) -> None:
+        # Listed once, before any device writes: all of them must see the same list.
+        self._todo = self.missing()
+        self.trainer.strategy.barrier()
+
+    def predict_step(self, shard: int, batch_idx: int) -> None:
+        rows = self._shards[shard]
+        words: list[np.ndarray[Any, np.dtype[np.int32]]] = []
+        for start in range(0, len(rows), self._batch_rows):
+            sources = [self._pairs.source(int(row)) for row in rows[start:start + self._batch_rows]]
+            source = pad_sources(sources, self.teacher.settings.max_length).to(self.device)
+            found = self._decode(self.teacher, source)
+            tokens, lengths = found.tokens[:, 0].cpu().numpy(), found.lengths[:, 0].tolist()
+            words += [row[:length].astype(np.int32) for row, length in zip(tokens, lengths, strict=True)]
+        with atomic_path(self._path(shard)) as aside, open(aside, "wb") as file:
+            np.savez(file, rows=rows, lengths=np.array([len(row) for row in words], dtype=np.int32),
+                     ids=np.concatenate(words))
+
+    def targets(self) -> Iterator[tuple[int, np.ndarray[Any, np.dtype[np.int32]]]]:
+        """(row, ids) of all finished shards, shard by shard."""
+        for shard in range(len(self._shards)):
+            with np.load(self._path(shard), allow_pickle=False) as stored:
+                parts = np.split(stored["ids"], np.cumsum(stored["lengths"])[:-1])
+                yield from zip(stored["rows"].tolist(), parts, strict=True)
+
+    def _path(self, shard: int) -> Path:
+        return self._folder / f"shard-{shard:06d}.npz"
+
+
+def prepare_folder(folder: Path, fingerprint: dict[str, Any]) -> None:
+    """Empty a folder of shards that another teacher, search or source has made."""
+    path = folder / FINGERPRINT
+    if not path.exists() or read_json(path) != fingerprint:
+        remove(folder)
+        write_json(path, fingerprint)
+
+
+def teacher_fingerprint(checkpoint: Path, pairs: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """What the shards depend on."""
+    return {"teacher": hashlib.sha256((checkpoint / WEIGHTS).read_bytes()).hexdigest(),
+            "source": hashlib.sha256(pairs.read_bytes()).hexdigest(), "settings": settings}
+
+
+def write_distilled(module: DistillationModule, pairs: Pairs, vocabulary: int, out: Path) -> dict[str, Any]:
+    """Merge the shards into `out/train.pairs`, in the order of the corpus, and describe them.
+
+    Raises:
+        PipelineError: a shard is missing.
+    """
+    if module.missing():
+        raise PipelineError(f"{out}: {len(module.missing())} shards are missing; run `python -m pipeline distill` again")
+    targets: list[Any] = [None] * len(pairs)
+    for row, ids in module.targets():
+        targets[row] = ids
+    with atomic_path(out) as folder:
+        folder.mkdir()
+        write_pairs(folder / "train.pairs", ((pairs.source(row), ids) for row, ids in enumerate(targets)),
+                    vocabulary, pairs.digest)
+    lengths = np.array([len(ids) for ids in targets])
+    return {"pairs": len(pairs), "tokens": int(lengths.sum()), "mean_length": round(float(lengths.mean()), 2),
+            "raw_mean_length": round(float(pairs.target_lengths.mean()), 2), "empty": int((lengths == 0).sum())}

@@ -1,0 +1,185 @@
+"""The Lightning CLI of one family: its block of params.yaml in, its checkpoint out."""
+
+import dataclasses
+import hashlib
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as lightning
+import yaml
+from pytorch_lightning.callbacks import Callback, EarlyStopping, RichProgressBar
+from pytorch_lightning.cli import LightningCLI
+
+from pipeline import layout
+from pipeline.corpus.bpe import Tokenizer
+from pipeline.corpus.datamodule import PairsDataModule
+from pipeline.decoding.limits import LengthLimit
+from pipeline.families.ordered import OrderedModule
+from pipeline.files import read_json, remove, write_json, write_text
+from pipeline.model.checkpoint import WEIGHTS, load_weights, save_checkpoint
+from pipeline.params import Params, load_params
+from pipeline.training.callbacks import RESUME, KeepCandidates, Progress, ResumePoint, ValidationBleu
+from pipeline.training.candidates import Candidates
+
+FINGERPRINT = "fingerprint.json"
+_TRAINER_KEYS = ("max_steps", "accumulate_grad_batches", "gradient_clip_val", "precision", "val_check_interval")
+"""Options of the trainer that change the result; the others may differ when a run is resumed."""
+
+
+def fit(family: str, overrides: list[str]) -> None:
+    """Train a family to its last step, average its candidates and write its checkpoint.
+
+    Args:
+        family: a block of `families`.
+        overrides: options of the Lightning CLI, which win over the block.
+
+    Raises:
+        PipelineError: something is wrong with parameters, data, or a checkpoint to start from.
+    """
+    params = load_params()
+    settings = params.family(family)
+    tokenizer = Tokenizer.load(layout.BPE)
+    work = layout.WORK / family
+    config = family_config(params, family, tokenizer)
+    candidates = Candidates(work / "candidates", settings.training.average, settings.training.average_by)
+    quiet_lightning()
+    cli = LightningCLI(
+        OrderedModule, PairsDataModule, run=False, save_config_callback=None,
+        args=["--config", write_config(work, config), *overrides],
+        trainer_defaults={"callbacks": _callbacks(params, family, tokenizer, candidates, work)})
+    trainer, module = cli.trainer, cli.model
+    if settings.initialise_from is not None:
+        start = layout.checkpoint(settings.initialise_from) / WEIGHTS
+        fresh = load_weights(module.network, start, partial=True)
+        if fresh and trainer.is_global_zero:
+            print(f"not in {start}, initialised anew: {', '.join(fresh)}")
+    resumable = _same_run(work, _fingerprint(cli, params, family), trainer)
+    trainer.fit(module, cli.datamodule, ckpt_path=work / RESUME if resumable else None, weights_only=True)
+    if trainer.interrupted:
+        raise KeyboardInterrupt
+    if trainer.is_global_zero:
+        weights, chosen = candidates.average()
+        save_checkpoint(layout.checkpoint(family), module.network, module.vocabulary, weights, {
+            "family": family, "data": cli.datamodule.settings.side, "steps": trainer.global_step,
+            "averaged": [dataclasses.asdict(one) for one in chosen]})
+        remove(work)
+
+
+def family_config(params: Params, family: str, tokenizer: Tokenizer) -> dict[str, Any]:
+    """The Lightning CLI's configuration of a family."""
+    settings = params.family(family)
+    training = settings.training
+    return {
+        "seed_everything": params.seed,
+        "trainer": {
+            "max_steps": training.steps, "max_epochs": 1, "accumulate_grad_batches": training.accumulate,
+            "gradient_clip_val": training.clip or None, "precision": training.precision,
+            # In batches, and across "epochs": a run is one pass over an endless stream.
+            "val_check_interval": training.validate_every * training.accumulate, "check_val_every_n_epoch": None,
+            "num_sanity_val_steps": 0, "use_distributed_sampler": False, "log_every_n_steps": 50,
+            "enable_checkpointing": False, "enable_model_summary": False, "deterministic": "warn",
+            "enable_progress_bar": sys.stderr.isatty(),
+            "logger": {"class_path": "dvclive.lightning.DVCLiveLogger", "init_args": {
+                "dir": str(layout.REPORTS / "training" / family), "resume": (layout.WORK / family / RESUME).exists(),
+                # dvc.yaml declares the curves; dvclive shall neither write a dvc.yaml of its own nor an experiment.
+                "dvcyaml": None, "save_dvc_exp": False, "report": None}},
+        },
+        "model": {
+            "network": dataclasses.asdict(settings.network), "order": settings.order,
+            "optimisation": plain(settings.optimisation), "seed": params.seed,
+            "vocabulary": {"source": tokenizer.source_size, "target": tokenizer.target_size,
+                           "digest": tokenizer.digest},
+        },
+        "data": {
+            "folder": str(layout.BPE), "distilled": str(layout.DISTILLED), **plain(settings.data),
+            "evaluation_rows": params.evaluation.batch_rows, "longest": settings.network.max_length,
+            "seed": params.seed,
+        },
+    }
+
+
+def plain(settings: Any) -> dict[str, Any]:
+    """A settings dataclass as YAML can hold it (no tuples)."""
+    plainly: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(settings)))
+    return plainly
+
+
+def write_config(work: Path, config: dict[str, Any]) -> str:
+    """Write the configuration where the Lightning CLI of every process reads it, and return the path."""
+    path = work / "config.yaml"
+    text = yaml.safe_dump(config, sort_keys=False)
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        write_text(path, text)
+    return str(path)
+
+
+def quiet_lightning() -> None:
+    """Silence what says nothing about this run: hints of Lightning that our data module answers itself."""
+    import logging
+
+    for name in ("pytorch_lightning.utilities.rank_zero", "lightning.pytorch.utilities.rank_zero", "pytorch_lightning"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+    warnings.filterwarnings("ignore", message=".*isinstance.treespec, LeafSpec.*")
+    warnings.filterwarnings("ignore", message=".*weights_only.*")
+    warnings.filterwarnings("ignore", message=".*GPU available but not used.*")
+
+
+def _callbacks(params: Params, family: str, tokenizer: Tokenizer, candidates: Candidates, work: Path) -> list[Callback]:
+    training = params.family(family).training
+    references = layout.read_lines(layout.CORPUS / "validation.target")[:training.validation_sentences]
+    limit = LengthLimit(params.limit.ratio, params.limit.extra, params.family(family).network.max_length - 1)
+    callbacks: list[Callback] = [
+        ValidationBleu(tokenizer, references, limit),  # first: the others read what it logs
+        KeepCandidates(candidates),
+        ResumePoint(work, training.validate_every),
+        RichProgressBar(refresh_rate=20) if sys.stderr.isatty() else Progress(),
+    ]
+    if training.patience:
+        callbacks.append(EarlyStopping("validation_bleu", mode="max", patience=training.patience))
+    return callbacks
+
+
+def _fingerprint(cli: LightningCLI, params: Params, family: str) -> dict[str, str]:
+    """What must not have changed for a half-finished run to go on: parameters, data, start and code."""
+    config = yaml.safe_load(cli.parser.dump(cli.config, skip_none=False))
+    config["trainer"] = {key: config["trainer"][key] for key in _TRAINER_KEYS}
+    code = Path(__file__).parents[1]
+    files = [*cli.datamodule.training_paths()]
+    start = params.family(family).initialise_from
+    if start is not None:
+        files.append(layout.checkpoint(start) / WEIGHTS)
+    sources = sorted(path for part in ("corpus", "model", "families", "training") for path in (code / part).rglob("*.py"))
+    return {
+        "parameters": _digest(json.dumps([config, plain(params.family(family).training)], sort_keys=True, default=str).encode()),
+        "data": _digest(*(path.read_bytes() for path in files)),
+        "code": _digest(*(path.read_bytes() for path in sources)),
+    }
+
+
+def _digest(*parts: bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()
+
+
+def _same_run(work: Path, fingerprint: dict[str, str], trainer: lightning.Trainer) -> bool:
+    """Whether the work folder holds a run like this one to go on with; if not, it is emptied for this one."""
+    path = work / FINGERPRINT
+    same = path.exists() and read_json(path) == fingerprint
+    resumable = same and (work / RESUME).exists()
+    trainer.strategy.barrier()
+    if trainer.is_global_zero:
+        if not resumable:
+            remove(work / "candidates")
+            remove(work / RESUME)
+        write_json(path, fingerprint)
+        if resumable:
+            print(f"going on from {work / RESUME}")
+    trainer.strategy.barrier()
+    return resumable
+

@@ -1,0 +1,122 @@
+"""Text in, text out: a trained family under one decoder, as a user of translations sees it."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import torch
+
+from pipeline import layout
+from pipeline.corpus.bpe import Tokenizer
+from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.filtering import normalise
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.settings import make_decoder
+from pipeline.errors import PipelineError
+from pipeline.model.checkpoint import load_checkpoint
+from pipeline.params import Params
+
+_PLACEHOLDER = re.compile(r"\{[^{}\s]+\}|%\([^()\s]+\)[a-z]|%[sd]")
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One source line."""
+
+    source: str
+    hypotheses: list[str]
+    """Best first; one empty string for a line without words."""
+    scores: list[float]
+    """Of the hypotheses; length-penalised log-probabilities."""
+    calls: int
+    """Decoder calls."""
+    warning: str | None = None
+    """What the reader should know: the source was cut, or the translation was."""
+
+
+class Translator:
+    """Translates lines in bulk and returns them in their order, one for one."""
+
+    def __init__(self, params: Params, family: str, decoder: str, *, nbest: int = 1, device: str = "auto",
+                 batch_rows: int = 32) -> None:
+        """Args:
+            params: of the folder that holds data/bpe and checkpoints/.
+            family, decoder: names in it.
+            nbest: hypotheses a line.
+            device: cpu, cuda or auto.
+            batch_rows: sentences searched together.
+
+        Raises:
+            PipelineError: unknown names, no such checkpoint, or a decoder that has no n-best list.
+        """
+        params.family(family)
+        block = dict(params.decoder(decoder))
+        if nbest > 1:
+            block["nbest"] = nbest
+        self.tokenizer = Tokenizer.load(layout.BPE)
+        self.network, _ = load_checkpoint(layout.checkpoint(family), self.tokenizer.digest)
+        self.longest = self.network.settings.max_length
+        limit = LengthLimit(params.limit.ratio, params.limit.extra, self.longest - 1)
+        self._decode = make_decoder(decoder, block, limit)
+        self._unicode, self._batch_rows = params.corpus.filters.unicode, batch_rows
+        self.device = torch.device(pick_device(device))
+        self.network.to(self.device)
+
+    def __call__(self, lines: Iterable[str], ahead: int = 32) -> Iterator[Translation]:
+        """Translate lines lazily.
+
+        Args:
+            lines: without line ends.
+            ahead: batches to read ahead, so that sentences of like length can share one.
+        """
+        remaining = iter(lines)
+        while chunk := list(islice(remaining, ahead * self._batch_rows)):
+            yield from self._chunk(chunk)
+
+    def _chunk(self, lines: list[str]) -> list[Translation]:
+        encoded = self.tokenizer.encode_source([normalise(line, self._unicode) for line in lines])
+        done: dict[int, Translation] = {
+            row: Translation(line, [""], [0.0], 0) for row, (line, ids) in enumerate(zip(lines, encoded, strict=True)) if not ids}
+        by_length = sorted((row for row in range(len(lines)) if row not in done), key=lambda row: -len(encoded[row]))
+        for start in range(0, len(by_length), self._batch_rows):
+            rows = by_length[start:start + self._batch_rows]
+            source = pad_sources([encoded[row] for row in rows], self.longest).to(self.device)
+            found = self._decode(self.network, source)
+            words = [[hypothesis[:length] for hypothesis, length in zip(*both, strict=True)]
+                     for both in zip(found.tokens.tolist(), found.lengths.tolist(), strict=True)]
+            for place, row in enumerate(rows):
+                scores = found.scores[place].tolist()
+                real = [n for n, score in enumerate(scores) if score > -float("inf")]
+                texts = self.tokenizer.decode_targets([words[place][n] for n in real])
+                warning = None
+                if len(encoded[row]) >= self.longest:
+                    warning = f"source cut to the model's {self.longest - 1} pieces"
+                elif not bool(found.ended[place, 0]):
+                    warning = "translation cut at the length limit"
+                done[row] = Translation(lines[row], texts, [scores[n] for n in real], int(found.calls[place]), warning)
+        return [done[row] for row in range(len(lines))]
+
+
+def lost_placeholders(source: str, translation: str) -> list[str]:
+    """Placeholders such as {entity_name}, %(count)d or %s that the translation has fewer of than the source.
+
+    >>> lost_placeholders("Turn {name} on at {time}", "{name} einschalten")
+    ['{time}']
+    """
+    wanted, found = Counter(_PLACEHOLDER.findall(source)), Counter(_PLACEHOLDER.findall(translation))
+    return sorted((wanted - found).elements())
+
+
+def pick_device(name: str) -> str:
+    """cpu or cuda for a user's cpu, cuda or auto.
+
+    Raises:
+        PipelineError: cuda is asked for and absent, or the name is unknown.
+    """
+    if name not in ("auto", "cpu", "cuda"):
+        raise PipelineError(f"device: {name!r} is unknown; choose cpu, cuda or auto")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise PipelineError("device: cuda is not available on this machine; choose cpu or auto")
+    return name if name != "auto" else "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,0 +1,115 @@
+"""The default corpus, from a tiny wheel of the same shape, through the real pip without network."""
+
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.corpus.settings import CorpusSettings, HomeAssistantSettings
+from pipeline.corpus.sources import SPLITS, home_assistant, read_splits
+from pipeline.errors import PipelineError
+
+NAME = "homeassistant-1.2-py3-none-any.whl"
+# Neither the Python nor the dependency exist: reading text must not ask for them.
+METADATA = ("Metadata-Version: 2.1\nName: homeassistant\nVersion: 1.2\n"
+            "Requires-Python: >=99\nRequires-Dist: nonsuch-q\n")
+
+
+def write_wheel(folder: Path, translations: dict[str, Any]) -> Path:
+    wheel = folder / NAME
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("homeassistant-1.2.dist-info/METADATA", METADATA)
+        archive.writestr("homeassistant-1.2.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        archive.writestr("homeassistant-1.2.dist-info/RECORD", "")
+        for member, strings in translations.items():
+            archive.writestr(f"homeassistant/components/{member}.json", json.dumps(strings))
+    return wheel
+
+
+def integrations(count: int) -> dict[str, Any]:
+    translations = {}
+    for index in range(count):
+        for language, word in (("en", "kettle"), ("de", "Kessel")):
+            translations[f"maker{index}/translations/{language}"] = {"title": f"{word} {index}"}
+    return translations
+
+
+def settings_for(wheel: Path, **changed: str) -> CorpusSettings:
+    block = HomeAssistantSettings(version="1.2", sha256=hashlib.sha256(wheel.read_bytes()).hexdigest())
+    return CorpusSettings(source="home-assistant", home_assistant=block, **changed)
+
+
+@pytest.fixture
+def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let pip see one folder and nothing else."""
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def no_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Hand out the wheel in the returned folder instead of running pip."""
+    monkeypatch.setattr(home_assistant, "download_wheel", lambda version, folder: tmp_path / NAME)
+    return tmp_path
+
+
+def test_strings_are_aligned_by_key(tmp_path: Path) -> None:
+    wheel = write_wheel(tmp_path, {
+        "kettle/translations/en": {"title": "Kettle", "step": {"user": {"text": "Fill it\nup"}}, "more": ""},
+        "kettle/translations/de": {"step": {"user": {"text": "Jetzt füllen"}}, "title": "Kessel", "size": 3},
+        "lamp/translations/en": {"title": "A lamp without German"},
+        "lamp/strings": {"title": "not a translation"},
+        "lamp/translations/extra/de": {"title": "too deep"},
+        "dots/translations/en": {"a.b": "dotted key", "a": {"b": "nested key"}},
+        "dots/translations/de": {"a": {"b": "verschachtelt"}, "a.b": "mit Punkt"},
+    })
+    assert home_assistant.read_wheel(wheel, "en", "de") == {
+        "kettle": [("Kettle", "Kessel"), ("Fill it\nup", "Jetzt füllen")],
+        "dots": [("dotted key", "mit Punkt"), ("nested key", "verschachtelt")],
+    }
+
+
+def test_splits_are_by_integration_and_by_share(no_pip: Path) -> None:
+    wheel = write_wheel(no_pip, integrations(100))
+    splits = {split: list(pairs) for split, pairs in read_splits(settings_for(wheel)).items()}
+    assert [len(splits[split]) for split in SPLITS] == [92, 4, 4]
+    assert len({pair for pairs in splits.values() for pair in pairs}) == 100
+
+
+def test_pip_fetches_the_wheel_whatever_it_requires(offline: Path) -> None:
+    wheel = write_wheel(offline, integrations(5))
+    splits = read_splits(settings_for(wheel))
+    assert sorted(len(list(splits[split])) for split in SPLITS) == [1, 1, 3]
+
+
+def test_a_failed_download_is_one_line(offline: Path) -> None:
+    expected = r"could not download homeassistant==7\.7 .*PIP_FIND_LINKS"
+    with pytest.raises(PipelineError, match=expected) as caught:
+        home_assistant.download_wheel("7.7", offline / "out")
+    assert "\n" not in str(caught.value)
+
+
+def test_another_wheel_is_refused_with_both_hashes(no_pip: Path) -> None:
+    wheel = write_wheel(no_pip, integrations(5))
+    settings = settings_for(wheel)
+    assert settings.home_assistant is not None
+    write_wheel(no_pip, integrations(6))
+    actual = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    with pytest.raises(PipelineError, match=f"sha256 is {actual} but .*{settings.home_assistant.sha256}"):
+        read_splits(settings)
+
+
+def test_an_absent_language_lists_those_present(no_pip: Path) -> None:
+    wheel = write_wheel(no_pip, integrations(5))
+    with pytest.raises(PipelineError, match="no language 'tlh'; choose one of de, en"):
+        read_splits(settings_for(wheel, target_language="tlh"))
+
+
+def test_too_few_integrations_cannot_be_split(no_pip: Path) -> None:
+    with pytest.raises(PipelineError, match="2 file"):
+        read_splits(settings_for(write_wheel(no_pip, integrations(2))))

@@ -1,0 +1,65 @@
+"""The `datasets` reader against a stand-in for the library, which is not a development dependency."""
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pipeline.corpus.settings import CorpusSettings, HuggingFaceSettings
+from pipeline.corpus.sources import SPLITS, read_splits
+from pipeline.errors import PipelineError
+
+NESTED = {"train": [{"translation": {"en": "a fox", "de": "ein Fuchs"}}],
+          "dev": [{"translation": {"en": "b", "de": None}}],
+          "test": []}
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """Install the stand-in; return the list of its calls."""
+    calls: list[tuple[Any, ...]] = []
+
+    def load_dataset(name: str, config: str | None, split: str, revision: str | None) -> list[dict[str, Any]]:
+        calls.append((name, config, split, revision))
+        if name == "flat":
+            return [{"en": "a", "de": "b"}]
+        if split not in NESTED:
+            raise ValueError(f'Unknown split "{split}".\nShould be one of {sorted(NESTED)}')
+        return NESTED[split]
+
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))
+    return calls
+
+
+def settings_for(**block: Any) -> CorpusSettings:
+    return CorpusSettings(source="huggingface", huggingface=HuggingFaceSettings(**block))
+
+
+def test_splits_come_from_the_translation_column(library: list[tuple[Any, ...]]) -> None:
+    splits = read_splits(settings_for(name="toy", config="de-en", revision="v1", validation="dev"))
+    assert {split: list(splits[split]) for split in SPLITS} == {
+        "train": [("a fox", "ein Fuchs")], "validation": [("b", "")], "test": []}
+    assert library == [("toy", "de-en", split, "v1") for split in ("train", "dev", "test")]
+
+
+def test_languages_may_be_columns(library: list[tuple[Any, ...]]) -> None:
+    assert list(read_splits(settings_for(name="flat", field=None))["train"]) == [("a", "b")]
+
+
+@pytest.mark.parametrize("field", ["translation", "en"])
+def test_a_wrong_field_lists_the_columns(library: list[tuple[Any, ...]], field: str) -> None:
+    with pytest.raises(PipelineError, match=r"row 1 has the columns en, de"):
+        list(read_splits(settings_for(name="flat", field=field))["train"])
+
+
+def test_an_unknown_split_is_one_line(library: list[tuple[Any, ...]]) -> None:
+    with pytest.raises(PipelineError, match="split 'validation' of toy") as caught:
+        read_splits(settings_for(name="toy"))
+    assert "\n" not in str(caught.value)
+
+
+def test_the_missing_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(PipelineError, match=r"fast-nmt-decoding\[huggingface\]"):
+        read_splits(settings_for(name="toy"))
