@@ -93,9 +93,9 @@ class Params:
     families: dict[str, FamilySettings]
     decoders: dict[str, dict[str, Any]]
     students: tuple[str, ...]
-    """Families that dvc.yaml trains on the distilled data, beside the teacher."""
-    code: str = "pipeline"
-    """Where dvc.yaml finds this package, relative to itself."""
+    """Families that dvc.yaml trains after the teacher has distilled the data."""
+    systems: tuple[str, ...]
+    """Families that dvc.yaml evaluates: the teacher and the students."""
     baseline: str = "ar"
     """The family that all others are compared with."""
     seed: int = 1
@@ -111,8 +111,12 @@ class Params:
     data: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for where, name in [("students", name) for name in self.students] + [("baseline", self.baseline)]:
-            self.family(name, where)
+        for name in self.systems:
+            self.family(name, "systems")
+        if set(self.systems) != {TEACHER, *self.students}:
+            raise PipelineError(f"params.yaml: systems must be {TEACHER} and the students, {', '.join(self.students)}")
+        if self.baseline not in self.systems:
+            raise PipelineError(f"params.yaml: baseline: {self.baseline!r} is not among the systems, {', '.join(self.systems)}")
         for name, family in self.families.items():
             for decoder in family.decoders:
                 self.decoder(decoder, f"families.{name}.decoders")
@@ -169,7 +173,9 @@ def parse_params(content: dict[str, Any]) -> Params:
         PipelineError: an unknown, missing or impossible value.
     """
     defaults = {name: content.get(name, {}) for name in ("network", "training", "optimisation", "data")}
-    families = {name: merge(defaults, block) for name, block in content.get("families", {}).items()}
+    families = content.get("families")
+    if isinstance(families, dict):
+        families = {name: merge(defaults, block) if isinstance(block, dict) else block for name, block in families.items()}
     return build(Params, {**content, "families": families}, "params")
 
 

@@ -17,6 +17,7 @@ from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import Params
+from pipeline.vocabulary import PAD
 
 _PLACEHOLDER = re.compile(r"\{[^{}\s]+\}|%\([^()\s]+\)[a-z]|%[sd]")
 
@@ -54,6 +55,9 @@ class Translator:
         params.family(family)
         block = dict(params.decoder(decoder))
         if nbest > 1:
+            if nbest > block.get("beams", 1):
+                raise PipelineError(f"--nbest: {nbest} needs a decoder with at least as many beams; {decoder!r} has "
+                                    f"{block.get('beams', 1)}")
             block["nbest"] = nbest
         self.tokenizer = Tokenizer.load(layout.BPE)
         self.network, _ = load_checkpoint(layout.checkpoint(family), self.tokenizer.digest)
@@ -97,6 +101,45 @@ class Translator:
                     warning = "translation cut at the length limit"
                 done[row] = Translation(lines[row], texts, [scores[n] for n in real], int(found.calls[place]), warning)
         return [done[row] for row in range(len(lines))]
+
+
+class Scorer:
+    """Log-probabilities of given translations."""
+
+    def __init__(self, params: Params, family: str, device: str = "auto") -> None:
+        params.family(family)
+        self.tokenizer = Tokenizer.load(layout.BPE)
+        self.network, _ = load_checkpoint(layout.checkpoint(family), self.tokenizer.digest)
+        self.longest = self.network.settings.max_length
+        self._unicode = params.corpus.filters.unicode
+        self.device = torch.device(pick_device(device))
+        self.network.to(self.device)
+
+    @torch.inference_mode()
+    def __call__(self, pairs: list[tuple[str, str]]) -> list[tuple[float, int]]:
+        """Score (source, translation) pairs as one batch.
+
+        Returns:
+            Of each pair the summed log-probability of its slots, end symbols included, and their number.
+
+        Raises:
+            PipelineError: a translation is longer than the model's limit.
+        """
+        sources = self.tokenizer.encode_source([normalise(source, self._unicode) for source, _ in pairs])
+        targets = self.tokenizer.encode_target([normalise(target, self._unicode) for _, target in pairs])
+        for (_, text), target in zip(pairs, targets, strict=True):
+            if len(target) >= self.longest:
+                raise PipelineError(f"a translation of {len(target)} pieces is longer than the model's "
+                                    f"{self.longest - 1}: {text[:40]}…; split it")
+        lengths = torch.tensor([len(target) for target in targets])
+        padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(target, dtype=torch.long) for target in targets],
+                                                 batch_first=True, padding_value=PAD)
+        source = pad_sources(sources, self.longest).to(self.device)
+        arranged = self.network.order.arrange(padded, lengths).to(self.device)
+        log_probabilities = self.network(source, arranged).log_softmax(2).gather(2, arranged.unsqueeze(2)).squeeze(2)
+        scored = arranged != PAD
+        sums = (log_probabilities * scored).sum(1)
+        return list(zip(sums.tolist(), scored.sum(1).tolist(), strict=True))
 
 
 def lost_placeholders(source: str, translation: str) -> list[str]:

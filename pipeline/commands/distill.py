@@ -11,7 +11,7 @@ from pipeline.params import TEACHER, load_params
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--devices", default="auto", help="how many, or auto (default)")
+    parser.add_argument("--devices", default="auto", help="how many, or auto (default): all GPUs, else a process a CPU core")
     parser.add_argument("--accelerator", default="auto", help="cpu, gpu or auto (default)")
 
 
@@ -19,6 +19,7 @@ def run(arguments: argparse.Namespace) -> None:
     import sys
 
     import pytorch_lightning as lightning
+    import torch
 
     from pipeline.corpus.bpe import Tokenizer
     from pipeline.corpus.pairs import Pairs
@@ -26,7 +27,7 @@ def run(arguments: argparse.Namespace) -> None:
     from pipeline.decoding.settings import make_decoder
     from pipeline.files import remove, write_json
     from pipeline.model.checkpoint import load_checkpoint
-    from pipeline.training.distillation import (
+    from pipeline.distillation import (
         DistillationModule,
         prepare_folder,
         teacher_fingerprint,
@@ -45,8 +46,11 @@ def run(arguments: argparse.Namespace) -> None:
     decode = make_decoder(settings.decoder, block, limit)
     shards = layout.WORK / "distilled"
     quiet_lightning()
-    devices = arguments.devices if arguments.devices == "auto" else int(arguments.devices)
-    trainer = lightning.Trainer(accelerator=arguments.accelerator, devices=devices, logger=False,
+    devices = arguments.devices
+    if devices == "auto" and (arguments.accelerator == "cpu" or not torch.cuda.is_available()):
+        # Batched search gains more from a process a core than from the threads of one process.
+        devices = min(torch.get_num_threads(), -(-len(pairs) // settings.shard_rows))
+    trainer = lightning.Trainer(accelerator=arguments.accelerator, devices=devices if devices == "auto" else int(devices), logger=False,
                                 enable_checkpointing=False, enable_model_summary=False, use_distributed_sampler=False,
                                 enable_progress_bar=sys.stderr.isatty())
     if trainer.is_global_zero:

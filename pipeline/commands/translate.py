@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     if arguments.nbest < 1:
         raise PipelineError(f"--nbest: {arguments.nbest} must be at least 1")
-    lines = _lines(arguments.input)  # a missing file is said before a model is loaded
+    lines = read_utf8(arguments.input)  # a missing file is said before a model is loaded
     from pipeline.files import atomic_path
     from pipeline.translation import Translator
 
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
         file.writelines(rendered)
 
 
-def _lines(path: Path | None) -> Iterator[str]:
+def read_utf8(path: Path | None) -> Iterator[str]:
     """Lines by line feed alone: a sentence may hold form feeds, U+2028 and the like."""
     try:
         file = sys.stdin.buffer if path is None else open(path, "rb")

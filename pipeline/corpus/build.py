@@ -1,6 +1,7 @@
 """The `corpus` stage: read a source, filter it, write one sentence a line."""
 
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 from pipeline.corpus.filtering import CorpusFilter
@@ -23,7 +24,8 @@ def build_corpus(settings: CorpusSettings, out: Path, report: Path) -> None:
         folder.mkdir()
         splits = read_splits(settings)
         for split in corpus_filter.order:
-            _write_split(folder, split, corpus_filter.apply(split, splits[split]))
+            kept = corpus_filter.apply(split, splits[split])
+            _write_split(folder, split, islice(kept, getattr(settings.keep, split)))
         counts = corpus_filter.report()
     write_json(report, counts)
 

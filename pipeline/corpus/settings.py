@@ -133,6 +133,21 @@ class FilterSettings:
 
 
 @dataclass(frozen=True)
+class KeepSettings:
+    """How many pairs of each split to keep, the first ones; null: all. For quick trials."""
+
+    train: int | None = None
+    validation: int | None = None
+    test: int | None = None
+
+    def __post_init__(self) -> None:
+        for split in ("train", "validation", "test"):
+            if getattr(self, split) is not None and getattr(self, split) < 1:
+                raise PipelineError(f"params.yaml: corpus.keep.{split} is {getattr(self, split)}; it must be at least 1, "
+                                    "or null for all")
+
+
+@dataclass(frozen=True)
 class CorpusSettings:
     """Where the sentence pairs come from and which are kept. Only the chosen source's block is needed."""
 
@@ -149,6 +164,7 @@ class CorpusSettings:
     tmx: CatalogueSettings | None = None
     huggingface: HuggingFaceSettings | None = None
     filters: FilterSettings = field(default_factory=FilterSettings)
+    keep: KeepSettings = field(default_factory=KeepSettings)
 
     def __post_init__(self) -> None:
         _check_choice("corpus.source", self.source, Source)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.protocol import DecoderState, Model
+from pipeline.decoding.protocol import Model
 from pipeline.decoding.top import best_k
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import BOS, EOS
@@ -132,7 +132,7 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings)
                 break
             sentences, last, filled, scores, rows = (x[alive] for x in (sentences, last, filled, scores, rows))
             tokens = tokens.view(S, K, z)[alive].view(-1, z)
-        _move(state, rows.flatten(), S * K)
+        state.select(rows.flatten())
     return finished.hypotheses(model, nbest, calls)
 
 
@@ -191,12 +191,6 @@ def _extend(filled: Tensor, parents: Tensor, words: Tensor, at: Tensor, start: i
     return extended.view(S, K, T)
 
 
-def _move(state: DecoderState, rows: Tensor, present: int) -> None:
-    """Select rows of the state, unless all stay where they are."""
-    if len(rows) != present or bool((rows != torch.arange(present, device=rows.device)).any()):
-        state.select(rows)
-
-
 class _Finished:
     """The K best finished hypotheses of each of B sentences, best first."""
 
@@ -227,5 +221,5 @@ class _Finished:
     def hypotheses(self, model: Model, nbest: int, calls: Tensor) -> Hypotheses:
         B, _, T = self.slots.shape
         words, lengths = model.order.restore(self.slots[:, :nbest].reshape(B * nbest, T))
-        return Hypotheses(words.view(B, nbest, -1), lengths.view(B, nbest), self.scores[:, :nbest],
+        return Hypotheses(words.view(B, nbest, words.shape[1]), lengths.view(B, nbest), self.scores[:, :nbest],
                           self.ended[:, :nbest], calls)

@@ -118,27 +118,6 @@ def score(hypotheses: Sequence[str], references: Sequence[str], tokenizer: str =
     return Quality(bleu, signatures[0], chrf, signatures[1], ter, signatures[2])
 
 
-def quality_report(family: str, data: str, decoders: Mapping[str, Sequence[HypothesisLine]],
-                   references: Sequence[str], tokenizer: str = "13a") -> dict[str, Any]:
-    """Score all decoders of a family: the content of `reports/quality/<family>.json`.
-
-    Args:
-        data: what the family was trained on, `raw`, `distilled` or `both`.
-        decoders: the lines of each decoder, ordered by index.
-
-    Raises:
-        PipelineError: see `score`.
-    """
-    scores = {decoder: {
-        **asdict(score([line.hypothesis for line in lines], references, tokenizer)),
-        "calls": sum(line.calls for line in lines) / len(lines),
-        "tokens": sum(line.tokens for line in lines) / len(lines),
-        "cut": sum(not line.ended for line in lines),
-    } for decoder, lines in decoders.items()}
-    return {"family": family, "data": data, "tokenizer": tokenizer, "sentences": len(references),
-            "decoders": scores}
-
-
 def paired_p_values(baseline: Sequence[str], systems: Mapping[str, Sequence[str]],
                     references: Sequence[str], *, tokenizer: str = "13a", samples: int = 1000,
                     seed: int = 12345) -> dict[str, float]:

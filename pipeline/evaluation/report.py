@@ -14,17 +14,21 @@ from pipeline.files import atomic_path, write_json, write_text
 
 
 def build_report(*, quality: Path, evaluation: Path, speed: Path, references: Path, sources: Path, out: Path,
-                 page: Path, source_language: str, target_language: str) -> None:
+                 page: Path, source_language: str, target_language: str, tokenizer: str = "13a",
+                 samples: int = 1000) -> None:
     """Write `decoders.json`, `decoders.md`, `quality_speed.png`, `quality_speed.json` into `out`; the page.
 
     The page has a path of its own because it shows sentences of the corpus, which do not belong into git.
     Everything is read and checked before the first file is written.
 
     Args:
-        quality: folder of `<family>.json`, see `quality.quality_report`.
+        quality: folder of `<family>.json`, {family, data, decoders: {name: `quality.Quality` and more}}.
         evaluation: folder of `<family>/<decoder>.jsonl`.
         speed: file of `speed.speed_report`.
         references, sources: the test set, one sentence a line.
+        source_language, target_language: language tags for the page.
+        tokenizer: BLEU's, as in the quality files; the paired bootstrap uses it too.
+        samples: of the paired bootstrap.
 
     Raises:
         PipelineError: a file is absent or damaged, or the files do not belong together.
@@ -35,7 +39,7 @@ def build_report(*, quality: Path, evaluation: Path, speed: Path, references: Pa
                             f"{len(reference_lines)}; both sides must have the same sentences")
     measured = read_speed(speed)
     hypotheses = read_texts(evaluation, timed_decoders(measured), len(reference_lines))
-    rows = assemble_rows(quality, measured, hypotheses, reference_lines)
+    rows = assemble_rows(quality, measured, hypotheses, reference_lines, tokenizer=tokenizer, samples=samples)
     texts = Texts(source_lines, reference_lines, hypotheses, source_language, target_language)
     picture = quality_speed_png(rows)
     html = render_page(rows, texts, measured, picture, quality_speed_png(rows, DARK))

@@ -65,7 +65,7 @@ class Row:
 
 
 _SCORES = ("bleu", "bleu_signature", "chrf", "chrf_signature", "ter", "ter_signature")
-_QUALITY_HEADER = ("family", "data", "tokenizer", "decoders")
+_QUALITY_HEADER = ("family", "data", "decoders")
 _SPEED_HEADER = ("sentences", "long_sentences", "long_rule", "repetitions", "baseline", "machine",
                  "contestants")
 _BARE = ("ms_per_sentence", "ms_per_sentence_long", "tokens_per_second", "tokens_per_second_batch32", "calls",
@@ -99,7 +99,8 @@ def read_speed(path: Path) -> dict[str, Any]:
     report: dict[str, Any] = read_json(path)
     _take(_SPEED_HEADER, report, path, "the header")
     for entry in report["contestants"]:
-        _take((*_BARE, *_RATIOS), entry, path, f"decoder {entry.get('decoder')!r} of {entry.get('family')!r}")
+        whose = f"decoder {entry.get('decoder')!r} of family {entry.get('family')!r}"
+        _take(("family", "decoder", *_BARE, *_RATIOS), entry, path, whose)
     return report
 
 
@@ -109,19 +110,21 @@ def timed_decoders(speed: Mapping[str, Any]) -> list[Name]:
 
 
 def assemble_rows(quality: Path, speed: Mapping[str, Any], texts: Mapping[Name, Sequence[str]],
-                  references: Sequence[str], *, samples: int = 1000, seed: int = 12345) -> list[Row]:
+                  references: Sequence[str], *, tokenizer: str = "13a", samples: int = 1000,
+                  seed: int = 12345) -> list[Row]:
     """Join the quality files and the speed report, in the order of the latter.
 
     Args:
         quality: folder of `<family>.json`.
         speed: from `read_speed`.
         texts: hypotheses of every decoder in it.
+        tokenizer: BLEU's, as it was in the quality files.
         samples, seed: of the paired bootstrap.
 
     Raises:
         PipelineError: a decoder was scored but not timed or the reverse, or families were scored differently.
     """
-    scores, tokenizer = _read_scores(quality)
+    scores = _read_scores(quality)
     for family, decoder in sorted(scores.keys() ^ set(timed_decoders(speed))):
         fault = "scored but not timed" if (family, decoder) in scores else "timed but not scored"
         raise PipelineError(f"{quality / family}.json: decoder {decoder!r} of family {family!r} was {fault}; "
@@ -143,22 +146,22 @@ def _name(entry: Mapping[str, Any]) -> Name:
     return entry["family"], entry["decoder"]
 
 
-def _read_scores(folder: Path) -> tuple[dict[Name, dict[str, Any]], str]:
-    """The quality columns of each decoder, and the BLEU tokenizer that all families share."""
+def _read_scores(folder: Path) -> dict[Name, dict[str, Any]]:
+    """The quality columns of each decoder."""
     scores: dict[Name, dict[str, Any]] = {}
-    tokenizers: dict[str, Path] = {}
+    signatures: dict[str, Path] = {}
     for path in sorted(folder.glob("*.json")):
         report = read_json(path)
         _take(_QUALITY_HEADER, report, path, "the header")
-        tokenizers[report["tokenizer"]] = path
         for decoder, values in report["decoders"].items():
             taken = _take(_SCORES, values, path, f"decoder {decoder!r}")
             scores[report["family"], decoder] = {"data": report["data"], **taken}
-    if len(tokenizers) != 1:
-        listed = " and ".join(f"{path} ({tokenizer})" for tokenizer, path in tokenizers.items())
-        raise PipelineError(f"{folder}: {listed or 'no file in it'}: every family needs scores with one BLEU "
-                            "tokenizer; run the evaluations again")
-    return scores, next(iter(tokenizers))
+            signatures[taken["bleu_signature"]] = path
+    if len(signatures) > 1:
+        listed = " and ".join(f"{path} ({signature})" for signature, path in signatures.items())
+        raise PipelineError(f"{listed}: BLEU with different signatures cannot be compared; "
+                            "run the evaluation of every family again")
+    return scores
 
 
 def _p_values(baseline: str, texts: Mapping[Name, Sequence[str]], references: Sequence[str], tokenizer: str,

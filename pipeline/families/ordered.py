@@ -5,6 +5,7 @@ Left-to-right, right-to-left, interleaved: they differ in their `Order` and in n
 
 from typing import Any
 
+import numpy as np
 import pytorch_lightning as lightning
 import torch
 import torch.nn.functional as F
@@ -48,7 +49,8 @@ class OrderedModule(lightning.LightningModule):
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         slices = self.trainer.accumulate_grad_batches
         draw = self.trainer.global_step * slices + batch_idx % slices
-        torch.manual_seed((self.seed << 48) + (draw << 16) + self.global_rank)
+        mixed = np.random.SeedSequence([self.seed, draw, self.global_rank]).generate_state(1, np.uint64)
+        torch.manual_seed(int(mixed[0]))
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         loss, slots = self.loss(batch, self.optimisation.label_smoothing)

@@ -87,13 +87,16 @@ class State:
                 self.source_mask = self.source_mask.index_select(0, sentences)
         past = self._past[..., :self.length, :]
         if len(rows) == self.rows:
-            past.copy_(past.index_select(2, rows))
+            # Most beams stay where they are, so only those that do not are copied.
+            moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(1)
+            past.index_copy_(2, moved, past.index_select(2, rows[moved]))
         else:
             L, two, _, heads, capacity, depth = self._past.shape
             self._past = self._past.new_empty(L, two, len(rows), heads, capacity, depth)
             torch.index_select(past, 2, rows, out=self._past[..., :self.length, :])
         if self.lengths is not None:
             self.lengths = self.lengths.index_select(0, rows)
+            self.length = int(self.lengths.max()) if len(rows) else 0
 
     def rewind(self, lengths: Tensor | int) -> None:
         """Forget what lies behind a length, which may differ by row: a rejected draft.
@@ -134,6 +137,8 @@ class LayerCache:
         else:
             rows = torch.arange(len(self._lengths), device=keys.device).unsqueeze(1)
             slots = self._lengths.unsqueeze(1) + torch.arange(n, device=keys.device)
+            # Shorter rows do not write here; the mask hides it, but nothing times a stray NaN is still NaN.
+            self._past[:, :, :, self._length:end] = 0
             self._past[0].transpose(1, 2)[rows, slots] = keys.transpose(1, 2)
             self._past[1].transpose(1, 2)[rows, slots] = values.transpose(1, 2)
         return self._past[0, :, :, :end], self._past[1, :, :, :end]

@@ -149,4 +149,5 @@ class Transformer(nn.Module):
         """(L, 2, B, heads, S, D / heads)."""
         B, S, D = memory.states.shape
         heads = self.settings.heads
-        return self.source_keys_values(memory.states).view(B, S, -1, 2, heads, D // heads).permute(2, 3, 0, 4, 1, 5)
+        projected = self.source_keys_values(memory.states).view(B, S, len(self.decoder), 2, heads, D // heads)
+        return projected.permute(2, 3, 0, 4, 1, 5)

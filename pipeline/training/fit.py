@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as lightning
+import torch
 import yaml
 from pytorch_lightning.callbacks import Callback, EarlyStopping, RichProgressBar
 from pytorch_lightning.cli import LightningCLI
@@ -46,6 +47,8 @@ def fit(family: str, overrides: list[str]) -> None:
     config = family_config(params, family, tokenizer)
     candidates = Candidates(work / "candidates", settings.training.average, settings.training.average_by)
     quiet_lightning()
+    # Lightning's `deterministic` also fills all fresh memory with NaN, a debugging aid that costs time.
+    torch.utils.deterministic.fill_uninitialized_memory = False
     cli = LightningCLI(
         OrderedModule, PairsDataModule, run=False, save_config_callback=None,
         args=["--config", write_config(work, config), *overrides],
@@ -120,12 +123,13 @@ def quiet_lightning() -> None:
     """Silence what says nothing about this run: hints of Lightning that our data module answers itself."""
     import logging
 
-    for name in ("pytorch_lightning.utilities.rank_zero", "lightning.pytorch.utilities.rank_zero", "pytorch_lightning"):
+    for name in ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero", "lightning_fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")
     warnings.filterwarnings("ignore", message=".*isinstance.treespec, LeafSpec.*")
-    warnings.filterwarnings("ignore", message=".*weights_only.*")
-    warnings.filterwarnings("ignore", message=".*GPU available but not used.*")
+    warnings.filterwarnings("ignore", message=".*LightningCLI's args parameter.*")
+    warnings.filterwarnings("ignore", message=".*smaller than the logging interval.*")
+    warnings.filterwarnings("ignore", message=".*predict returned None.*")
 
 
 def _callbacks(params: Params, family: str, tokenizer: Tokenizer, candidates: Candidates, work: Path) -> list[Callback]:

@@ -73,22 +73,27 @@ class DistillationModule(lightning.LightningModule):
     def predict_step(self, shard: int, batch_idx: int) -> None:
         rows = self._shards[shard]
         words: list[np.ndarray[Any, np.dtype[np.int32]]] = []
+        ended: list[bool] = []
         for start in range(0, len(rows), self._batch_rows):
             sources = [self._pairs.source(int(row)) for row in rows[start:start + self._batch_rows]]
             source = pad_sources(sources, self.teacher.settings.max_length).to(self.device)
             found = self._decode(self.teacher, source)
-            tokens, lengths = found.tokens[:, 0].cpu().numpy(), found.lengths[:, 0].tolist()
-            words += [row[:length].astype(np.int32) for row, length in zip(tokens, lengths, strict=True)]
+            # A translation without an end is a loop that met the length limit: nothing to learn from.
+            lengths = found.lengths[:, 0].where(found.ended[:, 0], -1).tolist()
+            tokens = found.tokens[:, 0].cpu().numpy().astype(np.int32)
+            words += [row[:max(length, 0)] for row, length in zip(tokens, lengths, strict=True)]
+            ended += [length >= 0 for length in lengths]
         with atomic_path(self._path(shard)) as aside, open(aside, "wb") as file:
-            np.savez(file, rows=rows, lengths=np.array([len(row) for row in words], dtype=np.int32),
+            np.savez(file, rows=rows, ended=np.array(ended), lengths=np.array([len(row) for row in words], dtype=np.int32),
                      ids=np.concatenate(words))
 
     def targets(self) -> Iterator[tuple[int, np.ndarray[Any, np.dtype[np.int32]]]]:
-        """(row, ids) of all finished shards, shard by shard."""
+        """(row, ids) of every sentence whose translation ended, shard by shard."""
         for shard in range(len(self._shards)):
             with np.load(self._path(shard), allow_pickle=False) as stored:
                 parts = np.split(stored["ids"], np.cumsum(stored["lengths"])[:-1])
-                yield from zip(stored["rows"].tolist(), parts, strict=True)
+                rows = zip(stored["rows"].tolist(), parts, stored["ended"].tolist(), strict=True)
+                yield from ((row, ids) for row, ids, ended in rows if ended)
 
     def _path(self, shard: int) -> Path:
         return self._folder / f"shard-{shard:06d}.npz"
@@ -116,13 +121,14 @@ def write_distilled(module: DistillationModule, pairs: Pairs, vocabulary: int, o
     """
     if module.missing():
         raise PipelineError(f"{out}: {len(module.missing())} shards are missing; run `python -m pipeline distill` again")
-    targets: list[Any] = [None] * len(pairs)
-    for row, ids in module.targets():
-        targets[row] = ids
+    targets = dict(module.targets())
+    rows = sorted(targets)
+    if not rows:
+        raise PipelineError(f"{out}: no translation of the teacher ended before the length limit; train it for more steps")
     with atomic_path(out) as folder:
         folder.mkdir()
-        write_pairs(folder / "train.pairs", ((pairs.source(row), ids) for row, ids in enumerate(targets)),
-                    vocabulary, pairs.digest)
-    lengths = np.array([len(ids) for ids in targets])
-    return {"pairs": len(pairs), "tokens": int(lengths.sum()), "mean_length": round(float(lengths.mean()), 2),
-            "raw_mean_length": round(float(pairs.target_lengths.mean()), 2), "empty": int((lengths == 0).sum())}
+        write_pairs(folder / "train.pairs", ((pairs.source(row), targets[row]) for row in rows), vocabulary, pairs.digest)
+    lengths = np.array([len(targets[row]) for row in rows])
+    return {"pairs": len(rows), "without_end": len(pairs) - len(rows), "tokens": int(lengths.sum()),
+            "mean_length": round(float(lengths.mean()), 2),
+            "raw_mean_length": round(float(pairs.target_lengths.mean()), 2)}

@@ -1,0 +1,99 @@
+"""What every benchmark shares: whose turn it is, ratios with their uncertainty, and which machine it was."""
+
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pipeline.evaluation.speed import turns
+
+RESULTS = Path(__file__).parent / "results"
+
+Floats = NDArray[np.float64]
+
+
+def interleave(contestants: Mapping[str, Callable[[int], float]], items: int, *, warmup: int) -> dict[str, Floats]:
+    """Let every contestant do every item, in an order of play that changes from item to item.
+
+    Interleaving makes a slow minute of the machine everyone's slow minute, so ratios survive what times do not.
+
+    Args:
+        contestants: by name; called with an item's number, they return the seconds it took them.
+        items: how many there are.
+        warmup: items done before, from the first on, without counting.
+
+    Returns:
+        (items,) seconds of each contestant.
+    """
+    names = list(contestants)
+    orders = turns(len(names))
+    for item in range(warmup):
+        for name in names:
+            contestants[name](item % items)
+    seconds = {name: np.zeros(items) for name in names}
+    for item in range(items):
+        for who in orders[item % len(orders)]:
+            seconds[names[who]][item] = contestants[names[who]](item)
+    return seconds
+
+
+def median_ratio(numerator: Floats, denominator: Floats, *, samples: int = 2000, seed: int = 1) -> list[float]:
+    """Ratio of the medians of paired measurements, with its 95 % interval by a bootstrap over the pairs.
+
+    >>> median_ratio(np.array([2.0, 4.0, 6.0]), np.array([1.0, 2.0, 3.0]))
+    [2.0, 2.0, 2.0]
+    """
+    drawn = np.random.default_rng(seed).integers(len(numerator), size=(samples, len(numerator)))
+    ratios = np.median(numerator[drawn], axis=1) / np.median(denominator[drawn], axis=1)
+    low, high = np.quantile(ratios, (0.025, 0.975))
+    return [float(np.median(numerator) / np.median(denominator)), float(low), float(high)]
+
+
+def machine(packages: Sequence[str]) -> dict[str, Any]:
+    """The processor, threads and versions behind a measurement, and how busy the machine was when it began."""
+    return {
+        "processor": _processor(), "cores": _cores(), "threads": torch.get_num_threads(),
+        "system": f"{platform.system()} {platform.release()}", "python": platform.python_version(),
+        "load": round(os.getloadavg()[0], 2),
+        "versions": {name: _version(name) for name in ("torch", *packages)},
+    }
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "absent"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns of text, the first aligned to the left and the others to the right.
+
+    >>> print(table(["name", "ms"], [["a", "1.0"], ["bcdef", "12.5"]]))
+    name     ms
+    a       1.0
+    bcdef  12.5
+    """
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    return "\n".join("  ".join(cell.ljust(width) if at == 0 else cell.rjust(width)
+                               for at, (cell, width) in enumerate(zip(row, widths, strict=True)))
+                     for row in (header, *rows))

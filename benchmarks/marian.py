@@ -1,0 +1,224 @@
+"""One sentence at a time on a CPU: Hugging Face Marian, ours and CTranslate2 on the same random weights.
+
+    python -m benchmarks.marian
+
+Before anything is timed, our logits are checked against Marian's and every engine must give the same greedy tokens.
+All run to the same length because they choose the same tokens and the end symbol is not among them (sources for which
+it is are passed over), so no engine carries the cost of suppressing it.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+from transformers import MarianMTModel
+
+from benchmarks.clock import RESULTS, Floats, interleave, machine, median_ratio, table
+from benchmarks.weights import random_marian, transformer_of
+from pipeline.decoding import beam, greedy
+from pipeline.decoding.limits import LengthLimit
+from pipeline.files import write_json
+from pipeline.model.settings import NetworkSettings
+from pipeline.model.transformer import Transformer
+from pipeline.vocabulary import BOS, EOS, SPECIALS
+
+ROOT = Path(__file__).parents[1]
+CTRANSLATE2_SETTINGS = ({}, {"CT2_USE_MKL": "0"}, {"CT2_USE_MKL": "1"})
+"""Documented settings (docs/environment_variables.md of CTranslate2) that are tried; the fastest one competes."""
+BEAMS = 5
+PAUSE = 0.05
+"""Seconds before each turn: the threads of who came before spin for some milliseconds before they sleep."""
+
+
+class CTranslate2:
+    """A long-lived CTranslate2 process and the pipes to it."""
+
+    def __init__(self, ours: Transformer, environment: dict[str, str], threads: int) -> None:
+        self.environment = environment
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/weights.safetensors"
+            positions = {"source_positions": ours.source_positions(), "target_positions": ours.target_positions()}
+            save_file({name: weight.clone() for name, weight in (ours.state_dict() | positions).items()}, path)
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "benchmarks.ctranslate2_worker", path, str(ours.settings.heads), str(threads)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ | environment)
+            self.translate([EOS], 1, 1)  # it has answered: the weights are read
+
+    def translate(self, source: list[int], beams: int, length: int) -> tuple[float, list[int]]:
+        """Seconds by the process's own clock (the pipes are not in them), and the tokens."""
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write(json.dumps({"source": source, "beams": beams, "length": length}) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise RuntimeError("the CTranslate2 process ended; its error is above")
+        reply = json.loads(answer)
+        return reply["seconds"], reply["tokens"]
+
+    def __enter__(self) -> "CTranslate2":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self._process.communicate()
+
+
+def largest_difference(marian: MarianMTModel, ours: Transformer, source: Tensor, target: Tensor) -> float:
+    """Between the two models' logits of all slots of a target, forced word by word."""
+    inputs = torch.nn.functional.pad(target[:, :-1], (1, 0), value=BOS)
+    with torch.inference_mode():
+        theirs = marian(input_ids=source, decoder_input_ids=inputs).logits
+        return float((theirs - ours(source, target)).abs().max())
+
+
+class Engines:
+    """The contestants, with one way to call them: source (1, S) and length T in, seconds and tokens out."""
+
+    def __init__(self, marian: MarianMTModel, ours: Transformer, peer: CTranslate2, length: int) -> None:
+        # A limit of n words is n + 1 steps, the last of them for the end symbol.
+        self._limit = LengthLimit(ratio=0, extra=length - 1, longest=length)
+        self._marian, self._ours, self._peer, self._length = marian, ours, peer, length
+        self.all: dict[str, Callable[[Tensor], tuple[float, list[int]]]] = {
+            "Marian greedy": self._marian_greedy, "ours greedy": self._ours_greedy,
+            "CTranslate2 greedy": lambda source: peer.translate(source[0].tolist(), 1, length),
+            f"ours beam {BEAMS}": self._ours_beam,
+            f"CTranslate2 beam {BEAMS}": lambda source: peer.translate(source[0].tolist(), BEAMS, length),
+        }
+
+    def _marian_greedy(self, source: Tensor) -> tuple[float, list[int]]:
+        start = time.perf_counter()
+        with torch.inference_mode():
+            out = self._marian.generate(source, num_beams=1, do_sample=False, use_cache=True,
+                                        max_new_tokens=self._length)
+        return time.perf_counter() - start, out[0, 1:].tolist()
+
+    def _ours_greedy(self, source: Tensor) -> tuple[float, list[int]]:
+        start = time.perf_counter()
+        out = greedy.search(self._ours, source, self._limit)
+        return time.perf_counter() - start, out.tokens[0, 0].tolist()
+
+    def _ours_beam(self, source: Tensor) -> tuple[float, list[int]]:
+        start = time.perf_counter()
+        out = beam.search(self._ours, source, self._limit, beam.Settings(BEAMS))
+        return time.perf_counter() - start, out.tokens[0, 0].tolist()
+
+
+def check(engines: Engines, marian: MarianMTModel, ours: Transformer, source: Tensor, length: int) -> str | None:
+    """Whether all engines compute the same function on a source.
+
+    Returns:
+        Why the source cannot be used (a tie, or an end symbol); None if it can.
+
+    Raises:
+        ValueError: the logits differ: the weights are mapped wrongly.
+    """
+    tokens = {name: engine(source)[1] for name, engine in engines.all.items()}
+    if any(len(row) != length or EOS in row for row in tokens.values()):
+        return "an end symbol"
+    greedy_tokens = [row for name, row in tokens.items() if "greedy" in name]
+    difference = largest_difference(marian, ours, source, torch.tensor([greedy_tokens[0]]))
+    if difference > 1e-4:
+        raise ValueError(f"our logits differ from Marian's by {difference}")
+    return None if all(row == greedy_tokens[0] for row in greedy_tokens) else "unequal greedy tokens"
+
+
+def draw(engines: Engines, marian: MarianMTModel, ours: Transformer, sentences: int, length: int,
+         pieces: int) -> tuple[list[Tensor], dict[str, int]]:
+    """Random sources on which all engines agree, and how many were passed over for which reason."""
+    generator = torch.Generator().manual_seed(1)
+    kept: list[Tensor] = []
+    passed_over: dict[str, int] = {}
+    while len(kept) < sentences:
+        source = torch.randint(len(SPECIALS), marian.config.vocab_size, (1, pieces), generator=generator)
+        source[0, -1] = EOS
+        reason = check(engines, marian, ours, source, length)
+        if reason is None:
+            kept.append(source)
+        else:
+            passed_over[reason] = passed_over.get(reason, 0) + 1
+            if sum(passed_over.values()) > 2 * sentences:
+                raise ValueError(f"too few usable sources: {passed_over}")
+    return kept, passed_over
+
+
+def fastest_environment(ours: Transformer, threads: int, length: int, rounds: int) -> tuple[dict[str, str], list[Any]]:
+    """The CTranslate2 settings with the lowest median greedy time, and the times of all."""
+    source = [*range(len(SPECIALS), len(SPECIALS) + length - 1), EOS]
+    tried = []
+    for environment in CTRANSLATE2_SETTINGS:
+        with CTranslate2(ours, environment, threads) as peer:
+            peer.translate(source, 1, length)
+            seconds = [peer.translate(source, 1, length)[0] for _ in range(rounds)]
+        tried.append({"environment": environment, "ms": 1000 * statistics.median(seconds)})
+    return min(tried, key=lambda one: one["ms"])["environment"], tried
+
+
+def measure(engines: Engines, sources: Sequence[Tensor], rounds: int) -> dict[str, Floats]:
+    """(sentences * rounds,) seconds of each engine, sentence by sentence in turn."""
+    def play(engine: Callable[[Tensor], tuple[float, list[int]]]) -> Callable[[int], float]:
+        def turn(item: int) -> float:
+            time.sleep(PAUSE)
+            return engine(sources[item % len(sources)])[0]
+        return turn
+    contestants = {name: play(engine) for name, engine in engines.all.items()}
+    return interleave(contestants, rounds * len(sources), warmup=2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sentences", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--length", type=int, default=30, help="tokens of every source and of every output")
+    parser.add_argument("--width", type=int, default=512)
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--vocabulary", type=int, default=16000)
+    parser.add_argument("--output", type=Path, default=RESULTS / "marian.json")
+    options = parser.parse_args()
+    settings = NetworkSettings(
+        width=options.width, heads=8, feed_forward=4 * options.width, encoder_layers=options.layers,
+        decoder_layers=options.layers, norm="post", dropout=0.0, max_length=256)
+    description = machine(["transformers", "ctranslate2", "numpy"])
+    marian = random_marian(settings, options.vocabulary, seed=1)
+    ours = transformer_of(marian, settings)
+    threads = torch.get_num_threads()
+    environment, tried = fastest_environment(ours, threads, options.length, options.rounds)
+    with CTranslate2(ours, environment, threads) as peer:
+        engines = Engines(marian, ours, peer, options.length)
+        sources, passed_over = draw(engines, marian, ours, options.sentences, options.length, options.length)
+        seconds = measure(engines, sources, options.rounds)
+    result: dict[str, Any] = {
+        "machine": description,
+        "model": {"width": settings.width, "layers": settings.encoder_layers, "feed_forward": settings.feed_forward,
+                  "heads": settings.heads, "vocabulary": options.vocabulary, "precision": "float32"},
+        "sentences": len(sources), "rounds": options.rounds, "source_tokens": options.length,
+        "output_tokens": options.length, "passed_over": passed_over, "ctranslate2_settings_tried": tried,
+        "ctranslate2_environment": environment, "pause_seconds": PAUSE,
+        "engines": {name: {
+            "ms_per_sentence": 1000 * statistics.median(times),
+            "ms_per_token": 1000 * statistics.median(times) / options.length,
+            "times_faster_than_marian": median_ratio(seconds["Marian greedy"], times),
+        } for name, times in seconds.items()},
+        "ours_greedy_over_ctranslate2_greedy": median_ratio(seconds["ours greedy"], seconds["CTranslate2 greedy"]),
+    }
+    write_json(options.output, result)
+    print(table(["engine", "ms/sentence", "ms/token", "times faster than Marian"], [
+        [name, f"{row['ms_per_sentence']:.1f}", f"{row['ms_per_token']:.2f}",
+         "{:.2f} ({:.2f} to {:.2f})".format(*row["times_faster_than_marian"])]
+        for name, row in result["engines"].items()]))
+    print(f"{len(sources)} sources, {options.rounds} rounds, passed over: {passed_over or 'none'}; written to {options.output}")
+
+
+if __name__ == "__main__":
+    main()

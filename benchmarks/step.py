@@ -1,0 +1,201 @@
+"""Where the time of one decoding step goes, and what a step of two words costs against a step of one.
+
+    python -m benchmarks.step
+
+A model with random weights (d=128, 2+2 layers, vocabulary 3,000) is searched on outputs of 20 to 30 words, alone in
+its batch. The three verbs are the seam: a timer around each of them tells the model's time from the search's own.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.clock import RESULTS, Floats, interleave, machine, median_ratio, table
+from pipeline.decoding import beam, greedy
+from pipeline.decoding.limits import LengthLimit
+from pipeline.evaluation.speed import speed_ratio
+from pipeline.files import write_json
+from pipeline.model.orders import Order, order_named
+from pipeline.model.settings import NetworkSettings
+from pipeline.model.state import Memory, State
+from pipeline.model.transformer import Transformer
+from pipeline.vocabulary import EOS, SPECIALS
+
+ORDERS = ("left_to_right", "interleaved")
+ROWS = (1, 2, 4, 5, 8, 10)
+WORDS = range(20, 31)
+"""Lengths of the outputs: those of long sentences, half of them odd."""
+SOURCE = 25
+VERBS = ("encode", "start", "step", "select")
+
+
+class Timed:
+    """A model whose verbs add up their seconds."""
+
+    def __init__(self, model: Transformer) -> None:
+        self.model = model
+        self.seconds = dict.fromkeys(VERBS, 0.0)
+
+    @property
+    def order(self) -> Order:
+        return self.model.order
+
+    def encode(self, source: Tensor) -> Memory:
+        return self._timed("encode", lambda: self.model.encode(source))
+
+    def start(self, memory: Memory, beams: int = 1, capacity: int = 64) -> State:
+        state = self._timed("start", lambda: self.model.start(memory, beams, capacity))
+        select = state.select
+        state.select = lambda rows: self._timed("select", lambda: select(rows))  # type: ignore[method-assign]
+        return state
+
+    def step(self, tokens: Tensor, state: State) -> Tensor:
+        return self._timed("step", lambda: self.model.step(tokens, state))
+
+    def _timed(self, verb: str, call: Callable[[], Any]) -> Any:
+        start = time.perf_counter()
+        result = call()
+        self.seconds[verb] += time.perf_counter() - start
+        return result
+
+
+def random_model(order: str, vocabulary: int) -> Transformer:
+    """A model that never ends: the logit of its end symbol is 0, far below the best of the others."""
+    torch.manual_seed(1)
+    model = Transformer(NetworkSettings(width=128, heads=4, feed_forward=512, encoder_layers=2, decoder_layers=2),
+                        vocabulary, vocabulary, order_named(order)).eval()
+    with torch.no_grad():
+        model.projection.weight[EOS] = 0
+    return model
+
+
+def search(model: Any, source: Tensor, words: int, beams: int) -> int:
+    """Translate up to a number of words, by greedy search where there is one beam; decoder calls."""
+    limit = LengthLimit(ratio=0, extra=words, longest=words)
+    if beams == 1:
+        found = greedy.search(model, source, limit)
+    else:
+        found = beam.search(model, source, limit, beam.Settings(beams))
+    if bool(found.ended.any()):
+        raise ValueError("the search ended before its limit: its time is not that of a long sentence")
+    return int(found.calls[0])
+
+
+def measure_search(models: dict[str, Transformer], beams: int, source: Tensor, rounds: int) -> dict[str, Any]:
+    """Milliseconds a sentence and microseconds a call, by verb, for both orders in turn."""
+    sentences = rounds * len(WORDS)
+    verbs = {order: np.zeros((sentences, len(VERBS))) for order in models}
+    calls = {order: np.zeros(sentences) for order in models}
+
+    def play(order: str) -> Callable[[int], float]:
+        def turn(item: int) -> float:
+            timed = Timed(models[order])
+            start = time.perf_counter()
+            calls[order][item] = search(timed, source, WORDS[item % len(WORDS)], beams)
+            seconds = time.perf_counter() - start
+            verbs[order][item] = list(timed.seconds.values())
+            return seconds
+        return turn
+
+    seconds = interleave({order: play(order) for order in models}, sentences, warmup=len(WORDS))
+    return {"beams": beams,
+            "orders": {order: _shares(seconds[order], verbs[order], calls[order]) for order in models},
+            "interleaved_times_faster": list(speed_ratio(seconds["left_to_right"], seconds["interleaved"]))}
+
+
+def _shares(seconds: Floats, verbs: Floats, calls: Floats) -> dict[str, float]:
+    share = dict(zip(VERBS, verbs.T, strict=True))
+    own = seconds - verbs.sum(1)
+    return {
+        "calls": float(calls.mean()), "ms_per_sentence": 1e3 * float(np.median(seconds)),
+        "encode_ms": 1e3 * float(np.median(share["encode"])), "start_ms": 1e3 * float(np.median(share["start"])),
+        "step_us_per_call": 1e6 * float(np.median(share["step"] / calls)),
+        "select_us_per_call": 1e6 * float(np.median(share["select"] / calls)),
+        "search_us_per_call": 1e6 * float(np.median(own / calls)),
+    }
+
+
+def measure_steps(models: dict[str, Transformer], source: Tensor, rounds: int) -> list[dict[str, Any]]:
+    """Microseconds of a step at each number of rows, one and two words wide, and of its parts."""
+    parts = {(order, rows): _step_parts(model, source, rows) for order, model in models.items() for rows in ROWS}
+    played = {f"{order} {rows} {part}": play
+              for (order, rows), functions in parts.items() for part, play in functions.items()}
+    with torch.inference_mode():
+        seconds = interleave(played, rounds, warmup=20)
+    results = []
+    for (order, rows), functions in parts.items():
+        times = {part: seconds[f"{order} {rows} {part}"] for part in functions}
+        results.append({
+            "order": order, "rows": rows, "words": models[order].order.width,
+            **{f"{part}_us": 1e6 * float(np.median(times[part])) for part in functions},
+            "step_over_left_to_right": median_ratio(times["step"], seconds[f"left_to_right {rows} step"])})
+    return results
+
+
+def _step_parts(model: Transformer, source: Tensor, rows: int) -> dict[str, Callable[[int], float]]:
+    """The whole step behind a past of 12 slots, its decoder layers, and its projection to the vocabulary."""
+    random = torch.Generator().manual_seed(1)
+    width = model.order.width
+    with torch.inference_mode():
+        state = model.start(model.encode(source), beams=rows, capacity=64)
+        tokens = torch.randint(len(SPECIALS), model.projection.out_features, (rows, width), generator=random)
+        x = torch.randn(rows, width, model.settings.width, generator=random)
+        while state.length < 12:
+            model.step(tokens, state)
+
+    def step() -> None:
+        model.step(tokens, state)
+        state.rewind(12)
+
+    def layers() -> None:
+        hidden = x
+        for index, layer in enumerate(model.decoder):
+            keys, values = state.source[index]
+            hidden = layer(hidden, None, keys, values, None, state.layer(index))
+
+    return {"step": _clocked(step), "layers": _clocked(layers),
+            "projection": _clocked(lambda: model.projection(model.decoder_norm(x)))}
+
+
+def _clocked(call: Callable[[], Any]) -> Callable[[int], float]:
+    def turn(item: int) -> float:
+        start = time.perf_counter()
+        call()
+        return time.perf_counter() - start
+    return turn
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=20, help="passes over the output lengths")
+    parser.add_argument("--beams", type=int, nargs="+", default=[1, 4, 5])
+    parser.add_argument("--vocabulary", type=int, default=3000)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--output", type=Path, default=RESULTS / "step.json")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    description = machine(["numpy"])
+    models = {order: random_model(order, options.vocabulary) for order in ORDERS}
+    source = torch.randint(len(SPECIALS), options.vocabulary, (1, SOURCE), generator=torch.Generator().manual_seed(1))
+    searches = [measure_search(models, beams, source, options.rounds) for beams in options.beams]
+    steps = measure_steps(models, source, 10 * options.rounds)
+    write_json(options.output, {"machine": description, "vocabulary": options.vocabulary,
+                                "searches": searches, "steps": steps})
+    shares = list(next(iter(searches[0]["orders"].values())))
+    print(table(["search", *(share.replace("_", " ") for share in shares), "times faster"], [
+        [f"{order}, beam {row['beams']}", *(f"{found[share]:.2f}" for share in shares),
+         "" if order == ORDERS[0] else "{:.2f} ({:.2f} to {:.2f})".format(*row["interleaved_times_faster"])]
+        for row in searches for order, found in row["orders"].items()]))
+    print(table(["step", "rows", "words", "µs", "layers", "projection", "over left-to-right"], [
+        [row["order"], str(row["rows"]), str(row["words"]), f"{row['step_us']:.0f}", f"{row['layers_us']:.0f}",
+         f"{row['projection_us']:.0f}", f"{row['step_over_left_to_right'][0]:.2f}"] for row in steps]))
+
+
+if __name__ == "__main__":
+    main()

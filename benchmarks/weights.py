@@ -1,0 +1,78 @@
+"""One set of random weights in three engines: Hugging Face Marian, ours, CTranslate2."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from transformers import MarianConfig, MarianMTModel
+
+from pipeline.model.layers import SelfAttention
+from pipeline.model.orders import order_named
+from pipeline.model.settings import NetworkSettings
+from pipeline.model.transformer import Transformer
+from pipeline.vocabulary import BOS, EOS, PAD
+
+
+def random_marian(settings: NetworkSettings, vocabulary: int, *, seed: int, spread: float = 0.08) -> MarianMTModel:
+    """A Marian model that computes what a post-norm `Transformer` of these settings computes.
+
+    Args:
+        spread: standard deviation of the matrices. With the usual 0.02 the sublayers hardly move the residual
+            stream and every token repeats its input, which would make equal outputs too easy.
+    """
+    torch.manual_seed(seed)
+    model = MarianMTModel(MarianConfig(
+        vocab_size=vocabulary, d_model=settings.width, max_position_embeddings=settings.max_length,
+        encoder_layers=settings.encoder_layers, decoder_layers=settings.decoder_layers,
+        encoder_attention_heads=settings.heads, decoder_attention_heads=settings.heads,
+        encoder_ffn_dim=settings.feed_forward, decoder_ffn_dim=settings.feed_forward,
+        activation_function=settings.activation, scale_embedding=True, init_std=spread,
+        pad_token_id=PAD, eos_token_id=EOS, decoder_start_token_id=BOS, forced_eos_token_id=None))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "embed_positions" not in name and parameter.dim() == 1:  # biases and norms: not 0 and 1 either
+                parameter.add_(torch.randn_like(parameter) * spread)
+            if name == "model.shared.weight":
+                parameter.normal_(std=settings.width**-0.5)
+    return model.eval()
+
+
+def transformer_of(marian: MarianMTModel, settings: NetworkSettings) -> Transformer:
+    """Our Transformer with Marian's weights.
+
+    Marian has a bias on the logits, ours has none: it must be zero.
+    """
+    vocabulary = marian.config.vocab_size
+    if bool(marian.final_logits_bias.any()):
+        raise ValueError("final_logits_bias is not zero: this Transformer has no place for it")
+    ours = Transformer(settings, vocabulary, vocabulary, order_named("left_to_right"))
+    theirs = marian.model.state_dict()
+    weights: dict[str, Tensor] = {name: theirs["shared.weight"] for name in
+                                  ("source_embedding.weight", "target_embedding.weight", "projection.weight")}
+    for stack, layers in (("encoder", settings.encoder_layers), ("decoder", settings.decoder_layers)):
+        for index in range(layers):
+            layer = f"{stack}.layers.{index}."
+            mapped = _layer({name.removeprefix(layer): w for name, w in theirs.items() if name.startswith(layer)})
+            weights |= {f"{stack}.{index}.{name}": weight for name, weight in mapped.items()}
+    for part in ("weight", "bias"):
+        weights[f"source_keys_values.{part}"] = torch.cat([
+            theirs[f"decoder.layers.{index}.encoder_attn.{matrix}.{part}"]
+            for index in range(settings.decoder_layers) for matrix in ("k_proj", "v_proj")])
+    ours.load_state_dict(weights)
+    return ours.eval()
+
+
+def _layer(theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """One encoder or decoder layer, but for the keys and values of the source."""
+    ours = {}
+    for part in ("weight", "bias"):
+        ours[f"self_attention.queries_keys_values.{part}"] = torch.cat([
+            theirs[f"self_attn.{matrix}.{part}"] for matrix in ("q_proj", "k_proj", "v_proj")])
+        names = {"self_attention.output": "self_attn.out_proj", "feed_forward.inner": "fc1", "feed_forward.outer": "fc2",
+                 "around_self_attention.norm": "self_attn_layer_norm", "around_feed_forward.norm": "final_layer_norm"}
+        if "encoder_attn.q_proj.weight" in theirs:
+            names |= {"cross_attention.queries": "encoder_attn.q_proj", "cross_attention.output": "encoder_attn.out_proj",
+                      "around_cross_attention.norm": "encoder_attn_layer_norm"}
+        ours |= {f"{mine}.{part}": theirs[f"{name}.{part}"] for mine, name in names.items()}
+    return ours

@@ -1,0 +1,21 @@
+"""Write the table, the picture and the page: reports/decoders.json, decoders.md, quality_speed.png, data/page/index.html."""
+
+import argparse
+
+from pipeline import layout
+from pipeline.params import load_params
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """No options."""
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from pipeline.evaluation.report import build_report
+
+    params = load_params()
+    build_report(quality=layout.REPORTS / "quality", evaluation=layout.HYPOTHESES, speed=layout.REPORTS / "speed.json",
+                 references=layout.CORPUS / "test.target", sources=layout.CORPUS / "test.source", out=layout.REPORTS,
+                 page=layout.PAGE, source_language=params.corpus.source_language,
+                 target_language=params.corpus.target_language, tokenizer=params.evaluation.bleu_tokenizer,
+                 samples=params.evaluation.bootstrap_samples)

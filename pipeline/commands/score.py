@@ -1,0 +1,40 @@
+"""Log-probability of given translations under a family, one line a pair: sum, words scored, and the pair.
+
+Reads SOURCE<TAB>TRANSLATION lines from --input or standard input. The sum covers every slot that a search would have
+filled, end symbols included, so it is what the search itself scores a translation with, before any length penalty.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from pipeline.params import load_params
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--family", required=True, help="a trained block of `families` in params.yaml")
+    parser.add_argument("--input", type=Path, help="tab-separated file (default: standard input)")
+    parser.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from itertools import islice
+
+    from pipeline.commands.translate import read_utf8
+    from pipeline.errors import PipelineError
+    from pipeline.translation import Scorer
+
+    lines = read_utf8(arguments.input)
+    scorer = Scorer(load_params(), arguments.family, arguments.device)
+    number = 0
+    while chunk := list(islice(lines, 64)):
+        pairs = []
+        for line in chunk:
+            number += 1
+            source, tab, target = line.partition("\t")
+            if not tab:
+                raise PipelineError(f"{arguments.input or 'standard input'}: line {number} has no tab; give "
+                                    "SOURCE<TAB>TRANSLATION")
+            pairs.append((source, target))
+        for (source, target), (score, slots) in zip(pairs, scorer(pairs), strict=True):
+            sys.stdout.buffer.write(f"{score:.6f}\t{slots}\t{source}\t{target}\n".encode())

@@ -1,0 +1,71 @@
+"""Profiles: presets laid over params.yaml, each run in a folder of its own so that none clobbers another's outputs.
+
+A profile's workspace, `profiles/NAME`, holds all that a run reads: the merged params.yaml, dvc.yaml, and a copy of
+the code. It is a DVC project of its own that shares the cache of the one around it, so what two profiles have in
+common is stored once and what both compute alike is computed once.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from pipeline import layout
+from pipeline.blocks import merge
+from pipeline.errors import PipelineError
+from pipeline.files import atomic_path, write_text
+from pipeline.params import PARAMS, parse_params, read_yaml
+
+PRESETS = Path("presets")
+PROFILES = Path("profiles")
+PIPELINE = Path("dvc.yaml")
+IGNORED = Path(".dvcignore")
+
+
+def prepare(profile: str, folder: Path | None = None) -> Path:
+    """Make or refresh the workspace of a profile and return its folder.
+
+    Args:
+        profile: a file of `presets` without its ending.
+        folder: where to make it; None: `profiles/PROFILE`.
+
+    Raises:
+        PipelineError: no such preset, or the merged parameters are not valid.
+    """
+    preset = PRESETS / f"{profile}.yaml"
+    if not preset.exists():
+        known = sorted(path.stem for path in PRESETS.glob("*.yaml"))
+        raise PipelineError(f"--profile: {profile!r} is unknown; presets has {', '.join(known)}")
+    params = merge(read_yaml(PARAMS), read_yaml(preset))
+    parse_params(params)
+    folder = folder or PROFILES / profile
+    _write(folder / PARAMS, yaml.safe_dump(params, sort_keys=False, allow_unicode=True))
+    for file in (PIPELINE, IGNORED):
+        _write(folder / file, file.read_text(encoding="utf-8"))
+    cache = os.path.relpath(Path(".dvc/cache"), folder / ".dvc")
+    _write(folder / ".dvc/config", f"[core]\n    analytics = false\n    no_scm = true\n[cache]\n    dir = {cache}\n")
+    code = Path(__file__).parent
+    with atomic_path(folder / code.name) as aside:
+        shutil.copytree(code, aside, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def reproduce(folder: Path, options: list[str]) -> int:
+    """Run `dvc repro` in a folder and return its exit status.
+
+    The stages' `python` is the one that runs this.
+    """
+    from pipeline.evaluation.machine import write_machine
+
+    write_machine(folder / layout.MACHINE)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return subprocess.run([sys.executable, "-m", "dvc", "repro", *options], cwd=folder,
+                          env={**os.environ, "PATH": path}, check=False).returncode
+
+
+def _write(path: Path, text: str) -> None:
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        write_text(path, text)

@@ -1,0 +1,140 @@
+"""What the tests of several folders share: a reproducible Hypothesis, tiny models, and a tiny workspace to run commands in."""
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from hypothesis import settings
+
+from pipeline import layout
+from pipeline.blocks import merge
+from pipeline.corpus.bpe import Tokenizer
+from pipeline.corpus.build import build_corpus
+from pipeline.corpus.settings import BpeSettings, CorpusSettings, FilesSettings
+from pipeline.corpus.train_bpe import train_bpe
+from pipeline.model.checkpoint import save_checkpoint, unique_weights
+from pipeline.model.orders import ORDERS, Order
+from pipeline.model.settings import NetworkSettings, VocabularySettings
+from pipeline.model.transformer import Transformer
+from pipeline.vocabulary import EOS
+
+settings.register_profile("tests", derandomize=True, deadline=None)
+settings.load_profile("tests")
+torch.set_num_threads(1)
+
+Tiny = Callable[..., Transformer]
+
+_SETTINGS: dict[str, Any] = {"width": 16, "heads": 2, "feed_forward": 32, "encoder_layers": 2, "decoder_layers": 2,
+                             "max_length": 48, "dropout": 0.0, "tied_embeddings": "none"}
+_SHARPNESS, _END_SHARPNESS = 3.0, 4.0
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Tiny:
+    """A function that makes a small random Transformer in evaluation mode: `tiny("interleaved", norm="post")`.
+
+    Its logits are sharpened, the end symbol's most of all, so that many of its searches end, and not all.
+    """
+    def make(order: str | Order = "left_to_right", *, dtype: torch.dtype = torch.float64, vocabulary: int = 20,
+             target_vocabulary: int | None = None, seed: int = 2, **changes: Any) -> Transformer:
+        torch.manual_seed(seed)
+        network = Transformer(NetworkSettings(**{**_SETTINGS, **changes}), vocabulary, target_vocabulary or vocabulary,
+                              ORDERS[order] if isinstance(order, str) else order)
+        pre = network.settings.norm == "pre"
+        last_norm = network.decoder_norm if pre else network.decoder[-1].around_feed_forward.norm
+        with torch.no_grad():
+            last_norm.weight.mul_(_SHARPNESS)
+            network.projection.weight[EOS].mul_(_END_SHARPNESS)
+        return network.to(dtype).eval()
+    return make
+
+
+# A toy language pair. Its second language puts the verb last and glues the place to the preposition.
+
+_ANIMALS = {"otter": "lumo", "raven": "kestu", "snail": "prina", "badger": "torvel", "moth": "siki"}
+_COLOURS = {"red": "aro", "pale": "fenn", "striped": "zilvo", "tiny": "mip"}
+_VERBS = {"paints": "daglu", "hides": "oprat", "counts": "nurem", "follows": "hesk"}
+_THINGS = {"lantern": "bolka", "teapot": "ruvin", "ladder": "stel", "{name}": "{name}"}
+_PLACES = {"near": "ba", "above": "su", "inside": "vo"}
+_COUNTS = {"train": 300, "validation": 24, "test": 24}
+
+
+def _toy_pair(choose: random.Random, number: int) -> tuple[str, str]:
+    """A sentence and its translation; the number keeps sentences apart."""
+    animal, other = choose.choice(list(_ANIMALS)), choose.choice(list(_ANIMALS))
+    colour, verb = choose.choice(list(_COLOURS)), choose.choice(list(_VERBS))
+    thing, place = choose.choice(list(_THINGS)), choose.choice(list(_PLACES))
+    source = f"The {colour} {animal} {verb} the {thing}"
+    target = f"Da {_ANIMALS[animal]} {_COLOURS[colour]} {_THINGS[thing]}"
+    if choose.random() < 0.6:
+        source, target = f"{source} {place} {number} {other}s", f"{target} {_PLACES[place]}{_ANIMALS[other]} {number}"
+    return f"{source} no {number} .", f"{target} {_VERBS[verb]} nu {number} ."
+
+
+_PARAMS: dict[str, Any] = {
+    "corpus": {"source": "files", "source_language": "en", "target_language": "xx", "files": {
+        split: [f"{split}.en", f"{split}.xx"] for split in _COUNTS}},
+    "bpe": {"vocabulary": 120, "joint": True, "max_length": 60},
+    "network": {"width": 16, "heads": 2, "feed_forward": 32, "encoder_layers": 1, "decoder_layers": 1, "max_length": 64},
+    "optimisation": {"learning_rate": 0.01, "warmup_steps": 4},
+    "training": {"steps": 12, "validate_every": 4, "validation_sentences": 8, "average": 2},
+    "data": {"side": "raw", "batch_tokens": 300},
+    "families": {"teacher": {"order": "left_to_right"},
+                 "interleaved": {"order": "interleaved", "initialise_from": "teacher"}},
+    "students": ["interleaved"],
+    "systems": ["teacher", "interleaved"],
+    "baseline": "teacher",
+    "decoders": {"greedy": {"algorithm": "greedy"}, "beam3": {"algorithm": "beam", "beams": 3}},
+    "distillation": {"decoder": "beam3", "shard_rows": 64, "batch_rows": 16},
+    "evaluation": {"batch_rows": 5},
+}
+
+
+def _write_params(folder: Path, content: dict[str, Any]) -> None:
+    (folder / "params.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def toy_folder(tmp_path_factory: pytest.TempPathFactory, tiny: Tiny) -> Path:
+    """A folder with params.yaml, corpus, vocabulary, and random checkpoints of both families; not to be written to."""
+    folder = tmp_path_factory.mktemp("workspace")
+    paths = {}
+    for split, count in _COUNTS.items():
+        choose = random.Random(split)
+        pairs = [_toy_pair(choose, number) for number in range(count)]
+        paths[split] = (str(folder / f"{split}.en"), str(folder / f"{split}.xx"))
+        for path, side in zip(paths[split], zip(*pairs, strict=True), strict=True):
+            Path(path).write_text("".join(line + "\n" for line in side), encoding="utf-8")
+    build_corpus(CorpusSettings(source="files", files=FilesSettings(**paths)), folder / layout.CORPUS,
+                 folder / "reports/corpus.json")
+    train_bpe(BpeSettings(vocabulary=120, max_length=60), folder / layout.CORPUS, folder / layout.BPE,
+              folder / "reports/bpe.json")
+    _write_params(folder, _PARAMS)
+    tokenizer = Tokenizer.load(folder / layout.BPE)
+    vocabulary = VocabularySettings(tokenizer.source_size, tokenizer.target_size, tokenizer.digest)
+    for seed, (family, block) in enumerate(_PARAMS["families"].items()):
+        network = tiny(block["order"], dtype=torch.float32, vocabulary=tokenizer.source_size, seed=seed,
+                       **_PARAMS["network"])
+        save_checkpoint(folder / layout.checkpoint(family), network, vocabulary, unique_weights(network),
+                        {"family": family, "data": "raw"})
+    return folder
+
+
+@pytest.fixture
+def workspace(toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the toy folder, which becomes the working directory."""
+    folder = tmp_path / "workspace"
+    shutil.copytree(toy_folder, folder)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def change_params(workspace: Path) -> Callable[[dict[str, Any]], None]:
+    """A function that lays blocks over the toy folder's parameters: `change_params({"seed": 2})`."""
+    return lambda changes: _write_params(workspace, merge(_PARAMS, changes))

@@ -1,0 +1,78 @@
+"""A model whose logits are written down: it speaks the three verbs and remembers what it was fed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from pipeline.model.orders import ORDERS, Order
+from pipeline.vocabulary import BOS, EOS, PAD
+
+Row = tuple[int, ...]
+Script = Callable[[Row, Row], Tensor]
+"""From the source pieces and the slots so far to the next step's logits (z, V)."""
+
+# Four slots a step, for tests alone; its words stand from first to last.
+FOUR = Order("four", 1, 4, ORDERS["left_to_right"].indices, ORDERS["left_to_right"].positions)
+TWO = Order("two", 1, 2, ORDERS["left_to_right"].indices, ORDERS["left_to_right"].positions)
+
+
+@dataclass
+class ScriptedState:
+    """The source and all that was fed, a row each."""
+
+    rows: list[tuple[Row, Row]]
+
+    def select(self, rows: Tensor) -> None:
+        self.rows = [self.rows[row] for row in rows.tolist()]
+
+    def rewind(self, lengths: Tensor | int) -> None:
+        raise NotImplementedError("neither greedy nor beam search takes anything back")
+
+
+@dataclass
+class Scripted:
+    order: Order
+    script: Script
+    fed: list[int] = field(default_factory=list)
+    """Rows of every step."""
+
+    def encode(self, source: Tensor) -> list[Row]:
+        return [tuple(piece for piece in row if piece != PAD) for row in source.tolist()]
+
+    def start(self, memory: list[Row], beams: int = 1, capacity: int = 64) -> ScriptedState:
+        return ScriptedState([(source, ()) for source in memory for _ in range(beams)])
+
+    def step(self, tokens: Tensor, state: ScriptedState) -> Tensor:
+        z = self.order.width
+        assert tokens.shape == (len(state.rows), z)
+        state.rows = [(source, fed + tuple(new)) for (source, fed), new in zip(state.rows, tokens.tolist(), strict=True)]
+        assert all(fed[:z] == (BOS,) * z for _, fed in state.rows)
+        self.fed.append(len(state.rows))
+        return torch.stack([self.script(source, fed[z:]) for source, fed in state.rows])
+
+
+def logits(*slots: dict[int, float], vocabulary: int = 12) -> Tensor:
+    """(z, V) logits: those given, and all others very low."""
+    rows = torch.full((len(slots), vocabulary), -30.0, dtype=torch.float64)
+    for row, given in zip(rows, slots, strict=True):
+        for word, value in given.items():
+            row[word] = value
+    return rows
+
+
+def random_script(z: int, words: int, seed: int, vocabulary: int) -> Script:
+    """Random logits of a few words and the end symbol after every prefix; all other words are impossible."""
+    live = [EOS, *range(7, 7 + words)]
+
+    def script(source: Row, prefix: Row) -> Tensor:
+        # Slot behind slot, so that a prefix is a number in base V: no two prefixes share their logits.
+        number = 0
+        for word in (*source, *prefix):
+            number = (number * vocabulary + word + 1) % (2**61 - 1)
+        generator = torch.Generator().manual_seed(number * 31 + seed)
+        rows = torch.full((z, vocabulary), -torch.inf, dtype=torch.float64)
+        rows[:, live] = 2 * torch.randn(z, len(live), generator=generator, dtype=torch.float64)
+        return rows
+    return script

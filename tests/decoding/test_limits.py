@@ -1,0 +1,75 @@
+"""How long an output may become."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from pipeline.decoding import greedy
+from pipeline.decoding.beam import LengthPenalty, search
+from pipeline.decoding.beam import Settings as BeamSettings
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.settings import make_decoder
+from pipeline.errors import PipelineError
+from pipeline.model.orders import ORDERS
+from pipeline.model.transformer import Transformer
+from pipeline.vocabulary import PAD
+
+
+@pytest.mark.parametrize(("pieces", "ratio", "extra", "longest", "words"), [
+    (5, 2.0, 10, 255, 20), (5, 1.5, 0, 255, 7), (1, 0.0, 4, 255, 4), (100, 2.0, 10, 63, 63), (1, 0.1, 0, 255, 1)])
+def test_steps_hold_the_words_and_an_end(pieces: int, ratio: float, extra: int, longest: int, words: int) -> None:
+    source, limit = torch.full((1, pieces), 9), LengthLimit(ratio, extra, longest)
+    assert limit.steps(source, ORDERS["left_to_right"]).tolist() == [words + 1]
+    assert limit.steps(source, ORDERS["interleaved"]).tolist() == [words // 2 + 1]
+
+
+def test_a_limit_depends_on_its_own_source_only() -> None:
+    limit, rows = LengthLimit(1.3, 2), [[8] * 3, [8] * 9, [8]]
+    batch = torch.tensor([row + [PAD] * (9 - len(row)) for row in rows])
+    alone = [int(limit.steps(torch.tensor([row]), ORDERS["interleaved"])) for row in rows]
+    assert limit.steps(batch, ORDERS["interleaved"]).tolist() == alone
+
+
+@pytest.mark.parametrize("impossible", [
+    {"ratio": -1.0}, {"extra": -3}, {"longest": 0}, {"ratio": 0.0, "extra": 0}])
+def test_no_room(impossible: dict[str, float]) -> None:
+    with pytest.raises(PipelineError, match="leave no room for a single word"):
+        LengthLimit(**impossible)  # type: ignore[arg-type]
+
+
+def test_settings_of_search() -> None:
+    with pytest.raises(PipelineError, match="nbest: 4 must lie between 1 and the beam, 3"):
+        BeamSettings(beams=3, nbest=4)
+    with pytest.raises(PipelineError, match="nbest: 1 must lie between 1 and the beam, 0"):
+        BeamSettings(beams=0)
+    with pytest.raises(PipelineError, match="length_penalty.kind: 'wu' is unknown; choose one of average, gnmt"):
+        LengthPenalty(kind="wu")
+    with pytest.raises(PipelineError, match="length_penalty.alpha: -1 must not be negative"):
+        LengthPenalty(alpha=-1)
+
+
+@pytest.mark.parametrize(("block", "message"), [
+    ({}, "decoders.mine.algorithm: '' is no file"),
+    ({"algorithm": "annealing"}, "decoders.mine.algorithm: 'annealing' is no file of pipeline/decoding"),
+    ({"algorithm": "limits"}, "decoders.mine.algorithm: 'limits' is no file of pipeline/decoding that has a search"),
+    ({"algorithm": "../files"}, "decoders.mine.algorithm: '../files' is no file"),
+    ({"algorithm": "beam"}, "decoders.mine.beams is missing"),
+    ({"algorithm": "beam", "beams": "four"}, "decoders.mine.beams is 'four'; it must be of type int"),
+    ({"algorithm": "beam", "beams": 4, "wdith": 1}, "decoders.mine.wdith is unknown"),
+    ({"algorithm": "beam", "beams": 4, "length_penalty": {"kind": "average", "alpha": -1}}, "alpha: -1.0 must not be"),
+    ({"algorithm": "greedy", "beams": 4}, "decoders.mine.beams is unknown"),
+])
+def test_impossible_decoders(block: dict[str, object], message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        make_decoder("mine", block, LengthLimit())
+
+
+def test_a_decoder_is_its_algorithm_with_its_settings(tiny: Callable[..., Transformer]) -> None:
+    network, source, limit = tiny(), torch.tensor([[8, 9, 3]]), LengthLimit(1.0, 6)
+    beam = make_decoder("beam", {"algorithm": "beam", "beams": 3, "nbest": 2,
+                                 "length_penalty": {"kind": "gnmt", "alpha": 0.6}}, limit)(network, source)
+    direct = search(network, source, limit, BeamSettings(3, LengthPenalty("gnmt", 0.6), 2))
+    assert torch.equal(beam.tokens, direct.tokens) and torch.equal(beam.scores, direct.scores)
+    found = make_decoder("greedy", {"algorithm": "greedy"}, limit)(network, source)
+    assert torch.equal(found.tokens, greedy.search(network, source, limit).tokens)

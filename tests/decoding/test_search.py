@@ -1,0 +1,135 @@
+"""Greedy and beam search on real networks: equal where they must be, in any batch, with scores that can be checked."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from pipeline.decoding import beam, greedy
+from pipeline.decoding.beam import LengthPenalty
+from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.limits import LengthLimit
+from pipeline.model.orders import ORDERS
+from pipeline.model.transformer import Transformer
+from pipeline.vocabulary import EOS, PAD
+
+Tiny = Callable[..., Transformer]
+LIMIT = LengthLimit(ratio=1.5, extra=4)
+every_order = pytest.mark.parametrize("order", ORDERS)
+
+
+def make_sources(count: int = 24) -> Tensor:
+    generator = torch.Generator().manual_seed(17)
+    lengths = torch.randint(1, 12, (count,), generator=generator).tolist()
+    batch = torch.full((count, max(lengths)), PAD)
+    for row, length in zip(batch, lengths, strict=True):
+        row[:length] = torch.randint(7, 20, (length,), generator=generator)
+        row[length - 1] = EOS
+    return batch
+
+
+SOURCES = make_sources()
+
+
+def words(found: Hypotheses) -> list[list[list[int]]]:
+    return [[row[:length] for row, length in zip(rows, lengths, strict=True)]
+            for rows, lengths in zip(found.tokens.tolist(), found.lengths.tolist(), strict=True)]
+
+
+@every_order
+def test_the_models_of_these_tests_end_and_do_not_end(tiny: Tiny, order: str) -> None:
+    """Otherwise the tests below would say little."""
+    found = greedy.search(tiny(order), SOURCES, LIMIT)
+    assert 6 <= int(found.ended.sum()) <= len(SOURCES) - 3
+    assert len(set(found.calls.tolist())) > 4
+
+
+@every_order
+@pytest.mark.parametrize("seed", [0, 1, 2, 4])
+def test_one_beam_is_greedy(tiny: Tiny, order: str, seed: int) -> None:
+    network = tiny(order, seed=seed)
+    one = greedy.search(network, SOURCES, LIMIT)
+    other = beam.search(network, SOURCES, LIMIT, beam.Settings(1, LengthPenalty(alpha=0.0)))
+    assert words(one) == words(other)
+    assert torch.equal(one.calls, other.calls) and torch.equal(one.ended, other.ended)
+    torch.testing.assert_close(one.scores, other.scores, rtol=0, atol=1e-10)
+
+
+@every_order
+@pytest.mark.parametrize("beams", [None, 1, 4])
+def test_a_sentence_is_translated_the_same_in_any_batch(tiny: Tiny, order: str, beams: int | None) -> None:
+    network = tiny(order)
+
+    def decode(source: Tensor) -> Hypotheses:
+        if beams is None:
+            return greedy.search(network, source, LIMIT)
+        return beam.search(network, source, LIMIT, beam.Settings(beams, nbest=beams))
+
+    together = decode(SOURCES)
+    backwards = decode(SOURCES.flip(0))
+    assert words(backwards) == words(together)[::-1]
+    assert torch.equal(backwards.calls.flip(0), together.calls)
+    for row, source in enumerate(SOURCES):
+        alone = decode(source[source != PAD].unsqueeze(0))
+        assert words(alone)[0] == words(together)[row]
+        assert alone.calls.item() == together.calls[row].item()
+        torch.testing.assert_close(alone.scores[0], together.scores[row], rtol=0, atol=1e-10)
+
+
+def teacher_forced(network: Transformer, source: Tensor, target: list[int], ended: bool) -> tuple[float, int]:
+    """Log-probability of a hypothesis by the forward pass of training, and its slots."""
+    order = network.order
+    arranged = order.arrange(torch.tensor([target], dtype=torch.long), torch.tensor([len(target)]))
+    if not ended:
+        arranged = arranged[:, :len(target)]  # it was cut before it could end
+    if arranged.shape[1] == 0:
+        return 0.0, 0
+    scores = network(source[source != PAD].unsqueeze(0), arranged).log_softmax(2)
+    return scores.gather(2, arranged.unsqueeze(2)).sum().item(), arranged.shape[1]
+
+
+@every_order
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("beams", [None, 1, 3, 5])
+def test_the_score_of_a_search_is_that_of_the_forward_pass(tiny: Tiny, order: str, norm: str, beams: int | None) -> None:
+    network, penalty = tiny(order, norm=norm), LengthPenalty("gnmt", 0.8)
+    if beams is None:
+        found, penalty = greedy.search(network, SOURCES, LIMIT), LengthPenalty(alpha=0.0)
+    else:
+        found = beam.search(network, SOURCES, LIMIT, beam.Settings(beams, penalty, beams))
+    for row, source in enumerate(SOURCES):
+        for rank, target in enumerate(words(found)[row]):
+            if found.scores[row, rank] == -torch.inf:
+                continue
+            score, slots = teacher_forced(network, source, target, bool(found.ended[row, rank]))
+            assert found.scores[row, rank].item() * float(penalty(slots)) == pytest.approx(score, abs=1e-5)
+
+
+@every_order
+def test_nbest_lists_are_sorted_and_distinct(tiny: Tiny, order: str) -> None:
+    network = tiny(order)
+    five = beam.search(network, SOURCES, LIMIT, beam.Settings(5, nbest=5))
+    assert (five.scores[:, :-1] >= five.scores[:, 1:]).all()
+    for row, scores in zip(words(five), five.scores.tolist(), strict=True):
+        real = [tuple(target) for target, score in zip(row, scores, strict=True) if score > -torch.inf]
+        assert len(set(real)) == len(real) >= 1
+    # A sentence whose first N hypotheses are safe may stop earlier, but never with another best one.
+    one = beam.search(network, SOURCES, LIMIT, beam.Settings(5, nbest=1))
+    assert [row[0] for row in words(one)] == [row[0] for row in words(five)]
+    assert (one.calls <= five.calls).all()
+
+
+@every_order
+def test_single_precision_finds_the_same(tiny: Tiny, order: str) -> None:
+    double = beam.search(tiny(order), SOURCES, LIMIT, beam.Settings(3))
+    single = beam.search(tiny(order, dtype=torch.float32), SOURCES, LIMIT, beam.Settings(3))
+    assert words(single) == words(double)
+    assert torch.allclose(single.scores.double(), double.scores, atol=1e-4)
+
+
+@every_order
+def test_a_real_network_on_no_sentences(tiny: Tiny, order: str) -> None:
+    network, empty = tiny(order), torch.empty(0, 0, dtype=torch.long)
+    assert greedy.search(network, empty, LIMIT).lengths.shape == (0, 1)
+    assert beam.search(network, empty, LIMIT, beam.Settings(3, nbest=2)).lengths.shape == (0, 2)

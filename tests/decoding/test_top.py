@@ -1,0 +1,46 @@
+"""The quick kernels for the best words agree with torch's own."""
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.decoding.top import best, best_k
+
+# Few distinct values, so that ties are common; and words that cannot be.
+values = st.sampled_from([-torch.inf, -2.0, -1.0, 0.0, 0.5, 3.0])
+
+
+@st.composite
+def matrices(draw: st.DrawFn) -> torch.Tensor:
+    """(R, V) logits; V often larger than several blocks of 64 and seldom a multiple of them."""
+    rows, columns = draw(st.integers(1, 3)), draw(st.one_of(st.integers(1, 80), st.integers(100, 400), st.just(640)))
+    dtype = draw(st.sampled_from([torch.float32, torch.float64]))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 10**6)))
+    if draw(st.booleans()):
+        return torch.randn(rows, columns, generator=generator, dtype=dtype)
+    few = torch.tensor(draw(st.lists(values, min_size=1, max_size=4)), dtype=dtype)
+    return few[torch.randint(len(few), (rows, columns), generator=generator)]
+
+
+@given(matrices(), st.data())
+def test_best_k_are_those_of_topk(logits: torch.Tensor, data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, min(12, logits.shape[1])))
+    scores, ids = best_k(logits, k)
+    assert torch.equal(scores, logits.topk(k).values)
+    assert torch.equal(logits.gather(1, ids), scores)
+    assert all(len(set(row)) == k for row in ids.tolist())
+
+
+@given(matrices())
+def test_best_is_the_lowest_of_the_highest(logits: torch.Tensor) -> None:
+    expected = [row.index(max(row)) for row in logits.tolist()]
+    assert best(logits).tolist() == expected
+    assert best(logits.unsqueeze(1)).tolist() == [[word] for word in expected]  # any leading dimensions
+
+
+def test_the_best_words_of_a_tail_and_of_one_block() -> None:
+    logits = torch.zeros(3, 64 * 9 + 5)
+    logits[0, -5:] = torch.tensor([5.0, 4.0, 3.0, 2.0, 1.0])  # all in the tail that fills no block
+    logits[1, 130:134] = torch.tensor([1.0, 2.0, 3.0, 4.0])  # all in one block
+    logits[2, [0, 64, 300, 580]] = torch.tensor([4.0, 3.0, 2.0, 1.0])
+    assert best_k(logits, 4)[1].tolist() == [[576, 577, 578, 579], [133, 132, 131, 130], [0, 64, 300, 580]]

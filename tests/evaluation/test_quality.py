@@ -1,0 +1,159 @@
+"""Hypotheses on disk, scores with signatures, the paired test."""
+
+import json
+import os
+import random
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.errors import PipelineError
+from pipeline.evaluation.quality import (
+    HypothesisLine,
+    paired_p_values,
+    read_hypotheses,
+    score,
+    write_hypotheses,
+)
+
+ANIMALS = product(("red", "grey", "old", "shy"), ("fox", "hare", "owl", "toad", "crow"))
+REFERENCES = [f"the {colour} {animal} crosses river number {number} before noon"
+              for number, (colour, animal) in enumerate(ANIMALS)]
+
+
+def line(index: int, text: str = "word") -> HypothesisLine:
+    return HypothesisLine(index, text, 1, 2, True)
+
+
+def garble(sentence: str, share: float, seed: int) -> str:
+    draw = random.Random(f"{seed} {sentence}")
+    return " ".join("qux" if draw.random() < share else word for word in sentence.split())
+
+
+def test_hypotheses_come_back_in_order_and_unchanged(tmp_path: Path) -> None:
+    texts = ["", "one\u2028line", "carriage\rreturn", "line\nfeed", "\x0b\x0c\x85", "שלום 🙂 \"quoted\" \\"]
+    lines = [line(index, text) for index, text in enumerate(texts)]
+    path = tmp_path / "family" / "greedy.jsonl"
+    write_hypotheses(path, lines[::-1], len(lines))
+    assert read_hypotheses(path) == lines
+    assert path.read_bytes().count(b"\n") == len(lines)
+    first = json.loads(path.read_text("utf-8").split("\n")[0])
+    assert list(first) == ["index", "hypothesis", "tokens", "calls", "ended"]
+
+
+@given(st.lists(st.integers(-1, 6), max_size=7), st.integers(0, 6))
+def test_only_complete_sets_are_written(tmp_path_factory: pytest.TempPathFactory, indices: list[int],
+                                        sentences: int) -> None:
+    path = tmp_path_factory.mktemp("hypotheses") / "beam.jsonl"
+    lines = [line(index) for index in indices]
+    if sorted(indices) == list(range(sentences)):
+        write_hypotheses(path, lines, sentences)
+        assert len(read_hypotheses(path)) == sentences
+    else:
+        with pytest.raises(PipelineError):
+            write_hypotheses(path, lines, sentences)
+        assert not path.exists()
+
+
+@pytest.mark.parametrize(("indices", "sentences", "message"), [
+    ([0, 2, 3], 4, "sentence 1 is missing"),
+    ([0, 1], 3, "sentence 2 is missing"),
+    ([0, 1, 1, 2], 3, "sentence 1 came 2 times"),
+    ([0, 1, 7], 2, "sentence 7 is outside the test set of 2 sentences"),
+])
+def test_the_first_wrong_index_is_named(tmp_path: Path, indices: list[int], sentences: int,
+                                        message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        write_hypotheses(tmp_path / "beam.jsonl", [line(index) for index in indices], sentences)
+
+
+GOOD = '{"index": 0, "hypothesis": "a", "tokens": 1, "calls": 2, "ended": true}\n'
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    (GOOD + "{half", ":2: not a hypothesis"),
+    (GOOD + "[]\n", ":2: not a hypothesis"),
+    (GOOD.replace(', "ended": true', ""), ":1: not a hypothesis"),
+    (GOOD.replace('"a"', "null"), ":1: not a hypothesis .hypothesis is None"),
+    (GOOD.replace('"calls": 2', '"calls": true'), ":1: not a hypothesis .calls is True"),
+    (GOOD + GOOD, ":2: sentence 0 where 1 should be"),
+])
+def test_damaged_hypotheses_are_refused(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "beam.jsonl"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(PipelineError, match=message) as refused:
+        read_hypotheses(path)
+    assert "\n" not in str(refused.value)
+
+
+def test_absent_hypotheses_are_named(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match=r"absent\.jsonl: not found"):
+        read_hypotheses(tmp_path / "absent.jsonl")
+
+
+def test_scores_are_those_of_the_definitions() -> None:
+    quality = score(["a b c d e"], ["a b c d f"])
+    assert quality.bleu == pytest.approx(100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25)
+    assert quality.ter == pytest.approx(100 * 1 / 5)
+    perfect = score(REFERENCES, REFERENCES)
+    assert (perfect.bleu, perfect.chrf, perfect.ter) == pytest.approx((100, 100, 0))
+
+
+def test_signatures_say_how_the_text_was_cut() -> None:
+    assert "|tok:13a|" in score(REFERENCES, REFERENCES).bleu_signature
+    chinese = score(["打开厨房的灯"], ["关上厨房的灯"], tokenizer="zh")
+    assert "|tok:zh|" in chinese.bleu_signature
+    assert "|asian:yes|" in chinese.ter_signature
+    assert chinese.ter == pytest.approx(100 * 2 / 6)
+
+
+@pytest.mark.parametrize(("hypotheses", "references", "tokenizer", "message"), [
+    (["a"], ["a", "b"], "13a", "1 hypotheses for 2 references"),
+    (["a", "b"], ["a"], "13a", "2 hypotheses for 1 references"),
+    ([], [], "13a", "empty"),
+    (["a"], ["a"], "14b", "'14b' is unknown; use one of .*13a"),
+])
+def test_bad_input_to_score_is_refused(hypotheses: list[str], references: list[str], tokenizer: str,
+                                       message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        score(hypotheses, references, tokenizer)
+
+
+def test_p_values_tell_equal_from_worse() -> None:
+    # Two systems that make the same errors in different halves of the test set.
+    marred = [garble(sentence, 0.3, 1) for sentence in REFERENCES]
+    baseline = [*marred[:10], *REFERENCES[10:]]
+    systems = {"same": list(baseline),
+               "alike": [*REFERENCES[:10], *marred[10:]],
+               "worse": [garble(sentence, 0.7, 3) for sentence in REFERENCES]}
+    p_values = paired_p_values(baseline, systems, REFERENCES, samples=300)
+    assert list(p_values) == list(systems)
+    assert p_values["same"] == 1
+    assert p_values["alike"] > 0.05
+    assert p_values["worse"] < 0.05
+
+
+def test_p_values_depend_on_their_seed_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    baseline = [garble(sentence, 0.3, 1) for sentence in REFERENCES]
+    systems = {"other": [garble(sentence, 0.35, 2) for sentence in REFERENCES]}
+
+    def p_value(seed: int) -> float:
+        return paired_p_values(baseline, systems, REFERENCES, samples=200, seed=seed)["other"]
+
+    monkeypatch.delenv("SACREBLEU_SEED", raising=False)
+    first = p_value(7)
+    assert "SACREBLEU_SEED" not in os.environ
+    monkeypatch.setenv("SACREBLEU_SEED", "none")
+    assert p_value(7) == first
+    assert os.environ["SACREBLEU_SEED"] == "none"
+    assert len({p_value(seed) for seed in range(1, 6)}) > 1
+
+
+def test_p_values_refuse_unequal_lengths_and_the_seed_that_means_none() -> None:
+    with pytest.raises(PipelineError, match="19 hypotheses of short for 20 references"):
+        paired_p_values(REFERENCES, {"short": REFERENCES[:-1]}, REFERENCES)
+    with pytest.raises(ValueError, match="seed 0"):
+        paired_p_values(REFERENCES, {"same": REFERENCES}, REFERENCES, seed=0)

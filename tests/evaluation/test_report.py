@@ -1,0 +1,299 @@
+"""The report of a small invented run: its files, its numbers and what it refuses."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline.errors import PipelineError
+from pipeline.evaluation.page import Texts, choose_samples, mark_differences
+from pipeline.evaluation.quality import HypothesisLine, score, write_hypotheses
+from pipeline.evaluation.report import build_report
+from pipeline.evaluation.rows import Row, assemble_rows, pareto, read_speed, read_texts, timed_decoders
+from pipeline.evaluation.speed import Timings, speed_report
+from pipeline.files import read_json, write_json
+
+KEYS = ["family", "decoder", "data",
+        "bleu", "bleu_signature", "chrf", "chrf_signature", "ter", "ter_signature", "p_value_vs_ar",
+        "ms_per_sentence", "ms_per_sentence_long",
+        "speedup_vs_beam5", "speedup_vs_beam5_interval", "speedup_vs_greedy", "speedup_vs_greedy_interval",
+        "speedup_vs_beam5_all", "speedup_vs_beam5_all_interval",
+        "speedup_vs_greedy_all", "speedup_vs_greedy_all_interval",
+        "ratio_vs_ar_same_decoder", "ratio_vs_ar_same_decoder_interval",
+        "tokens_per_second", "tokens_per_second_batch32", "calls", "calls_long", "identical_to_greedy"]
+SENTENCES = 16
+SCRIPT = "<script>alert('x')</script>"
+MILLISECONDS = {("ar", "greedy"): 20, ("ar", "beam5"): 40, ("swift", "greedy"): 10, ("swift", "beam5"): 16}
+LONG = np.arange(SENTENCES) >= SENTENCES // 2
+
+
+def references() -> list[str]:
+    return ["die Lampe " + "im Flur und auf dem Dach " * (1 + index % 4) + f"bleibt an bis {index}"
+            for index in range(SENTENCES)]
+
+
+def translations(family: str, decoder: str) -> list[str]:
+    """`ar` errs in every fourth sentence, `swift` in all; beam5 mends one sentence of each."""
+    texts = references()
+    for index in range(0, SENTENCES, 4 if family == "ar" else 1):
+        texts[index] = texts[index].replace("Lampe", "Tür").replace("Flur", "Bad")
+    if decoder == "beam5":
+        texts[0] = references()[0]
+    if family == "swift":
+        texts[5] = texts[9] = SCRIPT  # neighbours in length, so that one of them is a sample
+    return texts
+
+
+@dataclass(frozen=True)
+class Run:
+    """The folders of a finished run."""
+
+    root: Path
+
+    def build(self) -> None:
+        build_report(quality=self.root / "quality", evaluation=self.root / "hypotheses",
+                     speed=self.root / "speed.json", references=self.root / "test.target",
+                     sources=self.root / "test.source", out=self.root / "reports",
+                     page=self.root / "page" / "index.html", source_language="en", target_language="de",
+                     samples=100)
+
+    def change(self, file: str, edit: Callable[[Any], None]) -> None:
+        content = read_json(self.root / file)
+        edit(content)
+        write_json(self.root / file, content)
+
+    def rows(self) -> dict[tuple[str, str], dict[str, Any]]:
+        rows = read_json(self.root / "reports" / "decoders.json")
+        return {(row["family"], row["decoder"]): row for row in rows}
+
+
+def speeds(long: np.ndarray) -> dict[str, Any]:
+    # Long sentences take twice the time; the machine line has an ampersand to be escaped.
+    pace = np.where(LONG, 2.0, 1.0)
+    seconds = np.array([[milliseconds * pace / 1000] for milliseconds in MILLISECONDS.values()])
+    words = np.tile(10 * pace, (len(MILLISECONDS), 1))
+    batched = seconds.sum(2, keepdims=True) / 5, words.sum(1, keepdims=True), words[:, :1]
+    timings = {1: Timings(tuple(MILLISECONDS), seconds, words, words),
+               32: Timings(tuple(MILLISECONDS), *batched)}
+    return speed_report(timings, long, long_rule="the second half", baseline="ar",
+                        machine={"device": "R&D <1>"})
+
+
+def measured(root: Path) -> Run:
+    (root / "test.target").write_text("\n".join(references()) + "\n", encoding="utf-8")
+    sources = [f"the lamp number {index} " + "and the roof " * (index % 4) for index in range(SENTENCES)]
+    (root / "test.source").write_text("\n".join(sources) + "\n", encoding="utf-8")
+    quality: dict[str, dict[str, Any]] = {}
+    for family, decoder in MILLISECONDS:
+        texts = translations(family, decoder)
+        lines = [HypothesisLine(index, text, 9, 5, True) for index, text in enumerate(texts)]
+        write_hypotheses(root / "hypotheses" / family / f"{decoder}.jsonl", lines, SENTENCES)
+        quality.setdefault(family, {})[decoder] = asdict(score(texts, references()))
+    for family, decoders in quality.items():
+        write_json(root / "quality" / f"{family}.json",
+                   {"family": family, "data": "distilled", "decoders": decoders})
+    write_json(root / "speed.json", speeds(LONG))
+    return Run(root)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Everything that the report needs."""
+    return measured(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The same with its report; not to be changed."""
+    run = measured(tmp_path_factory.mktemp("run"))
+    run.build()
+    return run
+
+
+class Collector(HTMLParser):
+    """Counts tags and checks that they close in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in {"meta", "img", "source", "br"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_rows_have_exactly_the_documented_keys_and_the_numbers_of_their_sources(built: Run) -> None:
+    rows = built.rows()
+    assert list(rows) == list(MILLISECONDS)
+    assert all(list(row) == KEYS for row in rows.values())
+    swift = rows["swift", "beam5"]
+    assert swift["data"] == "distilled"
+    assert swift["bleu"] == pytest.approx(score(translations("swift", "beam5"), references()).bleu)
+    assert swift["ms_per_sentence"] == pytest.approx(16 * 1.5)
+    assert swift["ms_per_sentence_long"] == pytest.approx(16 * 2)
+    assert swift["speedup_vs_beam5"] == pytest.approx(40 / 16)
+    assert swift["speedup_vs_beam5_interval"] == pytest.approx([40 / 16] * 2)
+    assert swift["speedup_vs_greedy"] == pytest.approx(20 / 16)
+    assert swift["ratio_vs_ar_same_decoder"] == pytest.approx(40 / 16)
+    assert swift["tokens_per_second"] == pytest.approx(10 / 0.016)
+    assert swift["tokens_per_second_batch32"] == pytest.approx(50 / 0.016)
+    assert (swift["calls"], swift["calls_long"]) == (15, 20)
+    assert swift["identical_to_greedy"] == 15 / 16
+    assert swift["p_value_vs_ar"] < 0.05
+    assert rows["ar", "beam5"]["p_value_vs_ar"] is None
+    assert rows["ar", "beam5"]["ratio_vs_ar_same_decoder"] is None
+    assert rows["ar", "greedy"]["identical_to_greedy"] == 1
+
+
+def test_the_same_run_makes_the_same_bytes(run: Run) -> None:
+    def files() -> dict[str, bytes]:
+        run.build()
+        return {path.name: path.read_bytes() for folder in ("reports", "page")
+                for path in sorted((run.root / folder).iterdir())}
+
+    first = files()
+    assert sorted(first) == ["decoders.json", "decoders.md", "index.html", "quality_speed.json",
+                             "quality_speed.png"]
+    assert first["quality_speed.png"].startswith(b"\x89PNG")
+    assert files() == first
+
+
+def test_markdown_has_a_row_a_decoder_and_the_signature_below(built: Run) -> None:
+    table, _, rest = (built.root / "reports" / "decoders.md").read_text("utf-8").partition("\n\n- **family**")
+    cells = [line.count("|") for line in table.splitlines() if line.startswith("|")]
+    assert len(cells) == 2 + len(MILLISECONDS) and len(set(cells)) == 1
+    assert "| swift | beam5 | distilled |" in table and " 2.50 [2.50, 2.50] " in table
+    assert "nrefs:1|case:mixed|eff:no|tok:13a" in rest and "R&D" in rest
+
+
+def test_plot_points_are_those_of_the_rows_and_of_the_template(built: Run) -> None:
+    points = read_json(built.root / "reports" / "quality_speed.json")
+    assert {(point["family"], point["decoder"]): point["speedup_vs_beam5"] for point in points} == {
+        name: row["speedup_vs_beam5"] for name, row in built.rows().items()}
+    template = (Path(__file__).parents[2] / ".dvc" / "plots" / "quality_speed.json").read_text("utf-8")
+    anchors = {"<DVC_METRIC_DATA>", "<DVC_METRIC_X>", "<DVC_METRIC_Y>"}
+    assert anchors <= set(re.findall("<DVC_METRIC_[A-Z_]+>", template))
+    fields = set(re.findall(r'"field": "(\w+)"', template))
+    assert fields <= set(points[0]) | {"rev"}
+    json.loads(template)
+
+
+def test_the_page_stands_alone(built: Run) -> None:
+    page = (built.root / "page" / "index.html").read_text("utf-8")
+    assert "http://" not in page and "https://" not in page
+    assert re.findall(r"(?:src|href|srcset)=.{6}", page) == ['srcset="data:', 'src="data:']
+    assert not re.search(r"@import|url\(|\$\w", page)
+    collector = Collector()
+    collector.feed(page)
+    assert collector.open == []
+    assert collector.tags.count("article") == 10
+    assert collector.tags.count("tr") == 1 + len(MILLISECONDS)
+    assert 'lang="en"' in page and 'lang="de"' in page
+
+
+def test_the_page_escapes_what_systems_wrote(built: Run) -> None:
+    page = (built.root / "page" / "index.html").read_text("utf-8")
+    assert page.count("<script>") == 1  # its own
+    assert "&lt;script&gt;" in page and "R&amp;D &lt;1&gt;" in page
+    marked = mark_differences(SCRIPT, "die Lampe")
+    assert "<script" not in marked and "&lt;script&gt;" in re.sub("</?mark>", "", marked)
+
+
+def test_differences_are_marked_by_word() -> None:
+    assert mark_differences("the old lamp is off", "the lamp is on") == \
+        "the <mark>old</mark> lamp is <mark>off</mark>"
+    assert mark_differences("lamp", "lamp") == "lamp"
+    assert mark_differences("", "lamp") == ""
+    assert mark_differences("a  b", "a b") == "a  b"
+
+
+def test_samples_are_spread_over_lengths_of_disputed_sentences() -> None:
+    sources = ["word " * length for length in range(1, 41)]
+    one = ["same"] * 40
+    other = ["same" if index % 2 else "different" for index in range(40)]
+    texts = Texts(sources, one, {("a", "x"): one, ("b", "x"): other}, "en", "de")
+    assert choose_samples(texts, 4) == [4, 14, 24, 34]
+    agreed = Texts(sources, one, {("a", "x"): one, ("b", "x"): one}, "en", "de")
+    assert choose_samples(agreed, 4) == [5, 15, 25, 35]
+    assert choose_samples(agreed, 99) == list(range(40))
+
+
+def test_the_worthwhile_are_those_that_nothing_beats(run: Run) -> None:
+    def rows() -> list[Row]:
+        speed = read_speed(run.root / "speed.json")
+        texts = read_texts(run.root / "hypotheses", timed_decoders(speed), SENTENCES)
+        return assemble_rows(run.root / "quality", speed, texts, references(), samples=10)
+
+    # In the order of their speed each is better than the one before: beam5 mends a sentence of greedy's.
+    assert pareto(rows()) == set(MILLISECONDS)
+    run.change("speed.json", lambda speed: speed["contestants"][0].update(speedup_vs_beam5=[0.5, 0.4, 0.7]))
+    slowed = rows()
+    assert pareto(slowed) == set(MILLISECONDS) - {("ar", "greedy")}
+    assert (slowed[0].speedup_vs_beam5, slowed[0].speedup_vs_beam5_interval) == (0.5, [0.4, 0.7])
+
+
+def test_a_run_without_long_sentences_is_compared_over_all(run: Run) -> None:
+    write_json(run.root / "speed.json", speeds(np.zeros(SENTENCES, dtype=bool)))
+    run.build()
+    row = run.rows()["swift", "beam5"]
+    assert row["speedup_vs_beam5"] is None and row["speedup_vs_beam5_interval"] is None
+    assert row["speedup_vs_beam5_all"] == pytest.approx(2.5)
+    assert read_json(run.root / "reports" / "quality_speed.json")[3]["speedup_vs_beam5"] == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize(("file", "edit", "message"), [
+    ("speed.json", lambda speed: speed["contestants"].pop(),
+     r"swift\.json: decoder 'beam5' of family 'swift' was scored but not timed"),
+    ("speed.json", lambda speed: speed["contestants"][1].pop("tokens_per_second_batch32"),
+     r"speed\.json: no 'tokens_per_second_batch32' for decoder 'beam5' of family 'ar'"),
+    ("speed.json", lambda speed: speed.pop("baseline"), r"speed\.json: no 'baseline' for the header"),
+    ("quality/swift.json", lambda quality: quality["decoders"].pop("beam5"),
+     r"swift\.json: decoder 'beam5' of family 'swift' was timed but not scored"),
+    ("quality/ar.json", lambda quality: quality["decoders"]["greedy"].pop("chrf"),
+     r"ar\.json: no 'chrf' for decoder 'greedy'"),
+    ("quality/ar.json", lambda quality: quality["decoders"]["greedy"].update(bleu_signature="tok:zh"),
+     r"ar\.json .* and .*swift\.json .*: BLEU with different signatures"),
+])
+def test_files_that_do_not_belong_together_are_refused(run: Run, file: str, edit: Callable[[Any], None],
+                                                       message: str) -> None:
+    run.change(file, edit)
+    refuse(run, message)
+
+
+@pytest.mark.parametrize(("file", "message"), [
+    ("speed.json", r"speed\.json: not found"),
+    ("hypotheses/swift/beam5.jsonl", r"beam5\.jsonl: not found"),
+    ("quality/ar.json", r"ar\.json: decoder 'beam5' of family 'ar' was timed but not scored"),
+    ("test.target", r"test\.target: not found"),
+])
+def test_absent_files_are_named(run: Run, file: str, message: str) -> None:
+    (run.root / file).unlink()
+    refuse(run, message)
+
+
+@pytest.mark.parametrize(("file", "message"), [
+    ("test.source", r"test\.source: 15 lines, but .*test\.target has 16"),
+    ("hypotheses/ar/greedy.jsonl", r"greedy\.jsonl: 15 hypotheses for 16 references"),
+])
+def test_lost_lines_are_noticed(run: Run, file: str, message: str) -> None:
+    lines = (run.root / file).read_text("utf-8").splitlines(keepends=True)
+    (run.root / file).write_text("".join(lines[:-1]), encoding="utf-8")
+    refuse(run, message)
+
+
+def refuse(run: Run, message: str) -> None:
+    with pytest.raises(PipelineError, match=message) as refused:
+        run.build()
+    assert "\n" not in str(refused.value)
+    assert not (run.root / "reports").exists() and not (run.root / "page").exists()

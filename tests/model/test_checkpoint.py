@@ -1,0 +1,152 @@
+"""Checkpoints: bit-equal after a round trip, and one clear line for everything that does not fit."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from pipeline.errors import PipelineError
+from pipeline.model.checkpoint import (
+    CONFIG,
+    WEIGHTS,
+    average_weights,
+    load_checkpoint,
+    load_weights,
+    save_checkpoint,
+    unique_weights,
+)
+from pipeline.model.orders import ORDERS
+from pipeline.model.settings import TIES, VocabularySettings
+from pipeline.model.transformer import Transformer
+
+Tiny = Callable[..., Transformer]
+VOCABULARY = VocabularySettings(20, 20, "c0ffee" * 10 + "1234")
+SOURCE, SLOTS = torch.tensor([[8, 9, 3]]), torch.tensor([[10, 11, 12, 13]])
+
+
+def save(folder: Path, network: Transformer) -> Path:
+    save_checkpoint(folder, network, VOCABULARY, unique_weights(network), {"family": "toy"})
+    return folder
+
+
+def change_config(folder: Path, *keys: str, value: object) -> None:
+    config = json.loads((folder / CONFIG).read_text())
+    block = config
+    for key in keys[:-1]:
+        block = block[key]
+    block[keys[-1]] = value
+    (folder / CONFIG).write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_round_trip_is_bit_equal(tmp_path: Path, tiny: Tiny, ties: str, order: str, positions: str) -> None:
+    network = tiny(order, dtype=torch.float32, tied_embeddings=ties, positions=positions)
+    loaded, config = load_checkpoint(save(tmp_path / "model", network), VOCABULARY.digest)
+    assert not loaded.training
+    assert (loaded.settings, loaded.order) == (network.settings, network.order)
+    assert config["training"] == {"family": "toy"}
+    for (name, weight), (other_name, other) in zip(
+            loaded.named_parameters(), network.named_parameters(), strict=True):
+        assert name == other_name and torch.equal(weight, other)
+    assert torch.equal(loaded(SOURCE, SLOTS), network(SOURCE, SLOTS))
+
+
+def test_the_same_weights_are_the_same_bytes(tmp_path: Path, tiny: Tiny) -> None:
+    first, second = (save(tmp_path / name, tiny(dtype=torch.float32)) for name in ("first", "second"))
+    for name in (WEIGHTS, CONFIG):
+        assert (first / name).read_bytes() == (second / name).read_bytes()
+    assert sorted(path.name for path in first.iterdir()) == [CONFIG, WEIGHTS]
+
+
+def test_a_checkpoint_is_replaced_whole(tmp_path: Path, tiny: Tiny) -> None:
+    save(tmp_path / "model", tiny(seed=1, dtype=torch.float32))
+    newer = tiny(seed=2, dtype=torch.float32)
+    with pytest.raises(TypeError):
+        save_checkpoint(tmp_path / "model", newer, VOCABULARY, unique_weights(newer), {"not": {"JSON"}})
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]  # nothing half-written beside it
+    loaded, _ = load_checkpoint(tmp_path / "model")
+    assert torch.equal(loaded.projection.weight, tiny(seed=1, dtype=torch.float32).projection.weight)
+    loaded, _ = load_checkpoint(save(tmp_path / "model", newer))
+    assert torch.equal(loaded.projection.weight, newer.projection.weight)
+
+
+def truncate(folder: Path) -> None:
+    content = (folder / WEIGHTS).read_bytes()
+    (folder / WEIGHTS).write_bytes(content[:len(content) // 2])
+
+
+def pickle_instead(folder: Path) -> None:
+    torch.save({"weight": torch.ones(3)}, folder / WEIGHTS)
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no weights": (lambda folder: (folder / WEIGHTS).unlink(), f"{WEIGHTS}: not found"),
+    "no config": (lambda folder: (folder / CONFIG).unlink(), f"{CONFIG}: not found"),
+    "truncated": (truncate, f"{WEIGHTS}: truncated or damaged"),
+    "empty": (lambda folder: (folder / WEIGHTS).write_bytes(b""), f"{WEIGHTS}: truncated or damaged"),
+    "pickle": (pickle_instead, f"{WEIGHTS}: truncated or damaged"),
+    "not JSON": (lambda folder: (folder / CONFIG).write_text("{"), f"{CONFIG}: not valid JSON"),
+    "a list": (lambda folder: (folder / CONFIG).write_text("[]"), f"{CONFIG}: not a checkpoint of format 1"),
+    "format": (lambda folder: change_config(folder, "format", value=99), f"{CONFIG}: not a checkpoint of format 1"),
+    "no order": (lambda folder: change_config(folder, "order", value={}), f"{CONFIG}: incomplete"),
+    "setting": (lambda folder: change_config(folder, "network", "widht", value=3), f"{CONFIG}: incomplete"),
+    "type": (lambda folder: change_config(folder, "network", "width", value="16"), f"{CONFIG}: incomplete"),
+    "order": (lambda folder: change_config(folder, "order", "name", value="diagonal"), "'diagonal' is unknown"),
+    "width": (lambda folder: change_config(folder, "order", "width", value=2),
+              "order 'left_to_right' had width 2 when this was trained and has 1 now"),
+    "shape": (lambda folder: change_config(folder, "network", "feed_forward", value=64),
+              r"feed_forward.inner.bias is \(32,\) in the file and \(64,\) in the model"),
+    "layers": (lambda folder: change_config(folder, "network", "decoder_layers", value=1), "in the file and"),
+    "ties": (lambda folder: change_config(folder, "network", "tied_embeddings", value="all"),
+             "in the file and absent in the model"),
+    "vocabulary": (lambda folder: change_config(folder, "vocabulary", "digest", value="0" * 64),
+                   "trained with vocabulary 000000000000, but c0ffeec0ffee is in use"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_is_one_clear_line(tmp_path: Path, tiny: Tiny, damage: str) -> None:
+    spoil, message = DAMAGE[damage]
+    folder = save(tmp_path / "model", tiny(dtype=torch.float32))
+    spoil(folder)
+    with pytest.raises(PipelineError, match=message) as caught:
+        load_checkpoint(folder, VOCABULARY.digest)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_warm_start_copies_what_fits(tmp_path: Path, tiny: Tiny) -> None:
+    teacher = tiny("left_to_right", seed=1, dtype=torch.float32, positions="learned", max_length=40)
+    student = tiny("interleaved", seed=2, dtype=torch.float32, positions="learned", max_length=40, decoder_layers=3)
+    before = {name: weight.clone() for name, weight in unique_weights(student).items()}
+    fresh = load_weights(student, save(tmp_path / "model", teacher) / WEIGHTS, partial=True)
+    known, after = unique_weights(teacher), unique_weights(student)
+    assert all(torch.equal(after[name], before[name] if name in fresh else known[name]) for name in after)
+    # 40 slots of the teacher are 42 of the student; the third layer and its share of the source's keys are its own.
+    assert set(fresh) == {"target_positions.learned", "source_keys_values.weight", "source_keys_values.bias"} | {
+        name for name in after if name.startswith("decoder.2.")}
+
+
+def test_a_warm_start_from_another_width(tmp_path: Path, tiny: Tiny) -> None:
+    folder = save(tmp_path / "model", tiny(dtype=torch.float32, feed_forward=64))
+    other = tiny(dtype=torch.float32, width=8, feed_forward=16, vocabulary=21)
+    with pytest.raises(PipelineError, match="no weight fits the model"):
+        load_weights(other, folder / WEIGHTS, partial=True)
+
+
+def test_average_is_the_mean_and_knows_no_order() -> None:
+    states = [{"a": torch.tensor([value, 1.0]), "b": torch.full((2, 2), value)} for value in (0.1, 1e8, -1e8, 0.3)]
+    mean = average_weights(states, list("wxyz"))
+    assert mean["a"].dtype == torch.float32
+    torch.testing.assert_close(mean["a"], torch.tensor([0.1, 1.0]))  # in float32 the small ones would drown
+    backwards = average_weights(states[::-1], list("zyxw"))
+    assert all(torch.equal(mean[name], backwards[name]) for name in mean)
+
+
+def test_only_models_of_one_shape_are_averaged(tiny: Tiny) -> None:
+    weights = [unique_weights(tiny(feed_forward=width)) for width in (32, 64)]
+    with pytest.raises(PipelineError, match="second: cannot be averaged with first: their shapes differ"):
+        average_weights(weights, ["first", "second"])

@@ -1,0 +1,122 @@
+"""Orders: what stands in which slot, its exact inverse, positions and mask."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from pipeline.errors import PipelineError
+from pipeline.model.orders import ORDERS, Order, order_named
+from pipeline.vocabulary import EOS, PAD
+
+every_order = pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
+words = st.integers(7, 30)
+
+
+def batch(rows: list[list[int]], behind: int = 99) -> tuple[Tensor, Tensor]:
+    """A target (B, N) with arbitrary ids behind the rows, and its lengths."""
+    longest = max(map(len, rows))
+    return (torch.tensor([row + [behind] * (longest - len(row)) for row in rows]).view(len(rows), longest),
+            torch.tensor([len(row) for row in rows]))
+
+
+@every_order
+@given(rows=st.lists(st.lists(words, max_size=40), min_size=1, max_size=5))
+def test_restore_inverts_arrange(order: Order, rows: list[list[int]]) -> None:
+    target, lengths = batch(rows)
+    restored, restored_lengths = order.restore(order.arrange(target, lengths))
+    assert restored_lengths.tolist() == lengths.tolist()
+    assert restored.shape == target.shape
+    assert [row[:length] for row, length in zip(restored.tolist(), lengths.tolist(), strict=True)] == rows
+    assert all(set(row[length:]) <= {PAD} for row, length in zip(restored.tolist(), lengths.tolist(), strict=True))
+
+
+@every_order
+@pytest.mark.parametrize("length", range(41))
+def test_every_length_alone(order: Order, length: int) -> None:
+    target = torch.arange(100, 100 + length).view(1, length)
+    arranged = order.arrange(target, torch.tensor([length]))
+    slots = order.slots(length)
+    assert arranged.shape == (1, slots)
+    assert slots % order.width == 0 and length < slots <= length + order.width
+    assert sorted(arranged[0, :length].tolist()) == target[0].tolist()
+    assert set(arranged[0, length:].tolist()) == {EOS}
+    assert order.restore(arranged)[0].tolist() == target.tolist()
+
+
+@every_order
+def test_a_row_is_arranged_the_same_in_any_batch(order: Order) -> None:
+    rows = [list(range(10, 10 + length)) for length in (0, 1, 2, 5, 9)]
+    together = order.arrange(*batch(rows))
+    for row, arranged in zip(rows, together, strict=True):
+        alone = order.arrange(*batch([row]))[0]
+        assert arranged[:len(alone)].tolist() == alone.tolist()
+        assert set(arranged[len(alone):].tolist()) <= {PAD}
+
+
+@pytest.mark.parametrize(("name", "target", "arranged"), [
+    ("left_to_right", [11, 12, 13], [11, 12, 13, EOS]),
+    ("right_to_left", [11, 12, 13], [13, 12, 11, EOS]),
+    # Equation 6 of Zhang et al. (2020): y1 yn y2 y(n-1) …
+    ("interleaved", [11, 12, 13, 14, 15, 16], [11, 16, 12, 15, 13, 14, EOS, EOS]),
+    ("interleaved", [11, 12, 13, 14, 15], [11, 15, 12, 14, 13, EOS]),
+    ("interleaved", [11], [11, EOS]),
+    ("interleaved", [], [EOS, EOS]),
+    ("left_to_right", [], [EOS]),
+])
+def test_arranged_by_hand(name: str, target: list[int], arranged: list[int]) -> None:
+    lengths = torch.tensor([len(target)])
+    assert ORDERS[name].arrange(torch.tensor([target], dtype=torch.long), lengths).tolist() == [arranged]
+
+
+@pytest.mark.parametrize(("name", "positions"), [
+    ("left_to_right", [0, 1, 2, 3, 4, 5]),
+    ("right_to_left", [0, 1, 2, 3, 4, 5]),
+    ("interleaved", [1, -1, 2, -2, 3, -3]),
+])
+def test_positions_by_hand(name: str, positions: list[int]) -> None:
+    assert ORDERS[name].positions(torch.arange(6)).tolist() == positions
+
+
+@pytest.mark.parametrize("directions", [1, 2, 3])
+@pytest.mark.parametrize("words_a_step", [1, 2, 3])
+def test_mask_is_that_of_equation_4(directions: int, words_a_step: int) -> None:
+    left_to_right = ORDERS["left_to_right"]
+    order = Order("any", directions, words_a_step, left_to_right.indices, left_to_right.positions)
+    mask, slots = order.mask(13), range(1, 14)
+    group = directions * words_a_step
+    for i in slots:  # Equation 4 counts from 1: slot i sees slots 1 … ceil(i / hc) · hc.
+        visible = -(-i // group) * group
+        assert mask[i - 1].tolist() == [j <= visible for j in slots]
+
+
+@every_order
+def test_a_row_without_an_end_is_all_words(order: Order) -> None:
+    cut = torch.tensor([[21, 22, 23, 24], [31, 32, EOS, EOS]])
+    restored, lengths = order.restore(cut)
+    assert lengths.tolist() == [4, 2]
+    assert sorted(restored[0].tolist()) == [21, 22, 23, 24]
+    # What was cut comes back to the same slots.
+    assert order.arrange(restored, lengths)[0, :4].tolist() == [21, 22, 23, 24]
+
+
+@every_order
+@given(row=st.lists(words, max_size=12), behind=st.lists(st.sampled_from([PAD, EOS, 8, 9]), max_size=8))
+def test_what_is_behind_the_first_end_does_not_count(order: Order, row: list[int], behind: list[int]) -> None:
+    arranged = order.arrange(*batch([row]))[0, :len(row) + 1].tolist()
+    restored, lengths = order.restore(torch.tensor([arranged + behind]))
+    assert lengths.tolist() == [len(row)]
+    assert restored.tolist() == [row]
+
+
+@every_order
+def test_no_rows(order: Order) -> None:
+    restored, lengths = order.restore(torch.empty(0, 4, dtype=torch.long))
+    assert restored.shape == (0, 0) and lengths.shape == (0,)
+
+
+def test_names() -> None:
+    assert all(order_named(name) is order and order.name == name for name, order in ORDERS.items())
+    with pytest.raises(PipelineError, match="'sideways' is unknown; choose one of left_to_right, "):
+        order_named("sideways")

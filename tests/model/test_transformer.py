@@ -1,0 +1,129 @@
+"""The Transformer: training and search read the same function, whatever the order, the norm and the ties."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from pipeline.errors import PipelineError
+from pipeline.model.orders import ORDERS
+from pipeline.model.settings import NORMS, POSITIONS, TIES
+from pipeline.model.transformer import Transformer
+from pipeline.vocabulary import BOS, EOS, PAD
+
+Tiny = Callable[..., Transformer]
+EXACT = {"rtol": 0, "atol": 1e-10}
+
+
+def sources(*lengths: int, vocabulary: int = 20) -> Tensor:
+    """(B, S) random ids with an end symbol each, padded."""
+    generator = torch.Generator().manual_seed(sum(lengths))
+    batch = torch.full((len(lengths), max(lengths)), PAD)
+    for row, length in zip(batch, lengths, strict=True):
+        row[:length] = torch.randint(7, vocabulary, (length,), generator=generator)
+        row[length - 1] = EOS
+    return batch
+
+
+def slots(rows: int, count: int, vocabulary: int = 20) -> Tensor:
+    return torch.randint(7, vocabulary, (rows, count), generator=torch.Generator().manual_seed(rows + count))
+
+
+def shifted(network: Transformer, arranged: Tensor) -> Tensor:
+    """The decoder's inputs for these slots."""
+    z = network.order.width
+    return torch.cat([arranged.new_full((len(arranged), z), BOS), arranged[:, :-z]], 1)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_cached_steps_equal_the_forward_pass(tiny: Tiny, order: str, norm: str, ties: str, positions: str) -> None:
+    network = tiny(order, norm=norm, tied_embeddings=ties, positions=positions)
+    for lengths, capacity in (((5, 9, 2), 1), (range(1, 21), 64)):  # few rows and little room, many and much
+        source, arranged = sources(*lengths), slots(len(lengths), 12)
+        whole = network(source, arranged)
+        inputs, z = shifted(network, arranged), network.order.width
+        with torch.inference_mode():
+            state = network.start(network.encode(source), capacity=capacity)
+            steps = [network.step(inputs[:, at:at + z], state) for at in range(0, 12, z)]
+        torch.testing.assert_close(torch.cat(steps, 1), whole, **EXACT)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("blocks", [(12,), (2, 4, 6), (6, 2, 2, 2), (8, 4)])
+def test_several_steps_may_be_fed_at_once(tiny: Tiny, order: str, blocks: tuple[int, ...]) -> None:
+    network = tiny(order)
+    source, arranged = sources(4, 7), slots(2, 12)
+    state = network.start(network.encode(source))
+    parts = [network.step(part, state) for part in shifted(network, arranged).split(blocks, dim=1)]
+    torch.testing.assert_close(torch.cat(parts, 1), network(source, arranged), **EXACT)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_padded_batch_equals_each_row_alone(tiny: Tiny, order: str, norm: str) -> None:
+    network = tiny(order, norm=norm)
+    source, arranged = sources(3, 11, 1, 6), slots(4, 8)
+    together = network(source, arranged)
+    for row, ids in enumerate(source):
+        alone = network(ids[ids != PAD].unsqueeze(0), arranged[row:row + 1])
+        torch.testing.assert_close(together[row:row + 1], alone, **EXACT)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_no_slot_sees_its_own_step_or_later_ones(tiny: Tiny, order: str) -> None:
+    network = tiny(order)
+    source, arranged, z = sources(6), slots(1, 12), ORDERS[order].width
+    before = network(source, arranged)
+    for changed in range(12):
+        other = arranged.clone()
+        other[0, changed] = 7 + (other[0, changed] - 6) % 13  # another word
+        difference = (network(source, other) - before).abs().amax((0, 2))
+        own_step_and_earlier = (changed // z + 1) * z
+        assert (difference[:own_step_and_earlier] == 0).all()
+        assert (difference[own_step_and_earlier:] > 0).all()
+
+
+def test_ties_share_one_matrix(tiny: Tiny) -> None:
+    for ties, distinct in (("all", 1), ("target", 2), ("none", 3)):
+        network = tiny(tied_embeddings=ties)
+        matrices = (network.source_embedding.weight, network.target_embedding.weight, network.projection.weight)
+        assert len({matrix.data_ptr() for matrix in matrices}) == distinct
+        assert (matrices[1].data_ptr() == matrices[2].data_ptr()) == (ties != "none")
+
+
+def test_two_vocabularies(tiny: Tiny) -> None:
+    network = tiny(vocabulary=20, target_vocabulary=31, tied_embeddings="target")
+    assert network(sources(4), slots(1, 3)).shape == (1, 3, 31)
+    with pytest.raises(PipelineError, match="'all' needs one vocabulary, but the source has 20 pieces and the target 31"):
+        tiny(vocabulary=20, target_vocabulary=31, tied_embeddings="all")
+
+
+def test_fused_matrices_start_as_the_square_ones_they_stand_for(tiny: Tiny) -> None:
+    network = tiny(width=64, heads=4, decoder_layers=3)
+    glorot = (6 / (64 + 64)) ** 0.5
+    for fused in (network.decoder[0].self_attention.queries_keys_values, network.source_keys_values):
+        assert fused.bias.eq(0).all()
+        for square in fused.weight.split(64):
+            assert square.shape == (64, 64)
+            assert 0.95 * glorot < square.abs().max() <= glorot
+    assert abs(network.target_embedding.weight.std().item() * 64**0.5 - 1) < 0.1
+
+
+def test_the_longest_target_fits(tiny: Tiny) -> None:
+    for order in ORDERS:
+        network = tiny(order, max_length=11)
+        longest = ORDERS[order].slots(10)  # ten words and their end
+        assert network(sources(11), slots(1, longest)).shape == (1, longest, 20)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_dropout_works_in_training_only(tiny: Tiny, order: str) -> None:
+    network = tiny(order, dropout=0.3, attention_dropout=0.2)
+    source, arranged = sources(5), slots(1, 6)
+    assert torch.equal(network(source, arranged), network(source, arranged))
+    network.train()
+    assert not torch.equal(network(source, arranged), network(source, arranged))

@@ -1,0 +1,129 @@
+"""The command line: quick to answer, and one line for a user's mistake."""
+
+import io
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import pipeline
+from pipeline.cli import VERBS, main
+from pipeline.errors import PipelineError
+
+SLOW_TO_IMPORT = {"torch", "pytorch_lightning", "matplotlib", "sacrebleu", "numba", "sentencepiece"}
+
+
+def in_a_process(*arguments: str) -> tuple[set[str], str]:
+    """Top-level modules that a fresh interpreter has loaded after the command, and what it printed."""
+    code = ("import sys\nfrom pipeline.cli import main\n"
+            "try:\n    main(sys.argv[1:])\nexcept SystemExit as leaving:\n    assert not leaving.code\n"
+            "print('LOADED', *{name.split('.')[0] for name in sys.modules})")
+    environment = {**os.environ, "PYTHONPATH": str(Path(pipeline.__file__).parents[1])}
+    printed = subprocess.run([sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True,
+                             check=True).stdout
+    text, loaded = printed.split("LOADED")
+    return set(loaded.split()), text
+
+
+def test_help_is_quick() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(pipeline.__file__).parents[1])}
+    command = [sys.executable, "-m", "pipeline", "--help"]
+    subprocess.run(command, env=environment, check=True, capture_output=True)  # byte-compiled from here on
+    began = time.perf_counter()
+    printed = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+    assert time.perf_counter() - began < 1
+    assert all(f"  {verb} " in printed for verb in VERBS)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["translate", "--help"], ["fit", "--help"],
+                                       ["test", "--help"], ["distill", "--help"]], ids=" ".join)
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    loaded, printed = in_a_process(*arguments)
+    assert "pipeline" in loaded and printed.strip()
+    assert not loaded & SLOW_TO_IMPORT
+
+
+def test_every_verb_has_its_file() -> None:
+    commands = Path(pipeline.__file__).parent / "commands"
+    assert set(VERBS) == {path.stem for path in commands.glob("*.py")} - {"__init__"}
+
+
+def test_an_unknown_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main(["trian"])
+    assert leaving.value.code == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "argument VERB: invalid choice: 'trian'" in last and "translate" in last
+
+
+def test_no_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main([])
+    assert leaving.value.code == 2
+    assert "VERB" in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["translate", "--family", "nobody"], "--family: family 'nobody' is unknown; params.yaml has teacher, interleaved"),
+    (["translate", "--family", "teacher", "--decoder", "beam99"],
+     "--decoder: decoder 'beam99' is unknown; params.yaml has greedy, beam3"),
+    (["translate", "--family", "teacher", "--nbest", "0"], "--nbest: 0 must be at least 1"),
+    (["translate", "--family", "teacher", "--nbest", "4", "--decoder", "beam3"],
+     "--nbest: 4 needs a decoder with at least as many beams; 'beam3' has 3"),
+    (["translate", "--family", "teacher", "--device", "tpu"], "device: 'tpu' is unknown; choose cpu, cuda or auto"),
+    (["translate", "--family", "teacher", "--input", "absent.txt"], "absent.txt: cannot be read: No such file"),
+    (["translate", "--family", "teacher", "--input", "data"], "data: cannot be read: Is a directory"),
+    (["fit", "--family", "nobody"], "--family: family 'nobody' is unknown"),
+    (["test", "--family", "nobody"], "--family: family 'nobody' is unknown"),
+    (["test", "--family", "teacher", "--decoder", "beam99"], "--decoder: decoder 'beam99' is unknown"),
+])
+def test_mistakes_are_one_line_and_status_2(workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+                                            arguments: list[str], message: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("error: ") and message in printed.err
+    assert printed.err.count("\n") == 1
+
+
+def test_nbest_needs_a_decoder_that_has_one(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["translate", "--family", "teacher", "--nbest", "2", "--decoder", "greedy"]) == 2
+    # It names what the user typed, not a key of params.yaml that they never wrote.
+    assert capsys.readouterr().err == "error: --nbest: 2 needs a decoder with at least as many beams; 'greedy' has 1\n"
+
+
+def test_outside_of_a_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    for arguments in (["bpe"], ["corpus"], ["fit", "--family", "x"], ["translate", "--family", "x", "--input", "/dev/null"]):
+        assert main(arguments) == 2
+        assert capsys.readouterr().err.startswith("error: params.yaml: not found")
+
+
+def test_a_checkpoint_that_is_not_there(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (workspace / "checkpoints/teacher/weights.safetensors").unlink()
+    for verb in ("translate", "test"):
+        assert main([verb, "--family", "teacher"]) == 2
+        assert "checkpoints/teacher/weights.safetensors: not found; run `dvc repro`" in capsys.readouterr().err
+
+
+def test_bugs_keep_their_traceback(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bug(*arguments: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("pipeline.commands.bpe.load_params", bug)
+    with pytest.raises(ZeroDivisionError):
+        main(["bpe"])
+
+
+def test_statuses(workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for error, status in ((PipelineError("a line"), 2), (KeyboardInterrupt(), 130), (BrokenPipeError(), 0)):
+        def fail(error: BaseException = error) -> None:
+            raise error
+
+        monkeypatch.setattr("pipeline.commands.bpe.load_params", fail)
+        assert main(["bpe"]) == status
+    assert capsys.readouterr().err.splitlines()[0] == "error: a line"

@@ -1,0 +1,125 @@
+"""params.yaml and the presets: all that is shipped parses, and every mistake is one line."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pipeline
+from pipeline.blocks import merge
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.settings import make_decoder
+from pipeline.errors import PipelineError
+from pipeline.model.orders import ORDERS
+from pipeline.params import Params, load_params, parse_params, read_yaml
+
+ROOT = Path(pipeline.__file__).parents[1]
+PRESETS = sorted((ROOT / "presets").glob("*.yaml"))
+
+
+def shipped() -> dict[str, Any]:
+    return read_yaml(ROOT / "params.yaml")
+
+
+def check(params: Params) -> None:
+    """What parsing leaves to the stage that needs it: every order and every decoder exists."""
+    for name, family in params.families.items():
+        assert family.order in ORDERS
+        assert params.decoders_of(name)
+    for name, block in params.decoders.items():
+        make_decoder(name, block, LengthLimit(params.limit.ratio, params.limit.extra))
+
+
+def test_the_shipped_parameters() -> None:
+    params = load_params(ROOT / "params.yaml")
+    check(params)
+    assert params == parse_params(shipped())
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda path: path.stem)
+def test_every_preset_is_laid_over_them(preset: Path) -> None:
+    check(parse_params(merge(shipped(), read_yaml(preset))))
+
+
+def test_a_family_inherits_the_defaults_and_overrides_them() -> None:
+    content = shipped()
+    content["network"]["dropout"] = 0.25
+    content["families"]["ar"]["network"] = {"heads": 2}
+    params = parse_params(content)
+    assert params.family("ar").network.dropout == params.family("teacher").network.dropout == 0.25
+    assert (params.family("ar").network.heads, params.family("teacher").network.heads) == (2, 4)
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """The shipped parameters with one key set, or removed where the value is `...`."""
+    content = copy.deepcopy(shipped())
+    *blocks, key = path.split(".")
+    block = content
+    for name in blocks:
+        block = block.setdefault(name, {})
+    if value is ...:
+        del block[key]
+    else:
+        block[key] = value
+    return content
+
+
+@pytest.mark.parametrize(("path", "value", "message"), [
+    ("coprus", {}, r"params.coprus is unknown; did you mean params.corpus\?"),
+    ("corpus", ..., "params.corpus is missing"),
+    ("corpus", None, "params.corpus must be a block of keys, not None"),
+    ("seed", "one", "params.seed is 'one'; it must be of type int"),
+    ("seed", True, "params.seed is True; it must be of type int"),
+    ("network.widht", 3, r"network.widht is unknown; did you mean params.families.teacher.network.width\?"),
+    ("network.width", "128", "network.width is '128'; it must be of type int"),
+    ("network.width", 130, "network.width: 130 must be even and divisible by network.heads = 4"),
+    ("network", 5, "network must be a block of keys, not 5"),
+    ("optimisation.betas", [0.9], "optimisation.betas must have 2 entries, not 1"),
+    ("optimisation.learning_rate", 0, "learning_rate 0.0 must be positive"),
+    ("optimisation.schedule", "cosine", "schedule: 'cosine' is unknown; choose one of inverse_square_root"),
+    ("optimisation.label_smoothing", 1.0, r"label_smoothing 1.0 in \[0, 1\)"),
+    ("training.steps", 0, "training.steps: 0 must be at least 1"),
+    ("training.average_by", "luck", "training.average_by: 'luck' is unknown; choose one of last, best"),
+    ("training.clip", -1, "clip -1.0 and patience 0 must not be negative"),
+    ("data.side", "left", "left"),
+    ("families.ar.order", ..., "params.families.ar.order is missing"),
+    ("families.ar.initialise_from", "nobody", "families.ar.initialise_from: family 'nobody' is unknown; params.yaml has teacher"),
+    ("families.ar.decoders", ["beam99"], "families.ar.decoders: decoder 'beam99' is unknown; params.yaml has greedy"),
+    ("families.ar.decoders", "greedy", "families.ar.decoders must be a list, not 'greedy'"),
+    ("families.ar", None, "families.ar must be a block of keys, not None"),
+    ("families.ar", "left_to_right", "families.ar must be a block of keys, not 'left_to_right'"),
+    ("families", ["ar"], r"families must be a block of keys, not \['ar'\]"),
+    ("families", None, "families must be a block of keys, not None"),
+    ("systems", ["teacher", "ar", "nobody"], "systems: family 'nobody' is unknown"),
+    ("systems", ["teacher", "ar"], "systems must be teacher and the students, ar, interleaved"),
+    ("students", ["ar"], "systems must be teacher and the students, ar"),
+    ("baseline", "nobody", "baseline: 'nobody' is not among the systems, teacher, ar, interleaved"),
+    ("decoders.greedy", "greedy", "params.decoders.greedy must be a block of keys, not 'greedy'"),
+    ("decoders", {}, "decoder 'beam5' is unknown"),
+    ("distillation.decoder", "beam99", "distillation.decoder: decoder 'beam99' is unknown"),
+    ("limit.ratio", "twice", "params.limit.ratio is 'twice'; it must be of type float"),
+    ("evaluation.batch_row", 3, "params.evaluation.batch_row is unknown"),
+])
+def test_one_mistake(path: str, value: Any, message: str) -> None:
+    with pytest.raises(PipelineError, match=message) as caught:
+        parse_params(changed(path, value))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    (b"seed: [1", "params.yaml: not valid YAML: "),
+    (b"seed: \xff", "params.yaml: not valid YAML: "),
+    (b"- seed", "params.yaml: must be a block of keys"),
+    (b"", "params.yaml: must be a block of keys"),
+])
+def test_files_that_are_no_parameters(tmp_path: Path, text: bytes, message: str) -> None:
+    (tmp_path / "params.yaml").write_bytes(text)
+    with pytest.raises(PipelineError, match=message) as caught:
+        load_params(tmp_path / "params.yaml")
+    assert "\n" not in str(caught.value)
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="params.yaml: not found; run in the folder that holds params.yaml"):
+        load_params(tmp_path / "params.yaml")

@@ -1,0 +1,144 @@
+"""`translate`: whatever comes in, as many lines come out, in their order."""
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli import main
+from pipeline.translation import lost_placeholders
+
+Translate = Callable[..., tuple[int, bytes, str]]
+
+
+@pytest.fixture
+def translate(workspace: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Translate:
+    """A function from standard input and options to status, standard output and standard error."""
+    def run(text: bytes, *options: str, family: str = "teacher") -> tuple[int, bytes, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+        status = main(["translate", "--family", family, "--device", "cpu", *options])
+        printed = capsysbinary.readouterr()
+        return status, printed.out, printed.err.decode()
+    return run
+
+
+AWKWARD = {
+    "control characters": "The tiny\x00 otter\x07 hides\x1b[31m\x7f\n",
+    "form feeds and separators": "one\x0ctwo\u2028three\u2029four\x85five\x1csix\n",
+    "a carriage return within": "the red\rmoth\n",
+    "ten thousand words": "otter " * 10_000 + "\n",
+    "one word of ten thousand letters": "o" * 10_000 + "\n",
+    "right to left": "\u202eהלוטרה צובעת\u202c السلم\n",
+    "emoji": "the 🦦 paints 🏮👩‍🚒🇪🇺 no 3 .\n",
+    "nothing": "",
+    "empty lines": "\n\nThe pale moth counts the ladder no 1 .\n\n",
+    "blanks": "   \n\t\n\u00a0\n\u200b\n",
+    "no line feed at the end": "The pale moth\nThe red snail",
+    "carriage returns at the ends": "The pale moth\r\n\r\nThe red snail\r\n",
+    "special symbols": "</s> <pad> <s> <mask> <unk>\n",
+    "combining marks": "Z̷͕̍a̸l̵g̶ö\n",
+    "a byte order mark": "\ufeffThe red otter\n",
+    "a lone surrogate's neighbours": "\ud7ff\ue000\U0010ffff\n",
+}
+
+
+@pytest.mark.parametrize("kind", AWKWARD)
+@pytest.mark.parametrize("decoder", ["greedy", "beam3"])
+def test_line_for_line(translate: Translate, kind: str, decoder: str) -> None:
+    text = AWKWARD[kind]
+    lines = text.split("\n")[:-1] if text.endswith("\n") else text.split("\n") if text else []
+    status, printed, _ = translate(text.encode(), "--decoder", decoder)
+    assert status == 0
+    assert printed.count(b"\n") == len(lines)
+    assert printed.endswith(b"\n") or not lines
+    for source, translation in zip(lines, printed.decode().split("\n"), strict=False):
+        if not source.strip():
+            assert translation == ""
+
+
+def test_many_lines_keep_their_order(translate: Translate, toy_folder: Path) -> None:
+    """More lines than are read ahead, sorted by length inside: each gets what it would get alone."""
+    lines = (toy_folder / "data/corpus/train.source").read_text().splitlines()
+    lines = [line if number % 7 else "" for number, line in enumerate(lines * 5)][:1100]
+    status, printed, _ = translate("".join(line + "\n" for line in lines).encode(), "--decoder", "greedy")
+    translations = printed.decode().split("\n")[:-1]
+    assert status == 0 and len(translations) == len(lines)
+    assert all((translation == "") for line, translation in zip(lines, translations, strict=True) if not line)
+    for number in (1, 300, 1024, 1099):
+        assert translate(lines[number].encode() + b"\n")[1].decode() == translations[number] + "\n"
+
+
+def test_a_long_line_is_translated_up_to_the_limit_and_said(translate: Translate) -> None:
+    status, _, error = translate(b"The red otter\n" + b"otter " * 10_000)
+    assert status == 0
+    assert "line 2: source cut to the model's 63 pieces" in error.splitlines()
+
+
+@pytest.mark.parametrize("family", ["teacher", "interleaved"])
+def test_nbest_and_json(translate: Translate, family: str) -> None:
+    text = "The red otter paints the lantern no 1 .\n\nDa {name} and {other}\n".encode()
+    options = ("--decoder", "beam3", "--nbest", "3", "--format", "json", "--check-placeholders")
+    status, printed, error = translate(text, *options, family=family)
+    results = [json.loads(line) for line in printed.decode().splitlines()]
+    assert status == 0 and len(results) == 3
+    assert [result["source"] for result in results] == text.decode().splitlines()
+    assert results[1] == {"source": "", "hypotheses": [""], "scores": [0.0], "calls": 0, "lost_placeholders": []}
+    for result in (results[0], results[2]):
+        assert {"source", "hypotheses", "scores", "calls", "lost_placeholders"} <= result.keys()
+        assert result.keys() <= {"source", "hypotheses", "scores", "calls", "lost_placeholders", "warning"}
+        assert 1 <= len(result["hypotheses"]) == len(result["scores"]) <= 3
+        assert result["scores"] == sorted(result["scores"], reverse=True)
+        assert result["calls"] >= 1
+    lost = results[2]["lost_placeholders"]
+    assert lost == lost_placeholders(results[2]["source"], results[2]["hypotheses"][0])
+    assert "{other}" in lost and f"line 3: lost {', '.join(lost)}" in error
+
+    # In text, the same hypotheses stand in a line, with tabs between them.
+    _, text_printed, _ = translate(text, "--decoder", "beam3", "--nbest", "3", family=family)
+    assert [line.split("\t") for line in text_printed.decode().split("\n")[:-1]] == [
+        result["hypotheses"] for result in results]
+
+
+def test_from_file_to_file(translate: Translate, workspace: Path) -> None:
+    (workspace / "in.txt").write_bytes("The red otter\n\nThe pale moth\n".encode())
+    status, printed, _ = translate(b"", "--input", "in.txt", "--output", "deep/out.txt")
+    assert (status, printed) == (0, b"")
+    assert (workspace / "deep/out.txt").read_bytes() == translate((workspace / "in.txt").read_bytes())[1]
+
+
+def test_invalid_utf8_names_its_line_and_leaves_no_file(translate: Translate, workspace: Path) -> None:
+    (workspace / "in.txt").write_bytes(b"The red otter\nfine\nlatin \xe9 one\n")
+    status, printed, error = translate(b"", "--input", "in.txt", "--output", "out.txt")
+    assert status == 2
+    assert error == "error: in.txt: line 3 is not UTF-8; convert the file first (iconv -t UTF-8)\n"
+    assert not [path for path in workspace.iterdir() if "out.txt" in path.name]
+    status, _, error = translate(b"\xff\n")
+    assert status == 2 and "standard input: line 1 is not UTF-8" in error
+
+
+def test_an_output_that_exists_survives_an_error(translate: Translate, workspace: Path) -> None:
+    (workspace / "out.txt").write_text("precious\n")
+    assert translate(b"\xff\n", "--output", "out.txt")[0] == 2
+    assert (workspace / "out.txt").read_text() == "precious\n"
+
+
+@pytest.mark.parametrize("output", ["params.yaml/out.txt", "data", "o" * 300])
+def test_an_output_that_cannot_be_written(translate: Translate, output: str) -> None:
+    status, _, error = translate(b"The red otter\n", "--output", output)
+    assert status == 2
+    assert error.startswith(f"error: {output}: cannot be written") and error.count("\n") == 1
+
+
+@pytest.mark.parametrize(("source", "translation", "lost"), [
+    ("{a} and {a}", "{a}", ["{a}"]),
+    ("%s of %(count)d", "%(count)d", ["%s"]),
+    ("{a} {b}", "{b} und {a}", []),
+    ("{a}", "{a} {a}", []),
+    ("{ not one } {}", "", []),
+    ("{entity.name} 100%", "", ["{entity.name}"]),
+])
+def test_lost_placeholders(source: str, translation: str, lost: list[str]) -> None:
+    assert lost_placeholders(source, translation) == lost

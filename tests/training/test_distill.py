@@ -1,0 +1,113 @@
+"""Distillation: cut short and run again, on one device or two, it writes the same bytes."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import pipeline
+from pipeline import layout
+from pipeline.cli import main
+from pipeline.corpus.bpe import Tokenizer
+from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.pairs import Pairs
+from pipeline.decoding import beam
+from pipeline.decoding.limits import LengthLimit
+from pipeline.distillation import DistillationModule
+from pipeline.model.checkpoint import load_checkpoint
+
+PAIRS, REPORT = Path("data/distilled/train.pairs"), Path("reports/distilled.json")
+SHARDS = Path("checkpoints/.work/distilled")
+
+
+def distill() -> tuple[bytes, bytes]:
+    assert main(["distill", "--devices", "1", "--accelerator", "cpu"]) == 0
+    return PAIRS.read_bytes(), REPORT.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(toy_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes]:
+    folder = tmp_path_factory.mktemp("distilled") / "workspace"
+    shutil.copytree(toy_folder, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return distill()
+
+
+class Broken(Exception):
+    pass
+
+
+@pytest.mark.parametrize("finished", [0, 1, 4])
+def test_cut_short_it_goes_on(workspace: Path, monkeypatch: pytest.MonkeyPatch, uninterrupted: tuple[bytes, bytes],
+                              finished: int) -> None:
+    made: list[int] = []
+    original = DistillationModule.predict_step
+
+    def predict_step(self: DistillationModule, shard: int, batch_idx: int) -> None:
+        if len(made) == finished:
+            raise Broken
+        made.append(shard)
+        original(self, shard, batch_idx)
+
+    with monkeypatch.context() as patch, pytest.raises(Broken):
+        patch.setattr(DistillationModule, "predict_step", predict_step)
+        distill()
+    assert not PAIRS.exists()
+    assert len(list(SHARDS.glob("shard-*.npz"))) == finished == len(made)
+
+    again: list[int] = []
+    monkeypatch.setattr(DistillationModule, "predict_step", lambda self, shard, batch_idx: (
+        again.append(shard), original(self, shard, batch_idx))[1])
+    assert distill() == uninterrupted
+    assert not set(again) & set(made) and len(again) + len(made) == 5  # 300 pairs in shards of 64
+    assert not SHARDS.exists()
+
+
+def test_another_teacher_begins_anew(workspace: Path, monkeypatch: pytest.MonkeyPatch,
+                                     uninterrupted: tuple[bytes, bytes]) -> None:
+    original, made = DistillationModule.predict_step, []
+
+    def predict_step(self: DistillationModule, shard: int, batch_idx: int) -> None:
+        if len(made) == 2:
+            raise Broken
+        made.append(shard)
+        original(self, shard, batch_idx)
+
+    shutil.copytree("checkpoints/teacher", "teacher")
+    shutil.rmtree("checkpoints/teacher")
+    shutil.copytree("checkpoints/interleaved", "checkpoints/teacher")
+    with monkeypatch.context() as patch, pytest.raises(Broken):
+        patch.setattr(DistillationModule, "predict_step", predict_step)
+        distill()
+    shutil.rmtree("checkpoints/teacher")
+    shutil.copytree("teacher", "checkpoints/teacher")
+    assert distill() == uninterrupted
+
+
+def test_every_sentence_is_the_teachers_translation(workspace: Path) -> None:
+    distill()
+    tokenizer = Tokenizer.load(layout.BPE)
+    raw, distilled = Pairs.open(layout.BPE / "train.pairs", tokenizer.digest), Pairs.open(PAIRS, tokenizer.digest)
+    teacher, _ = load_checkpoint(layout.checkpoint("teacher"))
+    source = pad_sources([raw.source(row) for row in range(len(raw))], teacher.settings.max_length)
+    found = beam.search(teacher, source, LengthLimit(2.0, 10, 63), beam.Settings(3))
+    ended = found.ended[:, 0].nonzero().squeeze(1).tolist()
+    # A translation that met the length limit teaches nothing and is left out.
+    assert 10 < len(ended) == len(distilled) < len(raw)
+    for place, row in enumerate(ended):
+        assert np.array_equal(distilled.source(place), raw.source(row))
+        assert distilled.target(place).tolist() == found.tokens[row, 0, :found.lengths[row, 0]].tolist()
+
+
+def test_two_devices_write_the_same_bytes(workspace: Path, uninterrupted: tuple[bytes, bytes]) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(pipeline.__file__).parents[1])}
+    subprocess.run([sys.executable, "-m", "pipeline", "distill", "--devices", "2", "--accelerator", "cpu"],
+                   env=environment, check=True, capture_output=True)
+    assert (PAIRS.read_bytes(), REPORT.read_bytes()) == uninterrupted
+    assert torch.get_num_threads() == 1

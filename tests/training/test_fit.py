@@ -1,0 +1,207 @@
+"""`fit` through the real command: reproducible to the bit, and a killed run ends as if nothing had happened."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import pipeline
+from pipeline.blocks import merge
+from pipeline.cli import main
+from pipeline.corpus.datamodule import Batch
+from pipeline.families.ordered import OrderedModule
+from pipeline.model.checkpoint import read_weights
+
+ChangeParams = Callable[[dict[str, Any]], None]
+WEIGHTS = Path("checkpoints/teacher/weights.safetensors")
+CONFIG = Path("checkpoints/teacher/config.json")
+WORK = Path("checkpoints/.work/teacher")
+
+
+def fit(folder: Path, *options: str, family: str = "teacher") -> bytes:
+    """Train in a folder and return the bytes of the final weights."""
+    assert main(["fit", "--family", family, "--trainer.accelerator", "cpu", *options]) == 0
+    return (folder / "checkpoints" / family / "weights.safetensors").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(toy_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the teacher was trained in one go."""
+    folder = tmp_path_factory.mktemp("uninterrupted") / "workspace"
+    shutil.copytree(toy_folder, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        fit(folder)
+    return folder
+
+
+class Broken(Exception):
+    pass
+
+
+def break_at(monkeypatch: pytest.MonkeyPatch, step: int, error: type[BaseException] = Broken) -> None:
+    """Let training fail in the middle of a step."""
+    original = OrderedModule.training_step
+
+    def training_step(self: OrderedModule, batch: Batch, batch_idx: int) -> Tensor:
+        if self.trainer.global_step == step:
+            raise error
+        return original(self, batch, batch_idx)
+
+    monkeypatch.setattr(OrderedModule, "training_step", training_step)
+
+
+def test_the_same_seed_gives_the_same_bits(uninterrupted: Path, workspace: Path) -> None:
+    before = (workspace / WEIGHTS).read_bytes()
+    weights = fit(workspace)
+    assert weights == (uninterrupted / WEIGHTS).read_bytes() != before
+    assert (workspace / CONFIG).read_bytes() == (uninterrupted / CONFIG).read_bytes()
+    assert not WORK.exists()
+    training = json.loads(CONFIG.read_text())["training"]
+    assert training["steps"] == 12 and training["data"] == "raw"
+    assert [one["step"] for one in training["averaged"]] == [8, 12]
+    assert (workspace / "reports/training/teacher").is_dir()
+
+
+@pytest.mark.parametrize("seed", [2, 123_456_789])
+def test_another_seed_gives_other_weights(uninterrupted: Path, workspace: Path, change_params: ChangeParams, seed: int) -> None:
+    change_params({"seed": seed})
+    assert fit(workspace) != (uninterrupted / WEIGHTS).read_bytes()
+
+
+@pytest.mark.parametrize("step", [2, 4, 9, 11])
+def test_a_run_that_broke_off_goes_on(uninterrupted: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch,
+                                      capsys: pytest.CaptureFixture[str], step: int) -> None:
+    with monkeypatch.context() as patch, pytest.raises(Broken):
+        break_at(patch, step)
+        fit(workspace)
+    assert (WORK / "resume.ckpt").exists() == (step >= 4)
+    capsys.readouterr()
+    assert fit(workspace) == (uninterrupted / WEIGHTS).read_bytes()
+    assert ("going on from" in capsys.readouterr().out) == (step >= 4)
+    assert CONFIG.read_bytes() == (uninterrupted / CONFIG).read_bytes()
+
+
+def test_an_interrupted_run_says_so(workspace: Path, monkeypatch: pytest.MonkeyPatch,
+                                    capsys: pytest.CaptureFixture[str]) -> None:
+    before = WEIGHTS.read_bytes()
+    break_at(monkeypatch, 6, KeyboardInterrupt)
+    assert main(["fit", "--family", "teacher", "--trainer.accelerator", "cpu"]) == 130
+    assert "interrupted; the same command goes on" in capsys.readouterr().err
+    assert WEIGHTS.read_bytes() == before  # the earlier checkpoint stays until there is another
+
+
+KILL = """
+import os, signal, sys
+from pipeline.families.ordered import OrderedModule
+original = OrderedModule.training_step
+def training_step(self, batch, batch_idx):
+    if self.trainer.global_step == 9:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return original(self, batch, batch_idx)
+OrderedModule.training_step = training_step
+from pipeline.cli import main
+main(sys.argv[1:])
+"""
+
+
+def test_a_killed_run_goes_on(uninterrupted: Path, workspace: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(pipeline.__file__).parents[1])}
+    killed = subprocess.run([sys.executable, "-c", KILL, "fit", "--family", "teacher", "--trainer.accelerator", "cpu"],
+                            env=environment, capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert (WORK / "resume.ckpt").exists()
+    assert fit(workspace) == (uninterrupted / WEIGHTS).read_bytes()
+    assert CONFIG.read_bytes() == (uninterrupted / CONFIG).read_bytes()
+
+
+@pytest.mark.parametrize("changes", [{"optimisation": {"learning_rate": 0.003}}, {"network": {"dropout": 0.2}},
+                                     {"training": {"average": 1}}], ids=lambda changes: next(iter(changes)))
+def test_other_parameters_begin_anew(workspace: Path, change_params: ChangeParams, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any],
+                                     capsys: pytest.CaptureFixture[str]) -> None:
+    change_params(changes)
+    expected = fit(workspace)
+    change_params({})
+    with monkeypatch.context() as patch, pytest.raises(Broken):
+        break_at(patch, 9)
+        fit(workspace)
+    change_params(changes)
+    capsys.readouterr()
+    assert fit(workspace) == expected
+    assert "going on from" not in capsys.readouterr().out
+
+
+def test_accumulated_slices_train_the_same_model(workspace: Path, change_params: ChangeParams, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without dropout, two half batches a step are one whole batch, also across a break."""
+    exact = {"network": {"dropout": 0.0}, "training": {"average": 1}}
+    change_params(exact)
+    fit(workspace, "--trainer.precision", "64-true")
+    whole = read_weights(WEIGHTS)
+    change_params(merge(exact, {"training": {"accumulate": 2}}))
+    halves_bytes = fit(workspace, "--trainer.precision", "64-true")
+    halves = read_weights(WEIGHTS)
+    assert whole.keys() == halves.keys()
+    for name, weight in whole.items():
+        assert weight.dtype == torch.float64
+        torch.testing.assert_close(halves[name], weight, rtol=0, atol=1e-6)
+    with monkeypatch.context() as patch, pytest.raises(Broken):
+        break_at(patch, 9)
+        fit(workspace, "--trainer.precision", "64-true")
+    assert fit(workspace, "--trainer.precision", "64-true") == halves_bytes
+
+
+def test_options_of_lightning_win(workspace: Path) -> None:
+    fit(workspace, "--trainer.max_steps", "5")
+    training = json.loads(CONFIG.read_text())["training"]
+    assert training["steps"] == 5
+    assert [one["step"] for one in training["averaged"]] == [4, 5]
+
+
+@pytest.mark.parametrize("option", ["--trainer.max_stepz", "--model.network.widht", "--nonsense"])
+def test_unknown_options(workspace: Path, capsys: pytest.CaptureFixture[str], option: str) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main(["fit", "--family", "teacher", option, "5"])
+    assert leaving.value.code == 2
+    assert option.rpartition(".")[2].lstrip("-") in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"families": {"teacher": {"order": "diagonal"}}}, "order: 'diagonal' is unknown; choose one of left_to_right"),
+    ({"network": {"max_length": 8}}, "lower bpe.max_length or raise network.max_length"),
+    ({"data": {"side": "distilled"}}, "data/distilled/train.pairs: not found"),
+])
+def test_mistakes_are_one_line(workspace: Path, change_params: ChangeParams, capsys: pytest.CaptureFixture[str], changes: dict[str, Any],
+                               message: str) -> None:
+    before = WEIGHTS.read_bytes()
+    change_params(changes)
+    assert main(["fit", "--family", "teacher", "--trainer.accelerator", "cpu"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and message in error and error.count("\n") == 1
+    assert WEIGHTS.read_bytes() == before
+
+
+def test_a_student_starts_from_its_teacher(workspace: Path, change_params: ChangeParams) -> None:
+    """One step at a learning rate of almost nothing: the student's weights are the teacher's."""
+    change_params({"optimisation": {"learning_rate": 1e-12}, "training": {"steps": 1, "average": 1}})
+    teacher = read_weights(WEIGHTS)
+    fit(workspace, family="interleaved")
+    student = read_weights(Path("checkpoints/interleaved/weights.safetensors"))
+    assert student.keys() == teacher.keys()
+    for name, weight in teacher.items():
+        torch.testing.assert_close(student[name], weight, rtol=0, atol=1e-8)
+    assert json.loads(Path("checkpoints/interleaved/config.json").read_text())["order"]["name"] == "interleaved"
+
+
+def test_training_stops_when_nothing_gets_better(workspace: Path, change_params: ChangeParams) -> None:
+    change_params({"optimisation": {"learning_rate": 1e-12}, "training": {"patience": 1, "steps": 40}})
+    fit(workspace)
+    assert json.loads(CONFIG.read_text())["training"]["steps"] == 8  # the second validation is no better than the first
