@@ -1,1 +1,1 @@
-"""Measurements that print and write JSON. They are not tests: what they say depends on the machine and its load."""
+"""Measurements that print and write JSON. No tests: what they say depends on the machine and on its load."""

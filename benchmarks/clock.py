@@ -1,16 +1,15 @@
 """What every benchmark shares: whose turn it is, ratios with their uncertainty, and which machine it was."""
 
 import os
-import platform
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from pipeline.evaluation.machine import describe_machine
 from pipeline.evaluation.speed import turns
 
 RESULTS = Path(__file__).parent / "results"
@@ -18,13 +17,17 @@ RESULTS = Path(__file__).parent / "results"
 Floats = NDArray[np.float64]
 
 
-def interleave(contestants: Mapping[str, Callable[[int], float]], items: int, *, warmup: int) -> dict[str, Floats]:
+Turn = Callable[[int], float]
+"""Does the item of that number and returns the seconds it took."""
+
+
+def interleave(contestants: Mapping[str, Turn], items: int, *, warmup: int) -> dict[str, Floats]:
     """Let every contestant do every item, in an order of play that changes from item to item.
 
-    Interleaving makes a slow minute of the machine everyone's slow minute, so ratios survive what times do not.
+    A slow minute of the machine is then everyone's slow minute, so ratios survive what times do not.
 
     Args:
-        contestants: by name; called with an item's number, they return the seconds it took them.
+        contestants: by name.
         items: how many there are.
         warmup: items done before, from the first on, without counting.
 
@@ -43,7 +46,7 @@ def interleave(contestants: Mapping[str, Callable[[int], float]], items: int, *,
     return seconds
 
 
-def median_ratio(numerator: Floats, denominator: Floats, *, samples: int = 2000, seed: int = 1) -> list[float]:
+def median_ratio(numerator: Floats, denominator: Floats, samples: int = 2000, seed: int = 1) -> list[float]:
     """Ratio of the medians of paired measurements, with its 95 % interval by a bootstrap over the pairs.
 
     >>> median_ratio(np.array([2.0, 4.0, 6.0]), np.array([1.0, 2.0, 3.0]))
@@ -56,33 +59,9 @@ def median_ratio(numerator: Floats, denominator: Floats, *, samples: int = 2000,
 
 
 def machine(packages: Sequence[str]) -> dict[str, Any]:
-    """The processor, threads and versions behind a measurement, and how busy the machine was when it began."""
-    return {
-        "processor": _processor(), "cores": _cores(), "threads": torch.get_num_threads(),
-        "system": f"{platform.system()} {platform.release()}", "python": platform.python_version(),
-        "load": round(os.getloadavg()[0], 2),
-        "versions": {name: _version(name) for name in ("torch", *packages)},
-    }
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "absent"
+    """The machine and the versions behind a measurement, and how busy it was when the measurement began."""
+    return {**describe_machine(), "load": round(os.getloadavg()[0], 2),
+            "packages": {package: version(package) for package in packages}}
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -3,7 +3,7 @@
     python -m benchmarks.ctranslate2_worker WEIGHTS.safetensors HEADS THREADS
 
 It reads a JSON line a request, {"source": ids, "beams": K, "length": T}, and answers with a JSON line,
-{"seconds": of the translation alone, "tokens": ids}. It ends with its input. No torch in here, nor in what it imports.
+{"seconds": of the translation alone, "tokens": ids}. It ends with its input. No torch in here.
 """
 
 import json
@@ -20,14 +20,14 @@ from safetensors.numpy import load_file
 from pipeline.vocabulary import SPECIALS
 
 sys.modules["torch"] = None  # type: ignore[assignment]  # CTranslate2 would import it for its converters
-import ctranslate2  # noqa: E402
-from ctranslate2.specs import common_spec, transformer_spec  # noqa: E402
+import ctranslate2  # type: ignore[import-untyped]  # noqa: E402
+from ctranslate2.specs import common_spec, transformer_spec  # type: ignore[import-untyped]  # noqa: E402
 
 Weights = Mapping[str, NDArray[np.float32]]
 
 
 def specification(weights: Weights, heads: int) -> Any:
-    """The model of a post-norm, left-to-right `pipeline.model.transformer.Transformer` with relu and sinusoids.
+    """The model of a post-norm, left-to-right `pipeline.model.transformer.Transformer` with relu.
 
     Args:
         weights: its tensors; `source_positions` and `target_positions` are its position tables.
@@ -44,13 +44,14 @@ def specification(weights: Weights, heads: int) -> Any:
     spec.decoder.projection.weight = weights["projection.weight"]
     for index, layer in enumerate(spec.encoder.layer):
         _set_common(layer, weights, f"encoder.{index}")
-    sources = {part: np.split(weights[f"source_keys_values.{part}"], layers[1]) for part in ("weight", "bias")}
+    source_weights = np.split(weights["source_keys_values.weight"], layers[1])
+    source_biases = np.split(weights["source_keys_values.bias"], layers[1])
     for index, layer in enumerate(spec.decoder.layer):
         name = f"decoder.{index}"
         _set_common(layer, weights, name)
         _set_linear(layer.attention.linear[0], weights, f"{name}.cross_attention.queries")
-        layer.attention.linear[1].weight = sources["weight"][index]
-        layer.attention.linear[1].bias = sources["bias"][index]
+        layer.attention.linear[1].weight = source_weights[index]
+        layer.attention.linear[1].bias = source_biases[index]
         _set_linear(layer.attention.linear[2], weights, f"{name}.cross_attention.output")
         _set_norm(layer.attention.layer_norm, weights, f"{name}.around_cross_attention.norm")
     names = vocabulary(len(weights["projection.weight"]))
@@ -96,7 +97,8 @@ def serve(weights: str, heads: int, threads: int) -> None:
         request = json.loads(line)
         source = [[names[index] for index in request["source"]]]
         start = time.perf_counter()
-        result = translator.translate_batch(source, beam_size=request["beams"], max_decoding_length=request["length"])
+        result = translator.translate_batch(
+            source, beam_size=request["beams"], max_decoding_length=request["length"])
         seconds = time.perf_counter() - start
         tokens = [ids[name] for name in result[0].hypotheses[0]]
         print(json.dumps({"seconds": seconds, "tokens": tokens}), flush=True)

@@ -1,20 +1,18 @@
 """One set of random weights in three engines: Hugging Face Marian, ours, CTranslate2."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import torch
 from torch import Tensor
 from transformers import MarianConfig, MarianMTModel
 
-from pipeline.model.layers import SelfAttention
 from pipeline.model.orders import order_named
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, EOS, PAD
 
 
-def random_marian(settings: NetworkSettings, vocabulary: int, *, seed: int, spread: float = 0.08) -> MarianMTModel:
+def random_marian(settings: NetworkSettings, vocabulary: int, seed: int, spread: float = 0.08) -> MarianMTModel:
     """A Marian model that computes what a post-norm `Transformer` of these settings computes.
 
     Args:
@@ -48,13 +46,13 @@ def transformer_of(marian: MarianMTModel, settings: NetworkSettings) -> Transfor
         raise ValueError("final_logits_bias is not zero: this Transformer has no place for it")
     ours = Transformer(settings, vocabulary, vocabulary, order_named("left_to_right"))
     theirs = marian.model.state_dict()
-    weights: dict[str, Tensor] = {name: theirs["shared.weight"] for name in
-                                  ("source_embedding.weight", "target_embedding.weight", "projection.weight")}
+    weights: dict[str, Tensor] = dict.fromkeys(
+        ("source_embedding.weight", "target_embedding.weight", "projection.weight"), theirs["shared.weight"])
     for stack, layers in (("encoder", settings.encoder_layers), ("decoder", settings.decoder_layers)):
         for index in range(layers):
             layer = f"{stack}.layers.{index}."
-            mapped = _layer({name.removeprefix(layer): w for name, w in theirs.items() if name.startswith(layer)})
-            weights |= {f"{stack}.{index}.{name}": weight for name, weight in mapped.items()}
+            named = {name.removeprefix(layer): weight for name, weight in theirs.items() if name.startswith(layer)}
+            weights |= {f"{stack}.{index}.{name}": weight for name, weight in _layer(named).items()}
     for part in ("weight", "bias"):
         weights[f"source_keys_values.{part}"] = torch.cat([
             theirs[f"decoder.layers.{index}.encoder_attn.{matrix}.{part}"]
@@ -63,16 +61,22 @@ def transformer_of(marian: MarianMTModel, settings: NetworkSettings) -> Transfor
     return ours.eval()
 
 
+_LAYER = {
+    "self_attention.output": "self_attn.out_proj", "around_self_attention.norm": "self_attn_layer_norm",
+    "feed_forward.inner": "fc1", "feed_forward.outer": "fc2", "around_feed_forward.norm": "final_layer_norm",
+}
+_DECODER_LAYER = {
+    "cross_attention.queries": "encoder_attn.q_proj", "cross_attention.output": "encoder_attn.out_proj",
+    "around_cross_attention.norm": "encoder_attn_layer_norm",
+}
+
+
 def _layer(theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """One encoder or decoder layer, but for the keys and values of the source."""
+    names = _LAYER | (_DECODER_LAYER if "encoder_attn.q_proj.weight" in theirs else {})
     ours = {}
     for part in ("weight", "bias"):
         ours[f"self_attention.queries_keys_values.{part}"] = torch.cat([
             theirs[f"self_attn.{matrix}.{part}"] for matrix in ("q_proj", "k_proj", "v_proj")])
-        names = {"self_attention.output": "self_attn.out_proj", "feed_forward.inner": "fc1", "feed_forward.outer": "fc2",
-                 "around_self_attention.norm": "self_attn_layer_norm", "around_feed_forward.norm": "final_layer_norm"}
-        if "encoder_attn.q_proj.weight" in theirs:
-            names |= {"cross_attention.queries": "encoder_attn.q_proj", "cross_attention.output": "encoder_attn.out_proj",
-                      "around_cross_attention.norm": "encoder_attn_layer_norm"}
         ours |= {f"{mine}.{part}": theirs[f"{name}.{part}"] for mine, name in names.items()}
     return ours

@@ -102,4 +102,5 @@ def _tuple(arguments: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...
         arguments = (arguments[0],) * len(value)
     if len(arguments) != len(value):
         raise PipelineError(f"params.yaml: {where} must have {len(arguments)} entries, not {len(value)}")
-    return tuple(_convert(kind, item, f"{where}[{index}]") for index, (kind, item) in enumerate(zip(arguments, value, strict=True)))
+    return tuple(_convert(kind, item, f"{where}[{place}]")
+                 for place, (kind, item) in enumerate(zip(arguments, value, strict=True)))

@@ -84,7 +84,8 @@ class DistillationModule(lightning.LightningModule):
             words += [row[:max(length, 0)] for row, length in zip(tokens, lengths, strict=True)]
             ended += [length >= 0 for length in lengths]
         with atomic_path(self._path(shard)) as aside, open(aside, "wb") as file:
-            np.savez(file, rows=rows, ended=np.array(ended), lengths=np.array([len(row) for row in words], dtype=np.int32),
+            lengths_kept = np.array([len(row) for row in words], dtype=np.int32)
+            np.savez(file, rows=rows, ended=np.array(ended), lengths=lengths_kept,
                      ids=np.concatenate(words))
 
     def targets(self) -> Iterator[tuple[int, np.ndarray[Any, np.dtype[np.int32]]]]:
@@ -120,14 +121,15 @@ def write_distilled(module: DistillationModule, pairs: Pairs, vocabulary: int, o
         PipelineError: a shard is missing.
     """
     if module.missing():
-        raise PipelineError(f"{out}: {len(module.missing())} shards are missing; run `python -m pipeline distill` again")
+        raise PipelineError(f"{out}: {len(module.missing())} shards are missing; run the same command again")
     targets = dict(module.targets())
     rows = sorted(targets)
     if not rows:
-        raise PipelineError(f"{out}: no translation of the teacher ended before the length limit; train it for more steps")
+        raise PipelineError(f"{out}: no translation of the teacher ended before the length limit; train it longer")
     with atomic_path(out) as folder:
         folder.mkdir()
-        write_pairs(folder / "train.pairs", ((pairs.source(row), targets[row]) for row in rows), vocabulary, pairs.digest)
+        distilled = ((pairs.source(row), targets[row].tolist()) for row in rows)
+        write_pairs(folder / "train.pairs", distilled, vocabulary, pairs.digest)
     lengths = np.array([len(targets[row]) for row in rows])
     return {"pairs": len(rows), "without_end": len(pairs) - len(rows), "tokens": int(lengths.sum()),
             "mean_length": round(float(lengths.mean()), 2),

@@ -5,14 +5,14 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from pipeline.errors import PipelineError
 
-
-_CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG}
+_CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM,
+                 errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG}
 
 
 @contextmanager
@@ -30,20 +30,21 @@ def atomic_path(path: Path) -> Iterator[Path]:
         remove(aside)  # of a killed run whose process id came again
         yield aside
         if aside.is_dir():
-            if path.exists():
-                shutil.rmtree(path)
+            remove(path)
         else:
             with open(aside, "rb") as written:
                 os.fsync(written.fileno())
         os.replace(aside, path)
     except OSError as error:
-        remove(aside)
+        with suppress(OSError):  # the first error is the one to tell
+            remove(aside)
         if error.errno not in _CANNOT_WRITE:
             raise
-        raise PipelineError(f"{path}: cannot be written: {error.strerror or error}; free some space or check "
+        raise PipelineError(f"{path}: cannot be written: {error.strerror or error}; check the name, the free space and "
                             "the folder's permissions, then run the same command again") from error
     except BaseException:
-        remove(aside)
+        with suppress(OSError):
+            remove(aside)
         raise
 
 

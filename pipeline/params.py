@@ -25,7 +25,7 @@ class FamilySettings:
     network: NetworkSettings
     training: TrainingSettings
     optimisation: OptimisationSettings
-    data: DataSettings = DataSettings()
+    data: DataSettings = field(default_factory=DataSettings)
     initialise_from: str | None = None
     """A family whose weights to start from: what agrees in name and shape is copied."""
     decoders: tuple[str, ...] = ()
@@ -116,7 +116,8 @@ class Params:
         if set(self.systems) != {TEACHER, *self.students}:
             raise PipelineError(f"params.yaml: systems must be {TEACHER} and the students, {', '.join(self.students)}")
         if self.baseline not in self.systems:
-            raise PipelineError(f"params.yaml: baseline: {self.baseline!r} is not among the systems, {', '.join(self.systems)}")
+            raise PipelineError(f"params.yaml: baseline: {self.baseline!r} is not among the systems, "
+                                f"{', '.join(self.systems)}")
         for name, family in self.families.items():
             for decoder in family.decoders:
                 self.decoder(decoder, f"families.{name}.decoders")
@@ -175,7 +176,8 @@ def parse_params(content: dict[str, Any]) -> Params:
     defaults = {name: content.get(name, {}) for name in ("network", "training", "optimisation", "data")}
     families = content.get("families")
     if isinstance(families, dict):
-        families = {name: merge(defaults, block) if isinstance(block, dict) else block for name, block in families.items()}
+        families = {name: merge(defaults, block) if isinstance(block, dict) else block
+                    for name, block in families.items()}
     return build(Params, {**content, "families": families}, "params")
 
 

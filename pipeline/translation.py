@@ -81,8 +81,8 @@ class Translator:
 
     def _chunk(self, lines: list[str]) -> list[Translation]:
         encoded = self.tokenizer.encode_source([normalise(line, self._unicode) for line in lines])
-        done: dict[int, Translation] = {
-            row: Translation(line, [""], [0.0], 0) for row, (line, ids) in enumerate(zip(lines, encoded, strict=True)) if not ids}
+        done = {row: Translation(line, [""], [0.0], 0)
+                for row, (line, ids) in enumerate(zip(lines, encoded, strict=True)) if not ids}
         by_length = sorted((row for row in range(len(lines)) if row not in done), key=lambda row: -len(encoded[row]))
         for start in range(0, len(by_length), self._batch_rows):
             rows = by_length[start:start + self._batch_rows]

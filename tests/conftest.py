@@ -80,7 +80,8 @@ _PARAMS: dict[str, Any] = {
     "corpus": {"source": "files", "source_language": "en", "target_language": "xx", "files": {
         split: [f"{split}.en", f"{split}.xx"] for split in _COUNTS}},
     "bpe": {"vocabulary": 120, "joint": True, "max_length": 60},
-    "network": {"width": 16, "heads": 2, "feed_forward": 32, "encoder_layers": 1, "decoder_layers": 1, "max_length": 64},
+    "network": {"width": 16, "heads": 2, "feed_forward": 32, "encoder_layers": 1, "decoder_layers": 1, "tied_embeddings": "all",
+                "max_length": 64},
     "optimisation": {"learning_rate": 0.01, "warmup_steps": 4},
     "training": {"steps": 12, "validate_every": 4, "validation_sentences": 8, "average": 2},
     "data": {"side": "raw", "batch_tokens": 300},

@@ -11,7 +11,8 @@ from pipeline.params import TEACHER, load_params
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--devices", default="auto", help="how many, or auto (default): all GPUs, else a process a CPU core")
+    parser.add_argument("--devices", default="auto",
+                        help="how many, or auto (default): all GPUs, else a process a CPU core")
     parser.add_argument("--accelerator", default="auto", help="cpu, gpu or auto (default)")
 
 
@@ -25,14 +26,14 @@ def run(arguments: argparse.Namespace) -> None:
     from pipeline.corpus.pairs import Pairs
     from pipeline.decoding.limits import LengthLimit
     from pipeline.decoding.settings import make_decoder
-    from pipeline.files import remove, write_json
-    from pipeline.model.checkpoint import load_checkpoint
     from pipeline.distillation import (
         DistillationModule,
         prepare_folder,
         teacher_fingerprint,
         write_distilled,
     )
+    from pipeline.files import remove, write_json
+    from pipeline.model.checkpoint import load_checkpoint
     from pipeline.training.fit import quiet_lightning
 
     params = load_params()
@@ -50,8 +51,8 @@ def run(arguments: argparse.Namespace) -> None:
     if devices == "auto" and (arguments.accelerator == "cpu" or not torch.cuda.is_available()):
         # Batched search gains more from a process a core than from the threads of one process.
         devices = min(torch.get_num_threads(), -(-len(pairs) // settings.shard_rows))
-    trainer = lightning.Trainer(accelerator=arguments.accelerator, devices=devices if devices == "auto" else int(devices), logger=False,
-                                enable_checkpointing=False, enable_model_summary=False, use_distributed_sampler=False,
+    trainer = lightning.Trainer(accelerator=arguments.accelerator, logger=False, enable_checkpointing=False,
+                                devices=devices if devices == "auto" else int(devices), enable_model_summary=False, use_distributed_sampler=False,
                                 enable_progress_bar=sys.stderr.isatty())
     if trainer.is_global_zero:
         prepare_folder(shards, teacher_fingerprint(layout.checkpoint(TEACHER), path, {

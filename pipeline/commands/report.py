@@ -1,4 +1,4 @@
-"""Write the table, the picture and the page: reports/decoders.json, decoders.md, quality_speed.png, data/page/index.html."""
+"""Write the table, the picture and the page: reports/decoders.*, reports/quality_speed.*, data/page/index.html."""
 
 import argparse
 

@@ -21,7 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--decoder", default="greedy", help="an entry of `decoders` (default: greedy)")
     parser.add_argument("--input", type=Path, help="text file (default: standard input)")
     parser.add_argument("--output", type=Path, help="written when all is done (default: standard output)")
-    parser.add_argument("--nbest", type=int, default=1, metavar="N", help="hypotheses a line; in text format, tab-separated")
+    parser.add_argument("--nbest", type=int, default=1, metavar="N",
+                        help="hypotheses a line; in text format, tab-separated")
     parser.add_argument("--format", choices=("text", "json"), default="text",
                         help="json: an object a line with source, hypotheses, scores and calls")
     parser.add_argument("--check-placeholders", action="store_true",
@@ -53,7 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
 def read_utf8(path: Path | None) -> Iterator[str]:
     """Lines by line feed alone: a sentence may hold form feeds, U+2028 and the like."""
     try:
-        file = sys.stdin.buffer if path is None else open(path, "rb")
+        file = sys.stdin.buffer if path is None else path.open("rb")
     except OSError as error:
         raise PipelineError(f"{path}: cannot be read: {error.strerror}") from None
 

@@ -1,4 +1,4 @@
-"""Which rows make up which batch: a pure function of lengths, budget, seed and step, the same for any number of devices.
+"""Which rows make up which batch: a pure function of lengths, budget, seed and step, for any number of devices.
 
 A batch of training is a batch of one optimiser step. It is planned once for all devices and then dealt out to them,
 so eight devices see the batches, and compute the gradients, that one would.

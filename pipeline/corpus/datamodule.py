@@ -21,8 +21,8 @@ from pipeline.vocabulary import EOS, PAD
 class Batch(NamedTuple):
     """B sentence pairs."""
 
-    index: Tensor
-    """(B,) row of each pair in its split."""
+    rows: Tensor
+    """(B,) place of each pair in its split."""
     source: Tensor
     """(B, S) ids, EOS behind each source, then PAD."""
     target: Tensor
@@ -52,7 +52,7 @@ class PairBatches(Dataset[Batch]):
         self.source_lengths = np.concatenate([np.minimum(pairs.source_lengths + 1, longest) for pairs in files])
         self.target_lengths = np.concatenate([pairs.target_lengths + 1 for pairs in files]).astype(np.int64)
 
-    def __getitem__(self, batch: Slice) -> Batch:  # type: ignore[override]
+    def __getitem__(self, batch: Slice) -> Batch:
         which = np.searchsorted(self._starts, batch.rows, side="right") - 1
         sources = [self.files[f].source(int(row - self._starts[f])) for f, row in zip(which, batch.rows, strict=True)]
         targets = [self.files[f].target(int(row - self._starts[f])) for f, row in zip(which, batch.rows, strict=True)]

@@ -143,8 +143,8 @@ class KeepSettings:
     def __post_init__(self) -> None:
         for split in ("train", "validation", "test"):
             if getattr(self, split) is not None and getattr(self, split) < 1:
-                raise PipelineError(f"params.yaml: corpus.keep.{split} is {getattr(self, split)}; it must be at least 1, "
-                                    "or null for all")
+                raise PipelineError(f"params.yaml: corpus.keep.{split} is {getattr(self, split)}; it must be at least "
+                                    "1, or null for all")
 
 
 @dataclass(frozen=True)
@@ -217,4 +217,5 @@ class DataSettings:
         if self.side not in SIDES:
             raise PipelineError(f"data.side: {self.side!r} is unknown; choose one of {', '.join(SIDES)}")
         if self.batch_tokens < 1 or self.workers < 0:
-            raise PipelineError(f"data: batch_tokens {self.batch_tokens} must be positive, workers {self.workers} not negative")
+            raise PipelineError(f"data: batch_tokens {self.batch_tokens} must be positive and workers {self.workers} "
+                                "not negative")

@@ -37,7 +37,8 @@ class LengthPenalty:
 
     def __post_init__(self) -> None:
         if self.kind not in LENGTH_PENALTIES:
-            raise PipelineError(f"length_penalty.kind: {self.kind!r} is unknown; choose one of {', '.join(LENGTH_PENALTIES)}")
+            raise PipelineError(f"length_penalty.kind: {self.kind!r} is unknown; choose one of "
+                                f"{', '.join(LENGTH_PENALTIES)}")
         if self.alpha < 0:
             raise PipelineError(f"length_penalty.alpha: {self.alpha} must not be negative")
 
@@ -92,7 +93,9 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings)
 
     # Of the S sentences that are still searched: their index, limit, and the slots and scores of their beams.
     sentences, last = torch.arange(B, device=source.device), steps - 1
-    filled = source.new_full((B, K, longest * z), EOS)
+    first_row = torch.arange(0, B * K, K, device=source.device).unsqueeze(1)
+    soonest = int(steps.min()) - 1 if B else 0
+    filled = source.new_full((B * K, longest * z), EOS)
     tokens = source.new_full((B * K, z), BOS)
     scores = torch.full((B, K), -torch.inf, device=source.device)
     scores[:, :1] = 0  # at first all beams are one
@@ -101,106 +104,111 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings)
         log_probabilities = model.step(tokens, state).log_softmax(2)
         if step == 0 and log_probabilities.shape[2] <= K:
             raise PipelineError(f"beam: {K} must be smaller than the vocabulary, {log_probabilities.shape[2]}")
-        steps_out = _best_steps(log_probabilities, K)
+        end = log_probabilities[:, :, EOS].clone()
+        log_probabilities[:, :, EOS] = -torch.inf
+        word_scores, words = best_k(log_probabilities.flatten(0, 1), K)
+        word_scores, words = word_scores.view(S * K, z, K), words.view(S * K, z, K)
+        going = _go_on(scores, word_scores, words)
+        # No way to end is better than this: the last slot ends, and each before it does its best.
+        bound = torch.maximum(end[:, :-1], word_scores[:, :-1, 0]).sum(1).add_(end[:, -1]).view(S, K).add_(scores)
+        if bool((bound.amax(1) >= going.scores[:, -1]).any()):
+            ends = _end(scores, word_scores, words, end)
+            best_scores, at = torch.cat([ends.scores, going.scores], 1).topk(K)
+            ended = (at < ends.scores.shape[1]) & best_scores.isfinite()
+            at = at.clamp(max=ends.scores.shape[1] - 1)
+            slots = filled.index_select(0, (ends.parents.gather(1, at) + first_row).flatten()).view(S, K, -1)
+            slots[:, :, step * z:t] = ends.words.gather(1, at.unsqueeze(2).expand(-1, -1, z))
+            finished.add(sentences, slots, (best_scores / penalty(t)).masked_fill(~ended, -torch.inf), ended=True)
 
-        # The K best ways to go on.
-        going = (scores.view(S * K, 1) + steps_out.scores).view(S, K * K)
-        going_scores, going_at = going.topk(K)
-        # The ways to end, if they are among the K best of all.
-        ending = (scores.view(S * K, 1) + steps_out.end_scores).view(S, -1)
-        best_scores, best_at = torch.cat([ending, going_scores], 1).topk(K)
-        ends = (best_at < ending.shape[1]) & best_scores.isfinite()
-        if bool(ends.any()):
-            ways = ending.shape[1] // K
-            at = best_at.clamp(max=ending.shape[1] - 1)
-            slots = _extend(filled, at // ways, steps_out.end_words, at % ways, step * z)
-            finished.add(sentences, slots, (best_scores / penalty(t)).masked_fill(~ends, -torch.inf), ended=True)
-
-        parents = going_at // K
-        filled = _extend(filled, parents, steps_out.words, going_at % K, step * z)
-        tokens = filled[:, :, step * z:t].reshape(S * K, z)
-        scores = going_scores
-        over = finished.full(sentences) | (last == step)
-        over |= finished.beyond(sentences, nbest, scores[:, 0] / penalty((last + 1) * z))
-        rows = parents + torch.arange(S, device=source.device).unsqueeze(1) * K
-        if bool(over.any()):
-            calls[sentences[over]] = step + 1
-            cut = last == step
-            finished.add(sentences[cut], filled[cut], scores[cut] / penalty(t), ended=False)
-            alive = (~over).nonzero().squeeze(1)
-            if len(alive) == 0:
-                break
-            sentences, last, filled, scores, rows = (x[alive] for x in (sentences, last, filled, scores, rows))
-            tokens = tokens.view(S, K, z)[alive].view(-1, z)
-        state.select(rows.flatten())
+        rows = (going.parents + first_row).flatten()
+        tokens = going.words.view(S * K, z)
+        filled = filled.index_select(0, rows)
+        filled[:, step * z:t] = tokens
+        scores = going.scores
+        if finished.any or step >= soonest:
+            over = finished.full(sentences) | (last == step)
+            over |= finished.beyond(sentences, nbest, scores[:, 0] / penalty((last + 1) * z))
+            if bool(over.any()):
+                calls[sentences[over]] = step + 1
+                cut = last == step
+                finished.add(sentences[cut], filled.view(S, K, -1)[cut], scores[cut] / penalty(t), ended=False)
+                alive = (~over).nonzero().squeeze(1)
+                if len(alive) == 0:
+                    break
+                of_alive = (alive.unsqueeze(1) * K + torch.arange(K, device=source.device)).flatten()
+                sentences, last, scores = sentences[alive], last[alive], scores[alive]
+                rows, tokens, filled = rows[of_alive], tokens[of_alive], filled[of_alive]
+                first_row = first_row[:len(alive)]
+        state.select(rows)
     return finished.hypotheses(model, nbest, calls)
 
 
 @dataclass(frozen=True)
-class _Steps:
-    """The K best ways for each of R rows to fill its next z slots, and the ways to end there."""
+class _Candidates:
+    """N ways for each of S sentences to fill its next z slots."""
 
-    scores: Tensor  # (R, K)
-    words: Tensor  # (R, K, z)
-    end_scores: Tensor  # (R, W), W = 1 + (z - 1) * K
-    end_words: Tensor  # (R, W, z)
+    scores: Tensor  # (S, N) of the hypothesis up to and with the step
+    parents: Tensor  # (S, N) beam, 0 .. K - 1
+    words: Tensor  # (S, N, z)
 
 
-def _best_steps(log_probabilities: Tensor, K: int) -> _Steps:
-    """The K best joint steps of each row, exactly, in O(z K²) and not K^z: slots are independent given the past.
-
-    A way to end keeps words in the first j slots and ends in all others; it is one of the K best joint prefixes of
-    j words, or among those worse than K others that end alike.
+def _go_on(scores: Tensor, word_scores: Tensor, words: Tensor) -> _Candidates:
+    """The K best joint steps of each sentence that end nowhere, exactly: slots are independent given the past.
 
     Args:
-        log_probabilities: (R, z, V); its end symbols are overwritten.
+        scores: (S, K) of the beams.
+        word_scores, words: (S * K, z, K), the best words of each slot.
     """
-    R, z, V = log_probabilities.shape
-    end = log_probabilities[..., EOS].clone()
-    log_probabilities[..., EOS] = -torch.inf
-    scores, words = best_k(log_probabilities.view(R * z, V), K)
-    scores, words = scores.view(R, z, K), words.view(R, z, K)
-    if z == 1:
-        return _Steps(scores[:, 0], words.transpose(1, 2), end, words.new_full((R, 1, 1), EOS))
-    ends_from = end.flip(1).cumsum(1).flip(1)  # (R, z): all slots from j on end
-    end_scores, end_words = [ends_from[:, :1]], [words.new_full((R, 1, z), EOS)]
-    joint, prefix = scores[:, 0], words[:, 0].unsqueeze(2)
+    (S, K), z = scores.shape, words.shape[1]
+    joint, chosen = scores.view(S * K, 1) + word_scores[:, 0], []
     for j in range(1, z):
-        end_scores.append(joint + ends_from[:, j:j + 1])
-        end_words.append(torch.nn.functional.pad(prefix, (0, z - j), value=EOS))
-        joint, at = (joint.unsqueeze(2) + scores[:, j].unsqueeze(1)).view(R, K * K).topk(K)
-        prefix = torch.cat([prefix.gather(1, (at // K).unsqueeze(2).expand(R, K, j)),
+        joint = joint.unsqueeze(2) + word_scores[:, j].unsqueeze(1)  # (S * K, ways, K)
+        if j < z - 1:
+            joint, at = joint.flatten(1).topk(K)
+            chosen.append(at)
+    best, at = joint.view(S, -1).topk(K)
+    picks = []  # of each slot, last one first
+    for j in range(z - 1, 0, -1):
+        picks.append(at % K)
+        at = torch.div(at, K, rounding_mode="floor")
+        if j > 1:  # a way of the slots before: look up what it stood for
+            at = at // K * (K * K) + chosen[j - 2].view(S, -1).gather(1, at)
+    picks.append(at % K)
+    parents = torch.div(at, K, rounding_mode="floor")
+    flat, base = words.view(S, -1), parents * (z * K)
+    step = [flat.gather(1, base + (j * K + pick)) for j, pick in enumerate(reversed(picks))]
+    return _Candidates(best, parents, step[0].unsqueeze(2) if z == 1 else torch.stack(step, 2))
+
+
+def _end(scores: Tensor, word_scores: Tensor, words: Tensor, end: Tensor) -> _Candidates:
+    """The ways to end: a beam keeps one of its K best joint prefixes of j < z words and ends in all later slots."""
+    (S, K), z = scores.shape, words.shape[1]
+    ends_from = end.flip(1).cumsum(1).flip(1)  # (S * K, z): all slots from j on end
+    joint, prefix = scores.view(S * K, 1), words.new_empty(S * K, 1, 0)
+    all_scores, all_words = [], []
+    for j in range(z):
+        all_scores.append(joint + ends_from[:, j:j + 1])
+        all_words.append(torch.nn.functional.pad(prefix, (0, z - j), value=EOS))
+        joint, at = (joint.unsqueeze(2) + word_scores[:, j].unsqueeze(1)).flatten(1).topk(K)
+        prefix = torch.cat([prefix.gather(1, (at // K).unsqueeze(2).expand(-1, -1, j)),
                             words[:, j].gather(1, at % K).unsqueeze(2)], 2)
-    return _Steps(joint, prefix, torch.cat(end_scores, 1), torch.cat(end_words, 1))
-
-
-def _extend(filled: Tensor, parents: Tensor, words: Tensor, at: Tensor, start: int) -> Tensor:
-    """The slots of chosen beams with a chosen step behind them.
-
-    Args:
-        filled: (S, K, T) slots of all beams.
-        parents: (S, K) chosen beams.
-        words: (S * K, W, z) possible steps of each beam.
-        at: (S, K) which of the W.
-        start: the slot at which the step stands.
-    """
-    S, K, T = filled.shape
-    rows = (parents + torch.arange(S, device=parents.device).unsqueeze(1) * K).flatten()
-    extended = filled.view(S * K, T).index_select(0, rows)
-    extended[:, start:start + words.shape[2]] = words[rows, at.flatten()]
-    return extended.view(S, K, T)
+    ways = 1 + (z - 1) * K
+    parents = torch.arange(K * ways, device=end.device).div(ways, rounding_mode="floor").expand(S, -1)
+    return _Candidates(torch.cat(all_scores, 1).view(S, -1), parents, torch.cat(all_words, 1).view(S, K * ways, z))
 
 
 class _Finished:
     """The K best finished hypotheses of each of B sentences, best first."""
 
     def __init__(self, B: int, K: int, T: int, like: Tensor) -> None:
+        self.any = False
         self.slots = like.new_full((B, K, T), EOS)
         self.scores = torch.full((B, K), -torch.inf, device=like.device)
         self.ended = torch.zeros((B, K), dtype=torch.bool, device=like.device)
 
     def add(self, sentences: Tensor, slots: Tensor, scores: Tensor, *, ended: bool) -> None:
         """Merge K hypotheses a sentence: (S, K, T) slots with (S, K) scores, -inf where there is none."""
+        self.any = True
         self.scores = self.scores.to(scores.dtype)
         K = scores.shape[1]
         both, at = torch.cat([self.scores[sentences], scores], 1).topk(K)

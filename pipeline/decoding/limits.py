@@ -1,4 +1,4 @@
-"""How long a translation may become, from the length of its own source: never from its batch, never from a reference."""
+"""How long a translation may become: by its own source, never by its batch, never by a reference."""
 
 from dataclasses import dataclass
 

@@ -48,7 +48,7 @@ class TestModule(lightning.LightningModule):
             found = decode(self.network, batch.source)
             words = [row[:length] for row, length in
                      zip(found.tokens[:, 0].tolist(), found.lengths[:, 0].tolist(), strict=True)]
-            columns = (batch.index.tolist(), self.tokenizer.decode_targets(words), map(len, words),
+            columns = (batch.rows.tolist(), self.tokenizer.decode_targets(words), map(len, words),
                        found.calls.tolist(), found.ended[:, 0].tolist())
             self.lines[name] += [HypothesisLine(*line) for line in zip(*columns, strict=True)]
 
@@ -77,8 +77,9 @@ def test(family: str, decoders: list[str] | None, overrides: list[str]) -> None:
     for name in names:
         params.decoder(name)
     quiet_lightning()
+    config = write_config(layout.WORK / f"test-{family}", _config(family, names))
     cli = LightningCLI(TestModule, PairsDataModule, run=False, save_config_callback=None,
-                       args=["--config", write_config(layout.WORK / f"test-{family}", _config(family, names)), *overrides])
+                       args=["--config", config, *overrides])
     cli.trainer.test(cli.model, cli.datamodule, verbose=False)
     if cli.trainer.is_global_zero:
         references = layout.read_lines(layout.CORPUS / "test.target")
@@ -91,8 +92,8 @@ def test(family: str, decoders: list[str] | None, overrides: list[str]) -> None:
                    {"family": family, "data": cli.model.config["training"]["data"], "decoders": quality})
         remove(layout.WORK / f"test-{family}")
         for name, figures in quality.items():
-            print(f"{family} {name}: BLEU {figures['bleu']:.2f}, chrF {figures['chrf']:.2f}, TER {figures['ter']:.2f}, "
-                  f"{figures['calls']:.2f} calls a sentence")
+            print(f"{family} {name}: BLEU {figures['bleu']:.2f}, chrF {figures['chrf']:.2f}, "
+                  f"TER {figures['ter']:.2f}, {figures['calls']:.2f} calls a sentence")
 
 
 def _write_and_score(path: Path, lines: list[HypothesisLine], references: list[str], tokenizer: str) -> dict[str, Any]:

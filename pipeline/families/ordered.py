@@ -54,7 +54,7 @@ class OrderedModule(lightning.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         loss, slots = self.loss(batch, self.optimisation.label_smoothing)
-        self.log("training_loss", loss.detach() / slots, batch_size=len(batch.index), prog_bar=True)
+        self.log("training_loss", loss.detach() / slots, batch_size=len(batch.rows), prog_bar=True)
         return loss * batch.weight
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:

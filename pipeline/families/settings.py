@@ -24,7 +24,8 @@ class OptimisationSettings:
 
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
-            raise PipelineError(f"training.schedule: {self.schedule!r} is unknown; choose one of {', '.join(SCHEDULES)}")
+            raise PipelineError(f"training.schedule: {self.schedule!r} is unknown; "
+                                f"choose one of {', '.join(SCHEDULES)}")
         if self.learning_rate <= 0 or self.warmup_steps < 0 or not 0 <= self.label_smoothing < 1:
             raise PipelineError(f"training: learning_rate {self.learning_rate} must be positive, warmup_steps "
                                 f"{self.warmup_steps} not negative and label_smoothing {self.label_smoothing} in [0, 1)")
@@ -74,7 +75,8 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         if self.average_by not in AVERAGES:
-            raise PipelineError(f"training.average_by: {self.average_by!r} is unknown; choose one of {', '.join(AVERAGES)}")
+            raise PipelineError(f"training.average_by: {self.average_by!r} is unknown; "
+                                f"choose one of {', '.join(AVERAGES)}")
         for name in ("steps", "accumulate", "validate_every", "validation_sentences", "average"):
             if getattr(self, name) < 1:
                 raise PipelineError(f"training.{name}: {getattr(self, name)} must be at least 1")

@@ -78,7 +78,19 @@ def load_checkpoint(folder: Path, digest: str | None = None) -> tuple[Transforme
                             "train it again or restore its data/bpe (`dvc checkout`)")
     network = Transformer(settings, vocabulary.source, vocabulary.target, order)
     load_weights(network, folder / WEIGHTS)
-    return network.eval(), config
+    return column_major(network.eval()), config
+
+
+def column_major(network: Transformer) -> Transformer:
+    """Lay out the matrices by columns, in place: same values, same shapes, for decoding on a CPU.
+
+    A step multiplies a few rows by every matrix, and the BLAS kernel for a transposed row-major matrix is up to twice
+    as slow at that as the one for a column-major matrix, which is the same product.
+    """
+    for parameter in network.parameters():
+        if parameter.dim() == 2:
+            parameter.data = parameter.data.t().contiguous().t()
+    return network
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.state import LayerCache
 
-
 _MANY_ROWS, _FEW_QUERIES = 16, 8
 
 
@@ -60,9 +59,9 @@ class SelfAttention(nn.Module):
         """
         B, n, D = x.shape
         projected = self.queries_keys_values(x).view(B, n, 3, self.heads, D // self.heads)
-        queries, keys, values = projected.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, heads, n, D / heads)
-        if cache is not None:
-            keys, values = cache.append(keys, values)
+        projected = projected.permute(2, 0, 3, 1, 4)  # (3, B, heads, n, D / heads)
+        queries, keys_values = projected[0], projected[1:]
+        keys, values = (keys_values if cache is None else cache.append(keys_values)).unbind(0)
         attended = attend(queries, keys, values, mask, self.dropout if self.training else 0.0)
         return self.output(attended.transpose(1, 2).reshape(B, n, D))
 
@@ -101,7 +100,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(settings.width, settings.feed_forward)
         self.outer = nn.Linear(settings.feed_forward, settings.width)
-        self.activation = F.relu if settings.activation == "relu" else F.gelu
+        self.activation = torch.relu_ if settings.activation == "relu" else F.gelu
 
     def forward(self, x: Tensor) -> Tensor:
         return self.outer(self.activation(self.inner(x)))
@@ -187,17 +186,17 @@ class Positions(nn.Module):
     distance have one inner product on either side of zero ("signed" positions, Zhang et al. 2020, equation 7).
     """
 
-    table: Tensor
+    fixed: Tensor
 
     def __init__(self, settings: NetworkSettings, positions: Tensor) -> None:
         """Args:
             positions: (T,) the word position of every slot.
         """
         super().__init__()
+        self.learned: nn.Parameter | None = None
         if settings.positions == "learned":
             self.learned = nn.Parameter(torch.randn(len(positions), settings.width) * settings.width**-0.5)
         else:
-            self.learned = None
             self.register_buffer("fixed", sinusoids(positions, settings.width), persistent=False)
 
     def forward(self) -> Tensor:

@@ -40,12 +40,13 @@ class NetworkSettings:
         for name, allowed in (("norm", NORMS), ("tied_embeddings", TIES), ("positions", POSITIONS),
                               ("activation", ACTIVATIONS)):
             if getattr(self, name) not in allowed:
-                raise PipelineError(f"network.{name}: {getattr(self, name)!r} is unknown; choose one of {', '.join(allowed)}")
+                raise PipelineError(f"network.{name}: {getattr(self, name)!r} is unknown; "
+                                f"choose one of {', '.join(allowed)}")
         for name in ("width", "heads", "feed_forward", "encoder_layers", "decoder_layers", "max_length"):
             if getattr(self, name) < 1:
                 raise PipelineError(f"network.{name}: {getattr(self, name)} must be at least 1")
         if self.width % self.heads or self.width % 2:
-            raise PipelineError(f"network.width: {self.width} must be even and divisible by network.heads = {self.heads}")
+            raise PipelineError(f"network.width: {self.width} must be even and divisible by network.heads, {self.heads}")
         for name in ("dropout", "attention_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise PipelineError(f"network.{name}: {getattr(self, name)} must lie in [0, 1)")

@@ -119,26 +119,24 @@ class LayerCache:
         """
         self._past, self._length, self._lengths = past, length, lengths
 
-    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    def append(self, keys_values: Tensor) -> Tensor:
         """Store n new positions behind each row's past.
 
         Args:
-            keys, values: (R, heads, n, D / heads).
+            keys_values: (2, R, heads, n, D / heads).
 
         Returns:
-            All keys and all values, (R, heads, T, D / heads), T the longest row; what a shorter row holds behind its
+            All keys and values, (2, R, heads, T, D / heads), T the longest row; what a shorter row holds behind its
             own end is left over from a rejected draft and is for the mask to hide.
         """
-        n = keys.shape[2]
+        n = keys_values.shape[3]
         end = self._length + n
         if self._lengths is None:
-            self._past[0, :, :, self._length:end] = keys
-            self._past[1, :, :, self._length:end] = values
+            self._past[:, :, :, self._length:end] = keys_values
         else:
-            rows = torch.arange(len(self._lengths), device=keys.device).unsqueeze(1)
-            slots = self._lengths.unsqueeze(1) + torch.arange(n, device=keys.device)
+            rows = torch.arange(len(self._lengths), device=keys_values.device).unsqueeze(1)
+            slots = self._lengths.unsqueeze(1) + torch.arange(n, device=keys_values.device)
             # Shorter rows do not write here; the mask hides it, but nothing times a stray NaN is still NaN.
             self._past[:, :, :, self._length:end] = 0
-            self._past[0].transpose(1, 2)[rows, slots] = keys.transpose(1, 2)
-            self._past[1].transpose(1, 2)[rows, slots] = values.transpose(1, 2)
-        return self._past[0, :, :, :end], self._past[1, :, :, :end]
+            self._past.transpose(2, 3)[:, rows, slots] = keys_values.transpose(2, 3)
+        return self._past[:, :, :, :end]

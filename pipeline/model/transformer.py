@@ -21,6 +21,8 @@ class Transformer(nn.Module):
     through the same layers, so they cannot drift apart.
     """
 
+    order_mask: Tensor
+
     def __init__(self, settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int,
                  order: Order) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What happens beside the steps of a training run: validation BLEU, candidates for the average, the point to resume at."""
+"""What happens beside the steps of a training run: validation BLEU, candidates to average, the point to resume at."""
 
 import os
 import time
@@ -37,14 +37,14 @@ class ValidationBleu(Callback):
     def on_validation_batch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any,
                                 batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
         assert isinstance(pl_module, OrderedModule)
-        chosen = batch.index < len(self._references)
+        chosen = batch.rows < len(self._references)
         if not bool(chosen.any()):
             return
         found = greedy.search(pl_module.network, batch.source[chosen], self._limit)
         words = [row[:length] for row, length in
                  zip(found.tokens[:, 0].tolist(), found.lengths[:, 0].tolist(), strict=True)]
         texts = self._tokenizer.decode_targets(words)
-        self._hypotheses.update(zip(batch.index[chosen].tolist(), texts, strict=True))
+        self._hypotheses.update(zip(batch.rows[chosen].tolist(), texts, strict=True))
 
     def on_validation_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         parts: list[dict[int, str]] = [self._hypotheses]
@@ -112,6 +112,12 @@ class ResumePoint(Callback):
         trainer.save_checkpoint(aside)
         if trainer.is_global_zero:
             os.replace(aside, self._path)
+
+    def on_save_checkpoint(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule,
+                           checkpoint: dict[str, Any]) -> None:
+        """Uncount the batch that is about to begin: the resumed run counts it again, and validates by this count."""
+        progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]["total"]
+        progress["ready"] = progress["completed"]
 
     def on_exception(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule,
                      exception: BaseException) -> None:

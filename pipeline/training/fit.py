@@ -18,6 +18,7 @@ from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import PairsDataModule
 from pipeline.decoding.limits import LengthLimit
+from pipeline.errors import PipelineError
 from pipeline.families.ordered import OrderedModule
 from pipeline.files import read_json, remove, write_json, write_text
 from pipeline.model.checkpoint import WEIGHTS, load_weights, save_checkpoint
@@ -48,7 +49,7 @@ def fit(family: str, overrides: list[str]) -> None:
     candidates = Candidates(work / "candidates", settings.training.average, settings.training.average_by)
     quiet_lightning()
     # Lightning's `deterministic` also fills all fresh memory with NaN, a debugging aid that costs time.
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     cli = LightningCLI(
         OrderedModule, PairsDataModule, run=False, save_config_callback=None,
         args=["--config", write_config(work, config), *overrides],
@@ -60,9 +61,10 @@ def fit(family: str, overrides: list[str]) -> None:
         if fresh and trainer.is_global_zero:
             print(f"not in {start}, initialised anew: {', '.join(fresh)}")
     resumable = _same_run(work, _fingerprint(cli, params, family), trainer)
-    trainer.fit(module, cli.datamodule, ckpt_path=work / RESUME if resumable else None, weights_only=True)
-    if trainer.interrupted:
-        raise KeyboardInterrupt
+    try:
+        trainer.fit(module, cli.datamodule, ckpt_path=work / RESUME if resumable else None, weights_only=True)
+    except SystemExit:  # how Lightning passes on control-C
+        raise KeyboardInterrupt from None
     if trainer.is_global_zero:
         weights, chosen = candidates.average()
         save_checkpoint(layout.checkpoint(family), module.network, module.vocabulary, weights, {
@@ -152,13 +154,18 @@ def _fingerprint(cli: LightningCLI, params: Params, family: str) -> dict[str, st
     config = yaml.safe_load(cli.parser.dump(cli.config, skip_none=False))
     config["trainer"] = {key: config["trainer"][key] for key in _TRAINER_KEYS}
     code = Path(__file__).parents[1]
-    files = [*cli.datamodule.training_paths()]
+    files = cli.datamodule.training_paths()
     start = params.family(family).initialise_from
     if start is not None:
         files.append(layout.checkpoint(start) / WEIGHTS)
-    sources = sorted(path for part in ("corpus", "model", "families", "training") for path in (code / part).rglob("*.py"))
+    for file in files:
+        if not file.exists():
+            raise PipelineError(f"{file}: not found; run `dvc repro` to produce it")
+    parts = ("corpus", "model", "families", "training")
+    sources = sorted(path for part in parts for path in (code / part).rglob("*.py"))
     return {
-        "parameters": _digest(json.dumps([config, plain(params.family(family).training)], sort_keys=True, default=str).encode()),
+        "parameters": _digest(json.dumps([config, plain(params.family(family).training)], sort_keys=True,
+                                         default=str).encode()),
         "data": _digest(*(path.read_bytes() for path in files)),
         "code": _digest(*(path.read_bytes() for path in sources)),
     }
