@@ -1,6 +1,7 @@
 """What every benchmark shares: whose turn it is, ratios with their uncertainty, and which machine it was."""
 
 import os
+from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -62,6 +63,14 @@ def machine(packages: Sequence[str]) -> dict[str, Any]:
     """The machine and the versions behind a measurement, and how busy it was when the measurement began."""
     return {**describe_machine(), "load": round(os.getloadavg()[0], 2),
             "packages": {package: version(package) for package in packages}}
+
+
+def argument_parser(description: str | None) -> ArgumentParser:
+    """A parser whose help is the docstring of the benchmark, as it is written, and every default."""
+    class Formatter(ArgumentDefaultsHelpFormatter, RawDescriptionHelpFormatter):
+        pass
+
+    return ArgumentParser(description=description, formatter_class=Formatter)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -7,7 +7,6 @@ All run to the same length because they choose the same tokens and the end symbo
 which it is are passed over), so no engine carries the cost of suppressing it.
 """
 
-import argparse
 import json
 import os
 import statistics
@@ -15,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -25,7 +24,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import MarianMTModel
 
-from benchmarks.clock import RESULTS, Floats, interleave, machine, median_ratio, table
+from benchmarks.clock import RESULTS, Floats, argument_parser, interleave, machine, median_ratio, table
 from benchmarks.weights import random_marian, transformer_of
 from pipeline.decoding import beam, greedy
 from pipeline.decoding.limits import LengthLimit
@@ -119,7 +118,8 @@ class Engines:
         return time.perf_counter() - start, out.tokens[0, 0].tolist()
 
 
-def why_not(engines: Engines, marian: MarianMTModel, ours: Transformer, source: Tensor, length: int) -> str | None:
+def why_not(engines: Engines, marian: MarianMTModel, ours: Transformer, source: Tensor,
+            length: int) -> str | None:
     """Why a source is of no use: an end symbol or a near tie; None if all engines agree on it.
 
     Raises:
@@ -154,12 +154,13 @@ def draw(engines: Engines, marian: MarianMTModel, ours: Transformer, sentences: 
     return kept, passed_over
 
 
-def try_environments(ours: Transformer, threads: int, length: int, rounds: int) -> list[tuple[float, Environment]]:
+def try_environments(ours: Transformer, threads: int, length: int,
+                     rounds: int) -> list[tuple[float, Environment]]:
     """Median milliseconds of CTranslate2's greedy search under each of its settings, the fastest first."""
     source = [*range(len(SPECIALS), len(SPECIALS) + length - 1), EOS]
     tried = []
     for environment in CTRANSLATE2_SETTINGS:
-        with CTranslate2(ours, tried[0][1], threads) as peer:
+        with CTranslate2(ours, environment, threads) as peer:
             peer.translate(source, 1, length)
             seconds = [peer.translate(source, 1, length)[0] for _ in range(rounds)]
         tried.append((1000 * statistics.median(seconds), environment))
@@ -178,7 +179,7 @@ def measure(engines: Engines, sources: Sequence[Tensor], rounds: int) -> dict[st
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--sentences", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--length", type=int, default=30, help="tokens of every source and of every output")
@@ -189,8 +190,9 @@ def main() -> None:
     options = parser.parse_args()
     settings = NetworkSettings(
         width=options.width, heads=8, feed_forward=4 * options.width, encoder_layers=options.layers,
-        decoder_layers=options.layers, norm="post", dropout=0.0, max_length=256)
-    description = machine(["transformers", "ctranslate2", "numpy"])
+        decoder_layers=options.layers, norm="post", tied_embeddings="none", dropout=0.0,
+        max_length=256)
+    description = machine(["transformers", "ctranslate2"])
     marian = random_marian(settings, options.vocabulary, seed=1)
     ours = transformer_of(marian, settings)
     threads = torch.get_num_threads()
@@ -199,26 +201,35 @@ def main() -> None:
         engines = Engines(marian, ours, peer, options.length)
         sources, passed_over = draw(engines, marian, ours, options.sentences, options.length, options.length)
         seconds = measure(engines, sources, options.rounds)
-    result: dict[str, Any] = {
+    result = {
         "machine": description,
-        "model": {"width": settings.width, "layers": settings.encoder_layers, "feed_forward": settings.feed_forward,
-                  "heads": settings.heads, "vocabulary": options.vocabulary, "precision": "float32"},
+        "model": {"width": settings.width, "layers": settings.encoder_layers, "heads": settings.heads,
+                  "feed_forward": settings.feed_forward, "vocabulary": options.vocabulary, "precision": "float32"},
         "sentences": len(sources), "rounds": options.rounds, "source_tokens": options.length,
-        "output_tokens": options.length, "passed_over": passed_over, "ctranslate2_settings_tried": tried,
-        "ctranslate2_environment": environment, "pause_seconds": PAUSE,
-        "engines": {name: {
-            "ms_per_sentence": 1000 * statistics.median(times),
-            "ms_per_token": 1000 * statistics.median(times) / options.length,
-            "times_faster_than_marian": median_ratio(seconds["Marian greedy"], times),
-        } for name, times in seconds.items()},
-        "ours_greedy_over_ctranslate2_greedy": median_ratio(seconds["ours greedy"], seconds["CTranslate2 greedy"]),
+        "output_tokens": options.length, "passed_over": passed_over, "pause_seconds": PAUSE,
+        "ctranslate2_settings": [{"environment": environment, "ms_per_sentence": ms} for ms, environment in tried],
+        "engines": {name: summary(seconds, name, options.length) for name in seconds},
     }
     write_json(options.output, result)
-    print(table(["engine", "ms/sentence", "ms/token", "times faster than Marian"], [
+    show(result)
+
+
+def summary(seconds: Mapping[str, Floats], name: str, length: int) -> dict[str, Any]:
+    """One engine's times, and its ratios [ratio, low, high] to the two peers' greedy search."""
+    milliseconds = 1000 * statistics.median(seconds[name])
+    return {"ms_per_sentence": milliseconds, "ms_per_token": milliseconds / length,
+            "times_faster_than_marian": median_ratio(seconds["Marian greedy"], seconds[name]),
+            "times_faster_than_ctranslate2": median_ratio(seconds["CTranslate2 greedy"], seconds[name])}
+
+
+def show(result: Mapping[str, Any]) -> None:
+    """Print the engines as a table."""
+    print(table(["engine", "ms/sentence", "ms/token", "times faster than Marian", "than CTranslate2 greedy"], [
         [name, f"{row['ms_per_sentence']:.1f}", f"{row['ms_per_token']:.2f}",
-         "{:.2f} ({:.2f} to {:.2f})".format(*row["times_faster_than_marian"])]
+         *("{:.2f} ({:.2f} to {:.2f})".format(*row[f"times_faster_than_{peer}"]) for peer in ("marian", "ctranslate2"))]
         for name, row in result["engines"].items()]))
-    print(f"{len(sources)} sources, {options.rounds} rounds, passed over: {passed_over or 'none'}; written to {options.output}")
+    print(f"{result['sentences']} sources, {result['rounds']} rounds; passed over: {result['passed_over'] or 'none'}; "
+          f"CTranslate2 with {result['ctranslate2_settings'][0]['environment'] or 'its defaults'}")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ A model with random weights (d=128, 2+2 layers, vocabulary 3,000) is searched on
 its batch. The three verbs are the seam: a timer around each of them tells the model's time from the search's own.
 """
 
-import argparse
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.clock import RESULTS, Floats, interleave, machine, median_ratio, table
+from benchmarks.clock import RESULTS, Floats, argument_parser, interleave, machine, median_ratio, table
 from pipeline.decoding import beam, greedy
 from pipeline.decoding.limits import LengthLimit
 from pipeline.evaluation.speed import speed_ratio
@@ -52,7 +51,7 @@ class Timed:
     def start(self, memory: Memory, beams: int = 1, capacity: int = 64) -> State:
         state = self._timed("start", lambda: self.model.start(memory, beams, capacity))
         select = state.select
-        state.select = lambda rows: self._timed("select", lambda: select(rows))  # type: ignore[method-assign]
+        state.select = lambda rows: self._timed("select", lambda: select(rows))
         return state
 
     def step(self, tokens: Tensor, state: State) -> Tensor:
@@ -172,7 +171,7 @@ def _clocked(call: Callable[[], Any]) -> Callable[[int], float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=20, help="passes over the output lengths")
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 4, 5])
     parser.add_argument("--vocabulary", type=int, default=3000)
@@ -182,7 +181,8 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     description = machine(["numpy"])
     models = {order: random_model(order, options.vocabulary) for order in ORDERS}
-    source = torch.randint(len(SPECIALS), options.vocabulary, (1, SOURCE), generator=torch.Generator().manual_seed(1))
+    random = torch.Generator().manual_seed(1)
+    source = torch.randint(len(SPECIALS), options.vocabulary, (1, SOURCE), generator=random)
     searches = [measure_search(models, beams, source, options.rounds) for beams in options.beams]
     steps = measure_steps(models, source, 10 * options.rounds)
     write_json(options.output, {"machine": description, "vocabulary": options.vocabulary,

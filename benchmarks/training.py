@@ -7,7 +7,6 @@ them (logging, callbacks) is left out. A target of n words counts n + 1 tokens i
 interleaved order also trains a second end symbol behind an even n: rates are of text, not of slots.
 """
 
-import argparse
 import tempfile
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ import numpy as np
 import pytorch_lightning as lightning
 import torch
 
-from benchmarks.clock import RESULTS, interleave, machine, table
+from benchmarks.clock import RESULTS, argument_parser, interleave, machine, table
 from pipeline.corpus.batches import Slice, TrainingBatches
 from pipeline.corpus.datamodule import PairBatches
 from pipeline.corpus.pairs import Pairs, write_pairs
@@ -93,7 +92,7 @@ def measure(budget: int, steps: int, vocabulary: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--budgets", type=int, nargs="+", default=[600, 1200], help="target tokens a batch")
     parser.add_argument("--vocabulary", type=int, default=3000)

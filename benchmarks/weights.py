@@ -12,12 +12,15 @@ from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, EOS, PAD
 
 
-def random_marian(settings: NetworkSettings, vocabulary: int, seed: int, spread: float = 0.08) -> MarianMTModel:
+def random_marian(settings: NetworkSettings, vocabulary: int, seed: int, spread: float = 0.02) -> MarianMTModel:
     """A Marian model that computes what a post-norm `Transformer` of these settings computes.
 
+    The three vocabulary matrices are not tied: a tied model with random weights soon repeats one word for ever, which
+    would make equal outputs too easy. A step reads and multiplies the same numbers either way.
+
     Args:
-        spread: standard deviation of the matrices. With the usual 0.02 the sublayers hardly move the residual
-            stream and every token repeats its input, which would make equal outputs too easy.
+        settings: post-norm, with `tied_embeddings` none.
+        spread: standard deviation of the matrices and biases, and of the norms' scales around 1.
     """
     torch.manual_seed(seed)
     model = MarianMTModel(MarianConfig(
@@ -25,13 +28,13 @@ def random_marian(settings: NetworkSettings, vocabulary: int, seed: int, spread:
         encoder_layers=settings.encoder_layers, decoder_layers=settings.decoder_layers,
         encoder_attention_heads=settings.heads, decoder_attention_heads=settings.heads,
         encoder_ffn_dim=settings.feed_forward, decoder_ffn_dim=settings.feed_forward,
-        activation_function=settings.activation, scale_embedding=True, init_std=spread,
+        tie_word_embeddings=False, activation_function=settings.activation, scale_embedding=True, init_std=spread,
         pad_token_id=PAD, eos_token_id=EOS, decoder_start_token_id=BOS, forced_eos_token_id=None))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "embed_positions" not in name and parameter.dim() == 1:  # biases and norms: not 0 and 1 either
                 parameter.add_(torch.randn_like(parameter) * spread)
-            if name == "model.shared.weight":
+            if name.endswith(("embed_tokens.weight", "lm_head.weight")):
                 parameter.normal_(std=settings.width**-0.5)
     return model.eval()
 
@@ -46,8 +49,10 @@ def transformer_of(marian: MarianMTModel, settings: NetworkSettings) -> Transfor
         raise ValueError("final_logits_bias is not zero: this Transformer has no place for it")
     ours = Transformer(settings, vocabulary, vocabulary, order_named("left_to_right"))
     theirs = marian.model.state_dict()
-    weights: dict[str, Tensor] = dict.fromkeys(
-        ("source_embedding.weight", "target_embedding.weight", "projection.weight"), theirs["shared.weight"])
+    weights: dict[str, Tensor] = {
+        "source_embedding.weight": theirs["encoder.embed_tokens.weight"],
+        "target_embedding.weight": theirs["decoder.embed_tokens.weight"],
+        "projection.weight": marian.lm_head.weight.detach()}
     for stack, layers in (("encoder", settings.encoder_layers), ("decoder", settings.decoder_layers)):
         for index in range(layers):
             layer = f"{stack}.layers.{index}."

@@ -68,14 +68,14 @@ class EvaluationSettings:
 class SpeedSettings:
     """The one clock."""
 
-    sentences: int = 100
+    sentences: int = 60
     """Test sentences to time, evenly spaced over the lengths of their sources."""
+    long_sentences: int = 40
+    """Long test sentences to time, likewise; the ratios are over these."""
     repetitions: int = 3
     """Rounds over them; the median of a sentence counts."""
     warmup: int = 5
     """Sentences translated before the clock starts."""
-    batch_rows: int = 32
-    """The larger of the two batch sizes; the other is 1."""
     long_tokens: int = 20
     """A sentence is long if the baseline's greedy output has this many tokens."""
     device: str = "auto"

@@ -1,4 +1,4 @@
-"""What the tests of several folders share: a reproducible Hypothesis, tiny models, and a tiny workspace to run commands in."""
+"""What the tests of several folders share: a reproducible Hypothesis, tiny models, and a workspace for commands."""
 
 import random
 import shutil
@@ -80,8 +80,8 @@ _PARAMS: dict[str, Any] = {
     "corpus": {"source": "files", "source_language": "en", "target_language": "xx", "files": {
         split: [f"{split}.en", f"{split}.xx"] for split in _COUNTS}},
     "bpe": {"vocabulary": 120, "joint": True, "max_length": 60},
-    "network": {"width": 16, "heads": 2, "feed_forward": 32, "encoder_layers": 1, "decoder_layers": 1, "tied_embeddings": "all",
-                "max_length": 64},
+    "network": {"width": 16, "heads": 2, "feed_forward": 32, "encoder_layers": 1, "decoder_layers": 1,
+                "tied_embeddings": "all", "max_length": 64},
     "optimisation": {"learning_rate": 0.01, "warmup_steps": 4},
     "training": {"steps": 12, "validate_every": 4, "validation_sentences": 8, "average": 2},
     "data": {"side": "raw", "batch_tokens": 300},
@@ -91,6 +91,7 @@ _PARAMS: dict[str, Any] = {
     "systems": ["teacher", "interleaved"],
     "baseline": "teacher",
     "decoders": {"greedy": {"algorithm": "greedy"}, "beam3": {"algorithm": "beam", "beams": 3}},
+    "limit": {"ratio": 0.5, "extra": 4},
     "distillation": {"decoder": "beam3", "shard_rows": 64, "batch_rows": 16},
     "evaluation": {"batch_rows": 5},
 }
@@ -118,7 +119,8 @@ def toy_folder(tmp_path_factory: pytest.TempPathFactory, tiny: Tiny) -> Path:
     _write_params(folder, _PARAMS)
     tokenizer = Tokenizer.load(folder / layout.BPE)
     vocabulary = VocabularySettings(tokenizer.source_size, tokenizer.target_size, tokenizer.digest)
-    for seed, (family, block) in enumerate(_PARAMS["families"].items()):
+    # Of these two, some translations end before the limit and some do not.
+    for seed, (family, block) in zip((5, 7), _PARAMS["families"].items(), strict=True):
         network = tiny(block["order"], dtype=torch.float32, vocabulary=tokenizer.source_size, seed=seed,
                        **_PARAMS["network"])
         save_checkpoint(folder / layout.checkpoint(family), network, vocabulary, unique_weights(network),

@@ -80,8 +80,8 @@ def test_no_verb(capsys: pytest.CaptureFixture[str]) -> None:
     (["test", "--family", "nobody"], "--family: family 'nobody' is unknown"),
     (["test", "--family", "teacher", "--decoder", "beam99"], "--decoder: decoder 'beam99' is unknown"),
 ])
-def test_mistakes_are_one_line_and_status_2(workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
-                                            arguments: list[str], message: str) -> None:
+def test_mistakes_are_one_line_and_status_2(workspace: Path, capsys: pytest.CaptureFixture[str],
+                                            monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
     assert main(arguments) == 2
     printed = capsys.readouterr()
@@ -96,9 +96,11 @@ def test_nbest_needs_a_decoder_that_has_one(workspace: Path, capsys: pytest.Capt
     assert capsys.readouterr().err == "error: --nbest: 2 needs a decoder with at least as many beams; 'greedy' has 1\n"
 
 
-def test_outside_of_a_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_outside_of_a_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
-    for arguments in (["bpe"], ["corpus"], ["fit", "--family", "x"], ["translate", "--family", "x", "--input", "/dev/null"]):
+    for arguments in (["bpe"], ["corpus"], ["fit", "--family", "x"],
+                      ["translate", "--family", "x", "--input", "/dev/null"]):
         assert main(arguments) == 2
         assert capsys.readouterr().err.startswith("error: params.yaml: not found")
 

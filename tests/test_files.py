@@ -46,7 +46,7 @@ def test_an_error_leaves_what_was(tmp_path: Path, error: type[BaseException], fo
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT])
 def test_a_full_disk_is_one_line(tmp_path: Path, code: int) -> None:
     path = tmp_path / "out.txt"
-    with pytest.raises(PipelineError, match=r"out.txt: cannot be written: .*; free some space") as caught, \
+    with pytest.raises(PipelineError, match=f"out.txt: cannot be written: {os.strerror(code)}") as caught, \
             atomic_path(path) as aside:
         aside.write_text("half")
         raise OSError(code, os.strerror(code))
@@ -80,11 +80,11 @@ def test_equal_json_is_equal_bytes(tmp_path: Path) -> None:
 
 
 def test_no_json(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match="absent.json: not found; run `dvc repro`"):
+    with pytest.raises(PipelineError, match=r"absent.json: not found; run `dvc repro`"):
         read_json(tmp_path / "absent.json")
     for content in (b"{", b"\xff", b""):
         (tmp_path / "bad.json").write_bytes(content)
-        with pytest.raises(PipelineError, match="bad.json: not valid JSON"):
+        with pytest.raises(PipelineError, match=r"bad.json: not valid JSON"):
             read_json(tmp_path / "bad.json")
 
 

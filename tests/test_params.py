@@ -84,7 +84,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("training.clip", -1, "clip -1.0 and patience 0 must not be negative"),
     ("data.side", "left", "left"),
     ("families.ar.order", ..., "params.families.ar.order is missing"),
-    ("families.ar.initialise_from", "nobody", "families.ar.initialise_from: family 'nobody' is unknown; params.yaml has teacher"),
+    ("families.ar.initialise_from", "nobody", "families.ar.initialise_from: family 'nobody' is unknown"),
     ("families.ar.decoders", ["beam99"], "families.ar.decoders: decoder 'beam99' is unknown; params.yaml has greedy"),
     ("families.ar.decoders", "greedy", "families.ar.decoders must be a list, not 'greedy'"),
     ("families.ar", None, "families.ar must be a block of keys, not None"),
@@ -121,5 +121,5 @@ def test_files_that_are_no_parameters(tmp_path: Path, text: bytes, message: str)
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match="params.yaml: not found; run in the folder that holds params.yaml"):
+    with pytest.raises(PipelineError, match=r"params.yaml: not found; run in the folder that holds params.yaml"):
         load_params(tmp_path / "params.yaml")

@@ -15,7 +15,8 @@ Translate = Callable[..., tuple[int, bytes, str]]
 
 
 @pytest.fixture
-def translate(workspace: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Translate:
+def translate(workspace: Path, monkeypatch: pytest.MonkeyPatch,
+              capsysbinary: pytest.CaptureFixture[bytes]) -> Translate:
     """A function from standard input and options to status, standard output and standard error."""
     def run(text: bytes, *options: str, family: str = "teacher") -> tuple[int, bytes, str]:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
@@ -79,7 +80,7 @@ def test_a_long_line_is_translated_up_to_the_limit_and_said(translate: Translate
 
 @pytest.mark.parametrize("family", ["teacher", "interleaved"])
 def test_nbest_and_json(translate: Translate, family: str) -> None:
-    text = "The red otter paints the lantern no 1 .\n\nDa {name} and {other}\n".encode()
+    text = b"The red otter paints the lantern no 1 .\n\nDa {name} and {other}\n"
     options = ("--decoder", "beam3", "--nbest", "3", "--format", "json", "--check-placeholders")
     status, printed, error = translate(text, *options, family=family)
     results = [json.loads(line) for line in printed.decode().splitlines()]
@@ -103,7 +104,7 @@ def test_nbest_and_json(translate: Translate, family: str) -> None:
 
 
 def test_from_file_to_file(translate: Translate, workspace: Path) -> None:
-    (workspace / "in.txt").write_bytes("The red otter\n\nThe pale moth\n".encode())
+    (workspace / "in.txt").write_bytes(b"The red otter\n\nThe pale moth\n")
     status, printed, _ = translate(b"", "--input", "in.txt", "--output", "deep/out.txt")
     assert (status, printed) == (0, b"")
     assert (workspace / "deep/out.txt").read_bytes() == translate((workspace / "in.txt").read_bytes())[1]
@@ -111,7 +112,7 @@ def test_from_file_to_file(translate: Translate, workspace: Path) -> None:
 
 def test_invalid_utf8_names_its_line_and_leaves_no_file(translate: Translate, workspace: Path) -> None:
     (workspace / "in.txt").write_bytes(b"The red otter\nfine\nlatin \xe9 one\n")
-    status, printed, error = translate(b"", "--input", "in.txt", "--output", "out.txt")
+    status, _, error = translate(b"", "--input", "in.txt", "--output", "out.txt")
     assert status == 2
     assert error == "error: in.txt: line 3 is not UTF-8; convert the file first (iconv -t UTF-8)\n"
     assert not [path for path in workspace.iterdir() if "out.txt" in path.name]
@@ -129,7 +130,7 @@ def test_an_output_that_exists_survives_an_error(translate: Translate, workspace
 def test_an_output_that_cannot_be_written(translate: Translate, output: str) -> None:
     status, _, error = translate(b"The red otter\n", "--output", output)
     assert status == 2
-    assert error.startswith(f"error: {output}: cannot be written") and error.count("\n") == 1
+    assert error.splitlines()[-1].startswith(f"error: {output}: cannot be written")
 
 
 @pytest.mark.parametrize(("source", "translation", "lost"), [

@@ -51,9 +51,10 @@ def run(arguments: argparse.Namespace) -> None:
     if devices == "auto" and (arguments.accelerator == "cpu" or not torch.cuda.is_available()):
         # Batched search gains more from a process a core than from the threads of one process.
         devices = min(torch.get_num_threads(), -(-len(pairs) // settings.shard_rows))
-    trainer = lightning.Trainer(accelerator=arguments.accelerator, logger=False, enable_checkpointing=False,
-                                devices=devices if devices == "auto" else int(devices), enable_model_summary=False, use_distributed_sampler=False,
-                                enable_progress_bar=sys.stderr.isatty())
+    trainer = lightning.Trainer(accelerator=arguments.accelerator,
+                                devices=devices if devices == "auto" else int(devices), logger=False,
+                                enable_checkpointing=False, enable_model_summary=False,
+                                use_distributed_sampler=False, enable_progress_bar=sys.stderr.isatty())
     if trainer.is_global_zero:
         prepare_folder(shards, teacher_fingerprint(layout.checkpoint(TEACHER), path, {
             "decoder": block, "limit": dataclasses.asdict(limit), "distillation": dataclasses.asdict(settings)}))

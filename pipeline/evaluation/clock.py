@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
@@ -22,8 +23,8 @@ from pipeline.translation import pick_device
 def time_all(params: Params, out: Path) -> None:
     """Time the teacher, the students and their decoders and write `speed.json`.
 
-    The sentences are spread evenly over the test set sorted by source length; which of them are long is read off the
-    baseline's greedy hypotheses, as the papers' sentences are long whatever a decoder makes of them.
+    Two samples of the test set, each spread evenly over its source lengths: one of all sentences, one of the long
+    ones. Which are long is read off the baseline's greedy hypotheses, so it is the same for every contestant.
 
     Raises:
         PipelineError: a checkpoint or the baseline's hypotheses are missing.
@@ -42,24 +43,26 @@ def time_all(params: Params, out: Path) -> None:
             decode = make_decoder(name, params.decoder(name), limit)
             contestants.append(Contestant(family, name, lambda source, d=decode, n=network: d(n, source)))  # type: ignore[misc]
     pairs = Pairs.open(layout.BPE / "test.pairs", tokenizer.digest)
-    chosen = spread(pairs.source_lengths, settings.sentences)
+    baseline = read_hypotheses(layout.HYPOTHESES / params.baseline / "greedy.jsonl")
+    is_long = np.array([line.tokens >= settings.long_tokens for line in baseline])
+    of_all = spread(pairs.source_lengths, np.arange(len(pairs)), settings.sentences)
+    of_long = spread(pairs.source_lengths, np.flatnonzero(is_long), settings.long_sentences)
+    chosen = sorted({*of_all, *of_long})
     longest = min(params.family(family).network.max_length for family in params.systems)
     sentences = [pad_sources([pairs.source(int(row))], longest).to(device) for row in chosen]
-    baseline = read_hypotheses(layout.HYPOTHESES / params.baseline / "greedy.jsonl")
-    long = np.array([baseline[row].tokens >= settings.long_tokens for row in chosen])
-    timings = measure(contestants, sentences, repetitions=settings.repetitions, warmup=settings.warmup, device=device,
-                      batch_sizes=(1, settings.batch_rows))
+    timings = measure(contestants, sentences, repetitions=settings.repetitions, warmup=settings.warmup, device=device)
     machine = {**read_json(layout.MACHINE), "device": device.type, "threads": torch.get_num_threads()}
     rule = f"greedy output of {params.baseline} has at least {settings.long_tokens} tokens"
-    write_json(out, speed_report(timings, long, long_rule=rule, baseline=params.baseline, machine=machine))
+    write_json(out, speed_report(timings, np.isin(chosen, of_all), np.isin(chosen, of_long), long_rule=rule,
+                                 baseline=params.baseline, machine=machine))
 
 
-def spread(lengths: np.ndarray[tuple[int], np.dtype[np.int32]], count: int) -> list[int]:
-    """Rows evenly spaced over the ranks of their lengths, shortest first.
+def spread(lengths: NDArray[np.int32], rows: NDArray[np.int64], count: int) -> list[int]:
+    """Some of the rows, evenly spaced over the ranks of their lengths, shortest first.
 
-    >>> spread(np.array([5, 1, 9, 7, 3], dtype=np.int32), 3)
+    >>> spread(np.array([5, 1, 9, 7, 3], dtype=np.int32), np.array([0, 1, 2, 4]), 3)
     [1, 0, 2]
     """
-    ranked = np.argsort(lengths, kind="stable")
+    ranked = rows[np.argsort(lengths[rows], kind="stable")]
     places = np.linspace(0, len(ranked) - 1, min(count, len(ranked))).round().astype(int)
     return [int(row) for row in ranked[places]]

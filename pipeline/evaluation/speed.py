@@ -179,7 +179,7 @@ def speed_ratio(baseline: Floats, other: Floats, *, samples: int = 1000,
     return float(baseline.sum() / other.sum()), float(low), float(high)
 
 
-def speed_report(timings: Mapping[int, Timings], long: Bools, *, long_rule: str, baseline: str,
+def speed_report(timings: Mapping[int, Timings], every: Bools, long: Bools, *, long_rule: str, baseline: str,
                  machine: Mapping[str, Any]) -> dict[str, Any]:
     """The content of `reports/speed.json`: milliseconds, and ratios as [ratio, low, high].
 
@@ -187,7 +187,8 @@ def speed_report(timings: Mapping[int, Timings], long: Bools, *, long_rule: str,
 
     Args:
         timings: by batch size; size 1 must be among them.
-        long: (N,) the sentences as long as those of the papers, in the order given to `measure`.
+        every: (N,) the sentences that stand for the whole test set, in the order given to `measure`.
+        long: (N,) the sentences as long as those of the papers.
         long_rule: what makes a sentence long, in words.
         baseline: the family that speeds are compared with.
         machine: device, threads and versions, copied into the report.
@@ -200,20 +201,20 @@ def speed_report(timings: Mapping[int, Timings], long: Bools, *, long_rule: str,
         if (baseline, decoder) not in names:
             raise PipelineError(f"speed: {decoder!r} of family {baseline!r} was not measured, but others are "
                                 "compared with it; add it to that family's decoders in params.yaml")
-    return {"sentences": len(long), "long_sentences": int(long.sum()), "long_rule": long_rule,
+    return {"sentences": int(every.sum()), "long_sentences": int(long.sum()), "long_rule": long_rule,
             "repetitions": timings[1].seconds.shape[1], "baseline": baseline, "machine": dict(machine),
-            "contestants": [_entry(timings, at, long, baseline) for at in range(len(names))]}
+            "contestants": [_entry(timings, at, every, long, baseline) for at in range(len(names))]}
 
 
-def _entry(timings: Mapping[int, Timings], at: int, long: Bools, baseline: str) -> dict[str, Any]:
+def _entry(timings: Mapping[int, Timings], at: int, every: Bools, long: Bools, baseline: str) -> dict[str, Any]:
     single = timings[1]
     times = dict(zip(single.names, single.medians, strict=True))
     (family, decoder), mine, calls = single.names[at], single.medians[at], single.calls[at]
     entry: dict[str, Any] = {
         "family": family, "decoder": decoder,
-        "ms_per_sentence": 1000 * float(mine.mean()),
+        "ms_per_sentence": 1000 * float(mine[every].mean()),
         "ms_per_sentence_long": 1000 * float(mine[long].mean()) if long.any() else None,
-        "calls": float(calls.mean()),
+        "calls": float(calls[every].mean()),
         "calls_long": float(calls[long].mean()) if long.any() else None,
     }
     for size, timing in timings.items():
@@ -222,7 +223,7 @@ def _entry(timings: Mapping[int, Timings], at: int, long: Bools, baseline: str) 
     for reference in REFERENCE_DECODERS:
         theirs = times[baseline, reference]
         entry[f"speedup_vs_{reference}"] = _long_ratio(theirs, mine, long)
-        entry[f"speedup_vs_{reference}_all"] = list(speed_ratio(theirs, mine))
+        entry[f"speedup_vs_{reference}_all"] = list(speed_ratio(theirs[every], mine[every]))
     if family != baseline and (baseline, decoder) in times:
         entry["ratio_vs_ar_same_decoder"] = _long_ratio(times[baseline, decoder], mine, long)
     return entry

@@ -27,8 +27,8 @@ class OptimisationSettings:
             raise PipelineError(f"training.schedule: {self.schedule!r} is unknown; "
                                 f"choose one of {', '.join(SCHEDULES)}")
         if self.learning_rate <= 0 or self.warmup_steps < 0 or not 0 <= self.label_smoothing < 1:
-            raise PipelineError(f"training: learning_rate {self.learning_rate} must be positive, warmup_steps "
-                                f"{self.warmup_steps} not negative and label_smoothing {self.label_smoothing} in [0, 1)")
+            raise PipelineError(f"optimisation: learning_rate {self.learning_rate} must be positive, warmup_steps "
+                                f"{self.warmup_steps} not negative, label_smoothing {self.label_smoothing} in [0, 1)")
 
     def factor(self, step: int, steps: int) -> float:
         """The learning rate of a step as a fraction of its peak.

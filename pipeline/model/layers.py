@@ -1,4 +1,4 @@
-"""The blocks of the Transformer (Vaswani et al. 2017), each written once for training and for cached decoding."""
+"""The blocks of the Transformer (Vaswani et al. 2017) as modules, over whole sequences; `lean` decodes with them."""
 
 import math
 
@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pipeline.model.settings import NetworkSettings
-from pipeline.model.state import LayerCache
 
 _MANY_ROWS, _FEW_QUERIES = 16, 8
 
@@ -37,7 +36,7 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, d
 
 
 class SelfAttention(nn.Module):
-    """Multi-head attention of a sequence to itself and, when decoding, to its cached past."""
+    """Multi-head attention of a sequence to itself."""
 
     def __init__(self, settings: NetworkSettings) -> None:
         super().__init__()
@@ -46,22 +45,19 @@ class SelfAttention(nn.Module):
         self.queries_keys_values = nn.Linear(settings.width, 3 * settings.width)
         self.output = nn.Linear(settings.width, settings.width)
 
-    def forward(self, x: Tensor, mask: Tensor | None, cache: LayerCache | None = None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """Attend.
 
         Args:
             x: (B, n, D).
-            mask: booleans broadcast to (B, heads, n, keys), true where a query may see a key; None: all of them.
-            cache: where the keys and values of earlier positions are and these are added.
+            mask: booleans broadcast to (B, heads, n, n), true where a query may see a key; None: all of them.
 
         Returns:
             (B, n, D).
         """
         B, n, D = x.shape
         projected = self.queries_keys_values(x).view(B, n, 3, self.heads, D // self.heads)
-        projected = projected.permute(2, 0, 3, 1, 4)  # (3, B, heads, n, D / heads)
-        queries, keys_values = projected[0], projected[1:]
-        keys, values = (keys_values if cache is None else cache.append(keys_values)).unbind(0)
+        queries, keys, values = projected.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, heads, n, D / heads)
         attended = attend(queries, keys, values, mask, self.dropout if self.training else 0.0)
         return self.output(attended.transpose(1, 2).reshape(B, n, D))
 
@@ -80,19 +76,17 @@ class CrossAttention(nn.Module):
         """Attend.
 
         Args:
-            x: (R, n, D). R is a multiple of the B sentences: the beams of a sentence are neighbours and share
-                its keys and values, which are therefore read once and not once a beam.
+            x: (B, n, D).
             keys, values: (B, heads, S, D / heads).
             mask: (B, 1, 1, S), true where there is a source piece; None: everywhere.
 
         Returns:
-            (R, n, D).
+            (B, n, D).
         """
-        R, n, D = x.shape
-        B = keys.shape[0]
-        queries = self.queries(x).view(B, (R // B) * n, self.heads, D // self.heads).transpose(1, 2)
+        B, n, D = x.shape
+        queries = self.queries(x).view(B, n, self.heads, D // self.heads).transpose(1, 2)
         attended = attend(queries, keys, values, mask, self.dropout if self.training else 0.0)
-        return self.output(attended.transpose(1, 2).reshape(R, n, D))
+        return self.output(attended.transpose(1, 2).reshape(B, n, D))
 
 
 class FeedForward(nn.Module):
@@ -149,10 +143,10 @@ class DecoderLayer(nn.Module):
         self.around_cross_attention = Residual(settings)
         self.around_feed_forward = Residual(settings)
 
-    def forward(self, x: Tensor, mask: Tensor | None, keys: Tensor, values: Tensor, source_mask: Tensor | None,
-                cache: LayerCache | None = None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None, keys: Tensor, values: Tensor,
+                source_mask: Tensor | None) -> Tensor:
         around = self.around_self_attention
-        x = around.after(x, self.self_attention(around.before(x), mask, cache))
+        x = around.after(x, self.self_attention(around.before(x), mask))
         around = self.around_cross_attention
         x = around.after(x, self.cross_attention(around.before(x), keys, values, source_mask))
         around = self.around_feed_forward

@@ -46,7 +46,8 @@ class NetworkSettings:
             if getattr(self, name) < 1:
                 raise PipelineError(f"network.{name}: {getattr(self, name)} must be at least 1")
         if self.width % self.heads or self.width % 2:
-            raise PipelineError(f"network.width: {self.width} must be even and divisible by network.heads, {self.heads}")
+            raise PipelineError(f"network.width: {self.width} must be even and divisible by "
+                                f"network.heads = {self.heads}")
         for name in ("dropout", "attention_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise PipelineError(f"network.{name}: {getattr(self, name)} must lie in [0, 1)")

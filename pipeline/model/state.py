@@ -4,7 +4,9 @@ Search never touches the tensors in here. One sentence may own several neighbour
 own past is kept a row, the encoded source once a sentence.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,20 +31,24 @@ class State:
         beams: rows a sentence.
     """
 
-    def __init__(self, source: Tensor, source_mask: Tensor | None, beams: int, capacity: int) -> None:
+    def __init__(self, source: Tensor, source_mask: Tensor | None, beams: int, capacity: int,
+                 layers: Sequence[Any] = ()) -> None:
         """Args:
             source: (L, 2, B, heads, S, D / heads), keys and values of the source.
             source_mask: (B, 1, 1, S) or None.
             beams: rows a sentence.
             capacity: tokens to have room for at first; it grows when needed.
+            layers: the decoder's weights as its step wants them, gathered once for all steps.
         """
         L, _, B, heads, _, depth = source.shape
         self.source = source
         self.source_mask = source_mask
         self.beams = beams
+        self.layers = layers
         self.length = 0
         self.lengths: Tensor | None = None
         self._past = source.new_empty(L, 2, B * beams, heads, capacity, depth)
+        self._spare: Tensor | None = None  # `select` copies from one to the other and swaps them
 
     @property
     def rows(self) -> int:
@@ -63,9 +69,27 @@ class State:
         ahead = torch.arange(tokens, device=self._past.device)
         return ahead + self.length if self.lengths is None else ahead + self.lengths.unsqueeze(1)
 
-    def layer(self, index: int) -> "LayerCache":
-        """The past of one layer, to append to."""
-        return LayerCache(self._past[index], self.length, self.lengths)
+    def append(self, layer: int, keys_values: Tensor) -> Tensor:
+        """Store n new positions behind each row's past, in one layer; `advance` follows when all layers have done so.
+
+        Args:
+            layer: its index.
+            keys_values: (2, R, heads, n, D / heads).
+
+        Returns:
+            All keys and values, (2, R, heads, T, D / heads), T the longest row; what a shorter row holds behind its
+            own end is left over from a rejected draft and is for the mask to hide.
+        """
+        past, n = self._past[layer], keys_values.shape[3]
+        end = self.length + n
+        if self.lengths is None:
+            past[:, :, :, self.length:end] = keys_values
+        else:
+            rows = torch.arange(len(self.lengths), device=past.device).unsqueeze(1)
+            # Shorter rows do not write here; the mask hides it, but nothing times a stray NaN is still NaN.
+            past[:, :, :, self.length:end] = 0
+            past.transpose(2, 3)[:, rows, self.slots(n)] = keys_values.transpose(2, 3)
+        return past[:, :, :, :end]
 
     def advance(self, tokens: int) -> None:
         """Count tokens that every layer has appended."""
@@ -85,15 +109,11 @@ class State:
             self.source = self.source.index_select(2, sentences)
             if self.source_mask is not None:
                 self.source_mask = self.source_mask.index_select(0, sentences)
-        past = self._past[..., :self.length, :]
-        if len(rows) == self.rows:
-            # Most beams stay where they are, so only those that do not are copied.
-            moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(1)
-            past.index_copy_(2, moved, past.index_select(2, rows[moved]))
-        else:
+        if self._spare is None or self._spare.shape[2] != len(rows) or self._spare.shape[4] != self._past.shape[4]:
             L, two, _, heads, capacity, depth = self._past.shape
-            self._past = self._past.new_empty(L, two, len(rows), heads, capacity, depth)
-            torch.index_select(past, 2, rows, out=self._past[..., :self.length, :])
+            self._spare = self._past.new_empty(L, two, len(rows), heads, capacity, depth)
+        torch.index_select(self._past[..., :self.length, :], 2, rows, out=self._spare[..., :self.length, :])
+        self._past, self._spare = self._spare, self._past
         if self.lengths is not None:
             self.lengths = self.lengths.index_select(0, rows)
             self.length = int(self.lengths.max()) if len(rows) else 0
@@ -108,35 +128,3 @@ class State:
             self.length, self.lengths = lengths, None
         else:
             self.length, self.lengths = int(lengths.max()), lengths
-
-
-class LayerCache:
-    """The past of one layer during one step."""
-
-    def __init__(self, past: Tensor, length: int, lengths: Tensor | None) -> None:
-        """Args:
-            past: (2, R, heads, capacity, D / heads), filled up to the lengths.
-        """
-        self._past, self._length, self._lengths = past, length, lengths
-
-    def append(self, keys_values: Tensor) -> Tensor:
-        """Store n new positions behind each row's past.
-
-        Args:
-            keys_values: (2, R, heads, n, D / heads).
-
-        Returns:
-            All keys and values, (2, R, heads, T, D / heads), T the longest row; what a shorter row holds behind its
-            own end is left over from a rejected draft and is for the mask to hide.
-        """
-        n = keys_values.shape[3]
-        end = self._length + n
-        if self._lengths is None:
-            self._past[:, :, :, self._length:end] = keys_values
-        else:
-            rows = torch.arange(len(self._lengths), device=keys_values.device).unsqueeze(1)
-            slots = self._lengths.unsqueeze(1) + torch.arange(n, device=keys_values.device)
-            # Shorter rows do not write here; the mask hides it, but nothing times a stray NaN is still NaN.
-            self._past[:, :, :, self._length:end] = 0
-            self._past.transpose(2, 3)[:, rows, slots] = keys_values.transpose(2, 3)
-        return self._past[:, :, :, :end]

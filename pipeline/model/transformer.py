@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pipeline.errors import PipelineError
+from pipeline.model import lean
 from pipeline.model.layers import DecoderLayer, EncoderLayer, Positions, dropout
 from pipeline.model.orders import Order
 from pipeline.model.settings import NetworkSettings
@@ -17,8 +18,8 @@ from pipeline.vocabulary import BOS, PAD
 class Transformer(nn.Module):
     """Vaswani et al. (2017), pre- or post-norm, generating its target in any `Order`.
 
-    Training reads whole targets (`forward`); search reads them step by step (`encode`, `start`, `step`). Both go
-    through the same layers, so they cannot drift apart.
+    Training reads whole targets (`forward`); search reads them step by step (`encode`, `start`, `step`), without
+    gradients and through `lean`.
     """
 
     order_mask: Tensor
@@ -41,6 +42,7 @@ class Transformer(nn.Module):
         self.source_positions = Positions(settings, torch.arange(settings.max_length))
         self.target_positions = Positions(settings, order.positions(slots))
         self.register_buffer("order_mask", order.mask(len(slots)), persistent=False)
+        self._style = lean.Style(pre, settings.activation == "relu", settings.heads)
         self._initialise()
         self._tie(source_vocabulary, target_vocabulary)
 
@@ -87,29 +89,34 @@ class Transformer(nn.Module):
         """The decoder's last hidden states, (B, T, D); `forward` without its projection."""
         T, z = arranged.shape[1], self.order.width
         inputs = F.pad(arranged[:, :T - z], (z, 0), value=BOS)  # z start symbols: inputs are shifted by z
-        memory = self.encode(source)
+        mask = self._source_mask(source)
+        x = self._embed(self.source_embedding, source, self.source_positions()[:source.shape[1]])
+        for layer in self.encoder:
+            x = layer(x, mask)
+        memory = Memory(self.encoder_norm(x), mask)
         x = self._embed(self.target_embedding, inputs, self.target_positions()[:T])
-        source_keys_values = self._source_keys_values(memory)
-        mask = self.order_mask[:T, :T]
-        for layer, (keys, values) in zip(self.decoder, source_keys_values, strict=True):
-            x = layer(x, mask, keys, values, memory.mask)
+        order_mask = self.order_mask[:T, :T]
+        for layer, (keys, values) in zip(self.decoder, self._source_keys_values(memory), strict=True):
+            x = layer(x, order_mask, keys, values, memory.mask)
         return self.decoder_norm(x)
 
     # Search: three verbs.
 
+    @torch.no_grad()
     def encode(self, source: Tensor) -> Memory:
         """Encode (B, S) ids, padded with PAD behind and at most `max_length` long."""
-        present = source != PAD
-        mask = None if bool(present.all()) else present[:, None, None, :]
+        mask = self._source_mask(source)
         x = self._embed(self.source_embedding, source, self.source_positions()[:source.shape[1]])
-        for layer in self.encoder:
-            x = layer(x, mask)
-        return Memory(self.encoder_norm(x), mask)
+        layers = [lean.encoder_blocks(layer) for layer in self.encoder]  # type: ignore[arg-type]
+        return Memory(self.encoder_norm(lean.encode(x, layers, self._style, mask)), mask)
 
+    @torch.no_grad()
     def start(self, memory: Memory, beams: int = 1, capacity: int = 64) -> State:
         """The state before the first step, with `beams` neighbouring rows a sentence and room for `capacity` slots."""
-        return State(self._source_keys_values(memory).contiguous(), memory.mask, beams, capacity)
+        layers = [lean.decoder_blocks(layer) for layer in self.decoder]  # type: ignore[arg-type]
+        return State(self._source_keys_values(memory).contiguous(), memory.mask, beams, capacity, layers)
 
+    @torch.no_grad()
     def step(self, tokens: Tensor, state: State) -> Tensor:
         """Feed the next n input tokens of every row (at first the order's z start symbols) and move the state.
 
@@ -127,12 +134,9 @@ class Transformer(nn.Module):
         else:
             positions = table[state.slots(n)]
         x = self._embed(self.target_embedding, tokens, positions)
-        mask = self._step_mask(state, n)
-        for index, layer in enumerate(self.decoder):
-            keys, values = state.source[index]
-            x = layer(x, mask, keys, values, state.source_mask, state.layer(index))
+        x = lean.decode(x, state.layers, self._style, state, self._step_mask(state, n))
         state.advance(n)
-        return self.projection(self.decoder_norm(x))
+        return self.projection(self.decoder_norm(x)).view(len(tokens), n, -1)
 
     def _step_mask(self, state: State, n: int) -> Tensor | None:
         """What n new tokens may see of the past and of each other; None where it is everything."""
@@ -142,6 +146,12 @@ class Transformer(nn.Module):
         if n == self.order.width and state.length % n == 0:
             return None
         return self.order_mask[state.length:end, :end]
+
+    @staticmethod
+    def _source_mask(source: Tensor) -> Tensor | None:
+        """(B, 1, 1, S), true where there is a piece; None where that is everywhere."""
+        present = source != PAD
+        return None if bool(present.all()) else present[:, None, None, :]
 
     def _embed(self, embedding: nn.Embedding, tokens: Tensor, positions: Tensor) -> Tensor:
         x = torch.add(positions, embedding(tokens), alpha=math.sqrt(self.settings.width))

@@ -47,7 +47,8 @@ class Scripted:
     def step(self, tokens: Tensor, state: ScriptedState) -> Tensor:
         z = self.order.width
         assert tokens.shape == (len(state.rows), z)
-        state.rows = [(source, fed + tuple(new)) for (source, fed), new in zip(state.rows, tokens.tolist(), strict=True)]
+        state.rows = [(source, fed + tuple(new))
+                      for (source, fed), new in zip(state.rows, tokens.tolist(), strict=True)]
         assert all(fed[:z] == (BOS,) * z for _, fed in state.rows)
         self.fed.append(len(state.rows))
         return torch.stack([self.script(source, fed[z:]) for source, fed in state.rows])

@@ -34,7 +34,8 @@ def enumerate_hypotheses(model: Scripted, source: Row, steps: int, penalty: Leng
     return found
 
 
-@pytest.mark.parametrize("penalty", [LengthPenalty("average", 1.0), LengthPenalty("average", 0.0), LengthPenalty("gnmt", 0.6)])
+@pytest.mark.parametrize("penalty", [
+    LengthPenalty("average", 1.0), LengthPenalty("average", 0.0), LengthPenalty("gnmt", 0.6)])
 @pytest.mark.parametrize(("order", "words", "limit"), [
     (ORDERS["left_to_right"], 3, 3),
     (ORDERS["right_to_left"], 2, 3),

@@ -43,9 +43,9 @@ def test_settings_of_search() -> None:
         BeamSettings(beams=3, nbest=4)
     with pytest.raises(PipelineError, match="nbest: 1 must lie between 1 and the beam, 0"):
         BeamSettings(beams=0)
-    with pytest.raises(PipelineError, match="length_penalty.kind: 'wu' is unknown; choose one of average, gnmt"):
+    with pytest.raises(PipelineError, match=r"length_penalty.kind: 'wu' is unknown; choose one of average, gnmt"):
         LengthPenalty(kind="wu")
-    with pytest.raises(PipelineError, match="length_penalty.alpha: -1 must not be negative"):
+    with pytest.raises(PipelineError, match=r"length_penalty.alpha: -1 must not be negative"):
         LengthPenalty(alpha=-1)
 
 

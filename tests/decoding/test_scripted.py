@@ -14,10 +14,12 @@ from pipeline.vocabulary import EOS, PAD
 
 A, B, C = 7, 8, 9
 LIMIT = LengthLimit(ratio=1.0, extra=2)
+UNPENALISED = beam.LengthPenalty(alpha=0.0)
 SOURCE = torch.tensor([[A, B, EOS], [A, EOS, PAD]])  # limits of five and of four words
 
 DECODERS = {"greedy": lambda model, source: greedy.search(model, source, LIMIT)} | {
-    f"beam{k}": lambda model, source, k=k: beam.search(model, source, LIMIT, beam.Settings(k)) for k in (1, 3)}
+    f"beam{k}": lambda model, source, k=k: beam.search(model, source, LIMIT, beam.Settings(k, UNPENALISED))
+    for k in (1, 3)}
 every_decoder = pytest.mark.parametrize("decoder", DECODERS)
 every_order = pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
 
@@ -96,7 +98,9 @@ def test_a_word_behind_an_end_is_never_proposed() -> None:
     (3.0, 0.5, ()), (0.2, 0.6, ()), (0.1, 0.5, (A, B)), (0.4, -2.0, (A, B))])
 def test_a_torn_step_becomes_the_best_whole_one(end_first: float, end_second: float, expected: Row) -> None:
     def script(source: Row, prefix: Row) -> Tensor:
-        return logits({EOS: end_first, A: 0.0}, {EOS: end_second, B: 0.7}) if not prefix else logits({EOS: 9.0}, {EOS: 9.0})
+        if prefix:
+            return logits({EOS: 9.0}, {EOS: 9.0})
+        return logits({EOS: end_first, A: 0.0}, {EOS: end_second, B: 0.7})
 
     first, second = script((), ()).log_softmax(1)
     ways = {(): first[EOS] + second[EOS], (A,): first[A] + second[EOS], (A, B): first[A] + second[B]}

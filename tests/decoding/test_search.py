@@ -92,7 +92,8 @@ def teacher_forced(network: Transformer, source: Tensor, target: list[int], ende
 @every_order
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("beams", [None, 1, 3, 5])
-def test_the_score_of_a_search_is_that_of_the_forward_pass(tiny: Tiny, order: str, norm: str, beams: int | None) -> None:
+def test_the_score_of_a_search_is_that_of_the_forward_pass(tiny: Tiny, order: str, norm: str,
+                                                           beams: int | None) -> None:
     network, penalty = tiny(order, norm=norm), LengthPenalty("gnmt", 0.8)
     if beams is None:
         found, penalty = greedy.search(network, SOURCES, LIMIT), LengthPenalty(alpha=0.0)

@@ -190,8 +190,8 @@ SECONDS = [[0.1, 0.2], [0.2, 0.6], [0.1, 0.3], [0.4, 1.2]]
 
 
 def report(long: list[bool]) -> dict[str, object]:
-    return speed_report(synthetic(NAMES, SECONDS), np.array(long), long_rule="the second", baseline="ar",
-                        machine={"device": "abacus"})
+    return speed_report(synthetic(NAMES, SECONDS), np.ones(len(long), dtype=bool), np.array(long),
+                        long_rule="the second", baseline="ar", machine={"device": "abacus"})
 
 
 def test_the_report_has_the_numbers_of_the_definitions() -> None:
@@ -230,4 +230,4 @@ def test_a_report_needs_its_baseline(absent: str) -> None:
     kept = [at for at, name in enumerate(NAMES) if name != ("ar", absent)]
     timings = synthetic([NAMES[at] for at in kept], [SECONDS[at] for at in kept])
     with pytest.raises(PipelineError, match=f"'{absent}' of family 'ar' was not measured"):
-        speed_report(timings, np.array([True, True]), long_rule="", baseline="ar", machine={})
+        speed_report(timings, np.array([True, True]), np.array([True, True]), long_rule="", baseline="ar", machine={})

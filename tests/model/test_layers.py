@@ -61,7 +61,8 @@ def test_sinusoids_know_distances_on_both_sides_of_zero(start: int, other: int, 
 
 def test_sinusoids_by_hand() -> None:
     # Width 4: frequencies 1 and 1/100; sines first, then cosines.
-    expected = [[0.0, 0.0, 1.0, 1.0], [0.8414710, 0.0099998, 0.5403023, 0.9999500], [-0.8414710, -0.0099998, 0.5403023, 0.9999500]]
+    expected = [[0.0, 0.0, 1.0, 1.0], [0.8414710, 0.0099998, 0.5403023, 0.9999500],
+                [-0.8414710, -0.0099998, 0.5403023, 0.9999500]]
     assert torch.allclose(sinusoids(torch.tensor([0, 1, -1]), 4), torch.tensor(expected), atol=1e-6)
 
 

@@ -137,7 +137,7 @@ def test_room_grows_by_doubling_and_keeps_the_past(tiny: Tiny) -> None:
     capacities = []
     for _ in range(20):
         network.step(torch.tensor([[9]]), state)
-        capacities.append(state.layer(0)._past.shape[3])
+        capacities.append(state._past.shape[4])
     assert state.length == 20
     assert sorted(set(capacities)) == [2, 4, 8, 16, 32]
 

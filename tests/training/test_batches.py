@@ -158,7 +158,7 @@ def gradients(order: str, world: int, slices: int) -> list[dict[str, torch.Tenso
             for part in device[step * slices:(step + 1) * slices]:
                 loss, _ = module.loss(collate(part, sources, targets), 0.1)
                 (loss * part.weight / (slices * world)).backward()
-        found.append({name: weight.grad.clone() for name, weight in module.named_parameters() if weight.grad is not None})
+        found.append({name: weight.grad for name, weight in module.named_parameters() if weight.grad is not None})
     return found
 
 

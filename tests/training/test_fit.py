@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 import pipeline
-from pipeline.blocks import merge
 from pipeline.cli import main
 from pipeline.corpus.datamodule import Batch
 from pipeline.families.ordered import OrderedModule
@@ -73,7 +72,8 @@ def test_the_same_seed_gives_the_same_bits(uninterrupted: Path, workspace: Path)
 
 
 @pytest.mark.parametrize("seed", [2, 123_456_789])
-def test_another_seed_gives_other_weights(uninterrupted: Path, workspace: Path, change_params: ChangeParams, seed: int) -> None:
+def test_another_seed_gives_other_weights(uninterrupted: Path, workspace: Path, change_params: ChangeParams,
+                                          seed: int) -> None:
     change_params({"seed": seed})
     assert fit(workspace) != (uninterrupted / WEIGHTS).read_bytes()
 
@@ -124,9 +124,10 @@ def test_a_killed_run_goes_on(uninterrupted: Path, workspace: Path) -> None:
     assert CONFIG.read_bytes() == (uninterrupted / CONFIG).read_bytes()
 
 
-@pytest.mark.parametrize("changes", [{"optimisation": {"learning_rate": 0.003}}, {"training": {"average": 1}}], ids=lambda changes: next(iter(changes)))
-def test_other_parameters_begin_anew(workspace: Path, change_params: ChangeParams, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any],
-                                     capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("changes", [{"optimisation": {"learning_rate": 0.003}}, {"training": {"average": 1}}],
+                         ids=lambda changes: next(iter(changes)))
+def test_other_parameters_begin_anew(workspace: Path, change_params: ChangeParams, monkeypatch: pytest.MonkeyPatch,
+                                     changes: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     change_params(changes)
     expected = fit(workspace)
     change_params({})
@@ -183,8 +184,8 @@ def test_unknown_options(workspace: Path, capsys: pytest.CaptureFixture[str], op
     ({"network": {"max_length": 8}}, "lower bpe.max_length or raise network.max_length"),
     ({"data": {"side": "distilled"}}, "data/distilled/train.pairs: not found"),
 ])
-def test_mistakes_are_one_line(workspace: Path, change_params: ChangeParams, capsys: pytest.CaptureFixture[str], changes: dict[str, Any],
-                               message: str) -> None:
+def test_mistakes_are_one_line(workspace: Path, change_params: ChangeParams, capsys: pytest.CaptureFixture[str],
+                               changes: dict[str, Any], message: str) -> None:
     before = WEIGHTS.read_bytes()
     change_params(changes)
     assert main(["fit", "--family", "teacher", "--trainer.accelerator", "cpu"]) == 2

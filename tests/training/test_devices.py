@@ -1,0 +1,88 @@
+"""Two processes give the figures of one, to the last digit."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import pipeline
+from pipeline.cli import main
+from pipeline.model.checkpoint import read_weights
+
+QUALITY, CHECKPOINT = Path("reports/quality/teacher.json"), Path("checkpoints/teacher")
+PAIRS = Path("data/distilled/train.pairs")
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(pipeline.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+ON_CPU = ("--trainer.accelerator", "cpu")
+
+
+def hypotheses() -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path("data/hypotheses/teacher").iterdir()}
+
+
+def test_two_processes_score_like_one(workspace: Path) -> None:
+    options = ["test", "--family", "teacher", *ON_CPU]
+    assert main([*options, "--trainer.devices", "1"]) == 0
+    alone = QUALITY.read_bytes(), hypotheses()
+    assert set(alone[1]) == {"greedy.jsonl", "beam3.jsonl"}
+    QUALITY.unlink()
+    done = subprocess.run([sys.executable, "-m", "pipeline", *options, "--trainer.devices", "2"],
+                          env=ENVIRONMENT, check=True, capture_output=True, text=True)
+    assert (QUALITY.read_bytes(), hypotheses()) == alone
+    assert done.stdout.count("teacher greedy: BLEU") == 1  # the second process has nothing to say
+
+
+def run_two(*commands: list[str]) -> None:
+    """Run commands, one after the other, in two processes that were started from outside, as torchrun does."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    shared = {**ENVIRONMENT, "TORCHELASTIC_RUN_ID": "test", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+              "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
+    code = f"import sys\nfrom pipeline.cli import main\nsys.exit(max(main(command) for command in {commands!r}))"
+    processes = [subprocess.Popen([sys.executable, "-c", code], env={**shared, "RANK": rank, "LOCAL_RANK": rank},
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for rank in "01"]
+    printed = [process.communicate(timeout=100)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], "\n".join(printed)
+
+
+def test_two_processes_distill_and_train_like_one(
+        workspace: Path, change_params: Callable[[dict[str, Any]], None]) -> None:
+    change_params({"network": {"dropout": 0.0}})  # each device draws its own dropout
+    distill = ["distill", "--accelerator", "cpu", "--devices"]
+    fit = ["fit", "--family", "teacher", *ON_CPU, "--trainer.precision", "64-true", "--trainer.devices"]
+    shutil.copytree(CHECKPOINT, "teacher")
+
+    assert [main([*distill, "1"]), main([*fit, "1"])] == [0, 0]
+    pairs, training = PAIRS.read_bytes(), json.loads((CHECKPOINT / "config.json").read_text())["training"]
+    weights = read_weights(CHECKPOINT / "weights.safetensors")
+
+    shutil.rmtree(CHECKPOINT)
+    shutil.move("teacher", CHECKPOINT)
+    PAIRS.unlink()
+    run_two([*distill, "2"], [*fit, "2"])
+    assert PAIRS.read_bytes() == pairs
+    # Also the steps that were averaged, and their BLEU.
+    assert json.loads((CHECKPOINT / "config.json").read_text())["training"] == training
+    shared = read_weights(CHECKPOINT / "weights.safetensors")
+    assert shared.keys() == weights.keys()
+    for name, weight in weights.items():
+        torch.testing.assert_close(shared[name], weight, rtol=0, atol=1e-9)
+
+
+def test_what_a_test_writes(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["test", "--family", "interleaved", *ON_CPU, "--trainer.devices", "1"]
+    assert main([*options, "--decoder", "greedy"]) == 0
+    report = json.loads(Path("reports/quality/interleaved.json").read_text())
+    assert report["family"] == "interleaved" and report["data"] == "raw" and set(report["decoders"]) == {"greedy"}
+    lines = [json.loads(line) for line in Path("data/hypotheses/interleaved/greedy.jsonl").read_text().splitlines()]
+    assert [line["index"] for line in lines] == list(range(24))
+    assert report["decoders"]["greedy"]["calls"] == pytest.approx(sum(line["calls"] for line in lines) / 24)
+    assert f"BLEU {report['decoders']['greedy']['bleu']:.2f}" in capsys.readouterr().out
