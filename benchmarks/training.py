@@ -26,6 +26,7 @@ from pipeline.families.ordered import OrderedModule
 from pipeline.families.settings import OptimisationSettings
 from pipeline.files import write_json
 from pipeline.model.settings import NetworkSettings, VocabularySettings
+from pipeline.training.fit import quiet_lightning
 from pipeline.vocabulary import SPECIALS
 
 ORDERS = ("left_to_right", "interleaved")
@@ -100,6 +101,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=RESULTS / "training.json")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    quiet_lightning()
     description = machine(["pytorch-lightning", "numpy"])
     results = [measure(budget, options.steps, options.vocabulary) for budget in options.budgets]
     write_json(options.output, {"machine": description, "vocabulary": options.vocabulary, "results": results})

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from transformers import MarianConfig, MarianMTModel
 
+from pipeline.model.checkpoint import column_major
 from pipeline.model.orders import order_named
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.transformer import Transformer
@@ -63,7 +64,7 @@ def transformer_of(marian: MarianMTModel, settings: NetworkSettings) -> Transfor
             theirs[f"decoder.layers.{index}.encoder_attn.{matrix}.{part}"]
             for index in range(settings.decoder_layers) for matrix in ("k_proj", "v_proj")])
     ours.load_state_dict(weights)
-    return ours.eval()
+    return column_major(ours.eval())  # as a loaded checkpoint is
 
 
 _LAYER = {

@@ -81,7 +81,8 @@ def test_no_verb(capsys: pytest.CaptureFixture[str]) -> None:
     (["test", "--family", "teacher", "--decoder", "beam99"], "--decoder: decoder 'beam99' is unknown"),
 ])
 def test_mistakes_are_one_line_and_status_2(workspace: Path, capsys: pytest.CaptureFixture[str],
-                                            monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str) -> None:
+                                            monkeypatch: pytest.MonkeyPatch, arguments: list[str],
+                                            message: str) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
     assert main(arguments) == 2
     printed = capsys.readouterr()

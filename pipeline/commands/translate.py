@@ -52,14 +52,22 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def read_utf8(path: Path | None) -> Iterator[str]:
-    """Lines by line feed alone: a sentence may hold form feeds, U+2028 and the like."""
+    """Lines by line feed alone: a sentence may hold form feeds, U+2028 and the like.
+
+    Args:
+        path: of a file; None: standard input.
+
+    Raises:
+        PipelineError: the file cannot be opened, at once; a line is not UTF-8, when it is reached.
+    """
     try:
-        file = sys.stdin.buffer if path is None else path.open("rb")
+        if path is not None:
+            path.open("rb").close()
     except OSError as error:
         raise PipelineError(f"{path}: cannot be read: {error.strerror}") from None
 
     def decoded() -> Iterator[str]:
-        with file:
+        with sys.stdin.buffer if path is None else path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 try:
                     yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")

@@ -71,13 +71,15 @@ class PairsDataModule(lightning.LightningDataModule):
     """
 
     def __init__(self, folder: str, distilled: str, side: str = "raw", batch_tokens: int = 600,
-                 evaluation_rows: int = 64, longest: int = 256, seed: int = 1, workers: int = 0) -> None:
+                 evaluation_rows: int = 64, validation_sentences: int | None = None, longest: int = 256, seed: int = 1,
+                 workers: int = 0) -> None:
         """Args:
             folder: of the `bpe` stage.
             distilled: folder of the `distill` stage, read if `side` asks for it.
             side: the targets to train on: raw, distilled or both.
             batch_tokens: target tokens of one optimiser step over all devices, padding included.
             evaluation_rows: sentences of a validation or test batch.
+            validation_sentences: the first ones of the split to validate on; None: all.
             longest: tokens that a source may have; longer ones are cut.
             seed: of the order of batches.
             workers: processes that collate; 0 collates in the training process.
@@ -86,6 +88,7 @@ class PairsDataModule(lightning.LightningDataModule):
         self.settings = DataSettings(side, batch_tokens, workers)
         self.folder, self.distilled = Path(folder), Path(distilled)
         self.evaluation_rows, self.longest, self.seed = evaluation_rows, longest, seed
+        self.validation_sentences = validation_sentences
 
     def training_paths(self) -> list[Path]:
         """The id files of the chosen side."""
@@ -106,16 +109,16 @@ class PairsDataModule(lightning.LightningDataModule):
         return self._loader(data, sampler)
 
     def val_dataloader(self) -> DataLoader[Batch]:
-        return self._evaluation("validation")
+        return self._evaluation("validation", self.validation_sentences)
 
     def test_dataloader(self) -> DataLoader[Batch]:
         return self._evaluation("test")
 
-    def _evaluation(self, split: str) -> DataLoader[Batch]:
+    def _evaluation(self, split: str, first: int | None = None) -> DataLoader[Batch]:
         trainer = self._trainer()
         data = PairBatches([Pairs.open(self.folder / f"{split}.pairs")], self.longest)
         return self._loader(data, EvaluationBatches(
-            data.source_lengths, rows=self.evaluation_rows, rank=trainer.global_rank, world=trainer.world_size))
+            data.source_lengths[:first], rows=self.evaluation_rows, rank=trainer.global_rank, world=trainer.world_size))
 
     def _loader(self, data: PairBatches, sampler: TrainingBatches | EvaluationBatches) -> DataLoader[Batch]:
         return DataLoader(data, sampler=sampler, batch_size=None, num_workers=self.settings.workers,

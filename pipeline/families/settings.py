@@ -65,7 +65,7 @@ class TrainingSettings:
     validate_every: int = 500
     """Steps between validations, checkpoints and candidates for the average."""
     validation_sentences: int = 500
-    """Sentences translated greedily for the BLEU of a validation; its loss is over the whole split."""
+    """Sentences of the validation split, the first ones, that a validation's loss and greedy BLEU are over."""
     patience: int = 0
     """Stop after this many validations without a better BLEU; 0: never."""
     average: int = 5

@@ -23,12 +23,12 @@ RESUME = "resume.ckpt"
 
 
 class ValidationBleu(Callback):
-    """Translates the first sentences of the validation split greedily and logs their `validation_bleu`."""
+    """Translates the validation sentences greedily and logs their `validation_bleu`."""
 
     def __init__(self, tokenizer: Tokenizer, references: list[str], limit: LengthLimit) -> None:
         """Args:
             tokenizer: of the data.
-            references: of the sentences to translate, which are the first ones of the split.
+            references: of the validation sentences.
             limit: the longest output.
         """
         self._tokenizer, self._references, self._limit = tokenizer, references, limit
@@ -37,14 +37,11 @@ class ValidationBleu(Callback):
     def on_validation_batch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any,
                                 batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
         assert isinstance(pl_module, OrderedModule)
-        chosen = batch.rows < len(self._references)
-        if not bool(chosen.any()):
-            return
-        found = greedy.search(pl_module.network, batch.source[chosen], self._limit)
+        found = greedy.search(pl_module.network, batch.source, self._limit)
         words = [row[:length] for row, length in
                  zip(found.tokens[:, 0].tolist(), found.lengths[:, 0].tolist(), strict=True)]
         texts = self._tokenizer.decode_targets(words)
-        self._hypotheses.update(zip(batch.rows[chosen].tolist(), texts, strict=True))
+        self._hypotheses.update(zip(batch.rows.tolist(), texts, strict=True))
 
     def on_validation_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         parts: list[dict[int, str]] = [self._hypotheses]

@@ -100,7 +100,8 @@ def family_config(params: Params, family: str, tokenizer: Tokenizer) -> dict[str
         },
         "data": {
             "folder": str(layout.BPE), "distilled": str(layout.DISTILLED), **plain(settings.data),
-            "evaluation_rows": params.evaluation.batch_rows, "longest": settings.network.max_length,
+            "evaluation_rows": params.evaluation.batch_rows,
+            "validation_sentences": settings.training.validation_sentences, "longest": settings.network.max_length,
             "seed": params.seed,
         },
     }

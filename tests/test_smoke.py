@@ -1,0 +1,78 @@
+"""The whole pipeline through the real command, on a few hundred pairs of the default corpus."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline import layout
+from pipeline.errors import PipelineError
+from pipeline.workspace import prepare
+
+ROOT = Path(__file__).parents[1]
+TRACKED = ("params.yaml", "dvc.yaml", ".dvcignore", "presets", "pipeline")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a clone holds of the files that a run reads."""
+    folder = tmp_path_factory.mktemp("project")
+    for name in TRACKED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def run(project: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", *command], cwd=project, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def reproduced(project: Path) -> Path:
+    done = run(project, "pipeline", "repro", "--profile", "smoke")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return project / "profiles/smoke"
+
+
+def test_every_system_has_every_row(reproduced: Path) -> None:
+    rows = json.loads((reproduced / "reports/decoders.json").read_text())
+    assert [(row["family"], row["decoder"]) for row in rows] == [
+        (family, decoder) for family in ("teacher", "ar", "interleaved")
+        for decoder in ("greedy", "beam4", "beam5", "beam10")]
+    assert {(row["family"], row["data"]) for row in rows} == {
+        ("teacher", "raw"), ("ar", "distilled"), ("interleaved", "distilled")}
+    wanted = {"family", "decoder", "data", "bleu", "bleu_signature", "chrf", "ms_per_sentence", "ms_per_sentence_long",
+              "speedup_vs_beam5", "speedup_vs_greedy", "tokens_per_second", "calls", "identical_to_greedy"}
+    assert all(wanted <= row.keys() for row in rows)
+    page = (reproduced / layout.PAGE).read_text()
+    assert "http://" not in page and "https://" not in page
+    assert (reproduced / "reports/quality_speed.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_nothing_runs_twice(reproduced: Path, project: Path) -> None:
+    before = (reproduced / "dvc.lock").read_bytes()
+    again = run(project, "pipeline", "repro", "--profile", "smoke")
+    assert again.returncode == 0 and "Running stage" not in again.stdout
+    assert (reproduced / "dvc.lock").read_bytes() == before
+    assert "up to date" in run(reproduced, "dvc", "status").stdout
+
+
+def test_a_smoke_run_touches_nothing_outside_of_its_folder(reproduced: Path, project: Path) -> None:
+    assert {path.name for path in project.iterdir()} <= {*TRACKED, "profiles", ".dvc", ".cache"}
+
+
+def test_a_student_translates(reproduced: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "pipeline", "translate", "--family", "interleaved"], cwd=reproduced,
+                          input="Turn on the kitchen light\n\n", capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout.count("\n") == 2
+
+
+def test_an_unknown_profile_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    with pytest.raises(PipelineError, match=r"'nosuch' is unknown; presets has .*smoke"):
+        prepare("nosuch")
