@@ -1,5 +1,6 @@
 """What the tests of several folders share: a reproducible Hypothesis, tiny models, and a workspace for commands."""
 
+import os
 import random
 import shutil
 from collections.abc import Callable
@@ -25,6 +26,8 @@ from pipeline.vocabulary import EOS
 
 settings.register_profile("tests", derandomize=True, deadline=None)
 settings.load_profile("tests")
+# The number of threads decides how sums are rounded: processes that the tests start must count like this one.
+os.environ["OMP_NUM_THREADS"] = "1"
 torch.set_num_threads(1)
 
 Tiny = Callable[..., Transformer]
