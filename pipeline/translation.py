@@ -37,7 +37,20 @@ class Translation:
     """What the reader should know: the source was cut, or the translation was."""
 
 
-class Translator:
+class _Trained:
+    """A family's network and vocabulary, on a device."""
+
+    def __init__(self, params: Params, family: str, device: str) -> None:
+        params.family(family)
+        self.tokenizer = Tokenizer.load(layout.BPE)
+        self.network, _ = load_checkpoint(layout.checkpoint(family), self.tokenizer.digest)
+        self.longest = self.network.settings.max_length
+        self.unicode = params.corpus.filters.unicode
+        self.device = torch.device(pick_device(device))
+        self.network.to(self.device)
+
+
+class Translator(_Trained):
     """Translates lines in bulk and returns them in their order, one for one."""
 
     def __init__(self, params: Params, family: str, decoder: str, *, nbest: int = 1, device: str = "auto",
@@ -52,21 +65,16 @@ class Translator:
         Raises:
             PipelineError: unknown names, no such checkpoint, or a decoder that has no n-best list.
         """
-        params.family(family)
         block = dict(params.decoder(decoder))
         if nbest > 1:
             if nbest > block.get("beams", 1):
                 raise PipelineError(f"--nbest: {nbest} needs a decoder with at least as many beams; {decoder!r} has "
                                     f"{block.get('beams', 1)}")
             block["nbest"] = nbest
-        self.tokenizer = Tokenizer.load(layout.BPE)
-        self.network, _ = load_checkpoint(layout.checkpoint(family), self.tokenizer.digest)
-        self.longest = self.network.settings.max_length
+        super().__init__(params, family, device)
         limit = LengthLimit(params.limit.ratio, params.limit.extra, self.longest - 1)
         self._decode = make_decoder(decoder, block, limit)
-        self._unicode, self._batch_rows = params.corpus.filters.unicode, batch_rows
-        self.device = torch.device(pick_device(device))
-        self.network.to(self.device)
+        self._batch_rows = batch_rows
 
     def __call__(self, lines: Iterable[str], ahead: int = 32) -> Iterator[Translation]:
         """Translate lines lazily.
@@ -80,7 +88,7 @@ class Translator:
             yield from self._chunk(chunk)
 
     def _chunk(self, lines: list[str]) -> list[Translation]:
-        encoded = self.tokenizer.encode_source([normalise(line, self._unicode) for line in lines])
+        encoded = self.tokenizer.encode_source([normalise(line, self.unicode) for line in lines])
         done = {row: Translation(line, [""], [0.0], 0)
                 for row, (line, ids) in enumerate(zip(lines, encoded, strict=True)) if not ids}
         by_length = sorted((row for row in range(len(lines)) if row not in done), key=lambda row: -len(encoded[row]))
@@ -103,17 +111,11 @@ class Translator:
         return [done[row] for row in range(len(lines))]
 
 
-class Scorer:
+class Scorer(_Trained):
     """Log-probabilities of given translations."""
 
     def __init__(self, params: Params, family: str, device: str = "auto") -> None:
-        params.family(family)
-        self.tokenizer = Tokenizer.load(layout.BPE)
-        self.network, _ = load_checkpoint(layout.checkpoint(family), self.tokenizer.digest)
-        self.longest = self.network.settings.max_length
-        self._unicode = params.corpus.filters.unicode
-        self.device = torch.device(pick_device(device))
-        self.network.to(self.device)
+        super().__init__(params, family, device)
 
     @torch.inference_mode()
     def __call__(self, pairs: list[tuple[str, str]]) -> list[tuple[float, int]]:
@@ -125,8 +127,8 @@ class Scorer:
         Raises:
             PipelineError: a translation is longer than the model's limit.
         """
-        sources = self.tokenizer.encode_source([normalise(source, self._unicode) for source, _ in pairs])
-        targets = self.tokenizer.encode_target([normalise(target, self._unicode) for _, target in pairs])
+        sources = self.tokenizer.encode_source([normalise(source, self.unicode) for source, _ in pairs])
+        targets = self.tokenizer.encode_target([normalise(target, self.unicode) for _, target in pairs])
         for (_, text), target in zip(pairs, targets, strict=True):
             if len(target) >= self.longest:
                 raise PipelineError(f"a translation of {len(target)} pieces is longer than the model's "

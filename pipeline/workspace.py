@@ -23,6 +23,7 @@ PRESETS = Path("presets")
 PROFILES = Path("profiles")
 PIPELINE = Path("dvc.yaml")
 IGNORED = Path(".dvcignore")
+PLOTS = Path(".dvc/plots")
 
 
 def prepare(profile: str, folder: Path | None = None) -> Path:
@@ -43,7 +44,7 @@ def prepare(profile: str, folder: Path | None = None) -> Path:
     parse_params(params)
     folder = folder or PROFILES / profile
     _write(folder / PARAMS, yaml.safe_dump(params, sort_keys=False, allow_unicode=True))
-    for file in (PIPELINE, IGNORED):
+    for file in (PIPELINE, IGNORED, *PLOTS.glob("*.json")):
         _write(folder / file, file.read_text(encoding="utf-8"))
     cache = os.path.relpath(Path(".dvc/cache"), folder / ".dvc")
     _write(folder / ".dvc/config", f"[core]\n    analytics = false\n    no_scm = true\n[cache]\n    dir = {cache}\n")
