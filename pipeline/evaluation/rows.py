@@ -49,8 +49,9 @@ class Row:
     tokens_per_second: float
     tokens_per_second_batch32: float
     calls: float
-    """Mean decoder calls a sentence."""
+    """Mean decoder calls a sentence over the whole test set."""
     calls_long: float | None
+    """The same over the long sentences that were timed."""
     identical_to_greedy: float | None
     """Share of sentences with the text of the same family's greedy search; None where it has none."""
 
@@ -64,12 +65,11 @@ class Row:
         return self.speedup_vs_beam5_all if self.speedup_vs_beam5 is None else self.speedup_vs_beam5
 
 
-_SCORES = ("bleu", "bleu_signature", "chrf", "chrf_signature", "ter", "ter_signature")
+_SCORES = ("bleu", "bleu_signature", "chrf", "chrf_signature", "ter", "ter_signature", "calls")
 _QUALITY_HEADER = ("family", "data", "decoders")
 _SPEED_HEADER = ("sentences", "long_sentences", "long_rule", "repetitions", "baseline", "machine",
                  "contestants")
-_BARE = ("ms_per_sentence", "ms_per_sentence_long", "tokens_per_second", "tokens_per_second_batch32", "calls",
-         "calls_long")
+_BARE = ("ms_per_sentence", "ms_per_sentence_long", "tokens_per_second", "tokens_per_second_batch32", "calls_long")
 _RATIOS = ("speedup_vs_beam5", "speedup_vs_greedy", "speedup_vs_beam5_all", "speedup_vs_greedy_all")
 
 
