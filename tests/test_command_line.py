@@ -1,6 +1,7 @@
 """The command line: quick to answer, and one line for a user's mistake."""
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -130,3 +131,13 @@ def test_statuses(workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
         monkeypatch.setattr("pipeline.commands.bpe.load_params", fail)
         assert main(["bpe"]) == status
     assert capsys.readouterr().err.splitlines()[0] == "error: a line"
+
+
+def test_one_decoder_leaves_the_figures_of_the_others(workspace: Path) -> None:
+    options = ["test", "--family", "teacher", "--trainer.accelerator", "cpu"]
+    report = Path("reports/quality/teacher.json")
+    assert main(options) == 0
+    whole = json.loads(report.read_text())
+    assert len(whole["decoders"]) > 1
+    assert main([*options, "--decoder", "greedy"]) == 0
+    assert json.loads(report.read_text()) == whole

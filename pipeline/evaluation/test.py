@@ -19,7 +19,7 @@ from pipeline.corpus.datamodule import Batch, PairsDataModule
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.quality import HypothesisLine, score, write_hypotheses
-from pipeline.files import remove, write_json
+from pipeline.files import read_json, remove, write_json
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import load_params
 from pipeline.training.fit import family_config, quiet_lightning, write_config
@@ -40,7 +40,6 @@ class TestModule(lightning.LightningModule):
         self.network, self.config = load_checkpoint(layout.checkpoint(family), self.tokenizer.digest)
         limit = LengthLimit(params.limit.ratio, params.limit.extra, self.network.settings.max_length - 1)
         self.decoders = {name: make_decoder(name, params.decoder(name), limit) for name in decoders}
-        self.bleu_tokenizer = params.evaluation.bleu_tokenizer
         self.lines: dict[str, list[HypothesisLine]] = {name: [] for name in decoders}
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
@@ -88,8 +87,11 @@ def test(family: str, decoders: list[str] | None, overrides: list[str]) -> None:
             remove(folder)
         quality = {name: _write_and_score(folder / f"{name}.jsonl", cli.model.lines[name], references,
                                           params.evaluation.bleu_tokenizer) for name in names}
-        write_json(layout.REPORTS / "quality" / f"{family}.json",
-                   {"family": family, "data": cli.model.config["training"]["data"], "decoders": quality})
+        report = layout.REPORTS / "quality" / f"{family}.json"
+        # Some decoders alone leave the figures of the others where they are.
+        others = read_json(report)["decoders"] if decoders is not None and report.exists() else {}
+        write_json(report, {"family": family, "data": cli.model.config["training"]["data"],
+                            "decoders": {**others, **quality}})
         remove(layout.WORK / f"test-{family}")
         for name, figures in quality.items():
             print(f"{family} {name}: BLEU {figures['bleu']:.2f}, chrF {figures['chrf']:.2f}, "
