@@ -69,10 +69,12 @@ class OrderedModule(lightning.LightningModule):
         settings = self.optimisation
         # Norms and biases are not decayed: only matrices have a scale that another layer cannot undo.
         parameters = [p for p in self.network.parameters() if p.requires_grad]
+        # Lightning clips no gradients of a fused optimiser in mixed precision: it may unscale them itself.
+        fused = "mixed" not in str(self.trainer.precision)
         optimizer = torch.optim.AdamW(
             [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": settings.weight_decay},
              {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}],
-            lr=settings.learning_rate, betas=settings.betas, eps=settings.epsilon, fused=True)
+            lr=settings.learning_rate, betas=settings.betas, eps=settings.epsilon, fused=fused)
         steps = self.trainer.max_steps
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: settings.factor(step, steps))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

@@ -210,3 +210,8 @@ def test_training_stops_when_nothing_gets_better(workspace: Path, change_params:
     change_params({"optimisation": {"learning_rate": 1e-12}, "training": {"patience": 1, "steps": 40}})
     fit(workspace)
     assert json.loads(CONFIG.read_text())["training"]["steps"] == 8  # the second validation is no better than the first
+
+
+def test_mixed_precision_trains_with_clipped_gradients(workspace: Path, change_params: ChangeParams) -> None:
+    change_params({"training": {"clip": 1.0}})
+    assert fit(workspace, "--trainer.precision", "bf16-mixed")
