@@ -22,12 +22,13 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.evaluation.speed import speed_ratio
 from pipeline.files import write_json
 from pipeline.model.checkpoint import column_major
-from pipeline.model.orders import Order, order_named
-from pipeline.model.settings import NetworkSettings
+from pipeline.model.orders import Order, make_order
+from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.model.state import Memory, State
 from pipeline.model.transformer import Transformer
-from pipeline.vocabulary import EOS, SPECIALS
+from pipeline.vocabulary import SPECIALS
 
+NETWORK = NetworkSettings(width=128, heads=4, feed_forward=512, encoder_layers=2, decoder_layers=2)
 ORDERS = ("left_to_right", "interleaved")
 ROWS = (1, 2, 4, 5, 8, 10)
 WORDS = range(20, 31)
@@ -66,13 +67,12 @@ class Timed:
         return result
 
 
-def random_model(order: str, vocabulary: int) -> Transformer:
+def random_model(order: OrderSettings, vocabulary: int, network: NetworkSettings = NETWORK) -> Transformer:
     """A model that never ends: the logit of its end symbol is 0, far below the best of the others."""
     torch.manual_seed(1)
-    model = Transformer(NetworkSettings(width=128, heads=4, feed_forward=512, encoder_layers=2, decoder_layers=2),
-                        vocabulary, vocabulary, order_named(order)).eval()
+    model = Transformer(network, vocabulary, vocabulary, make_order(order)).eval()
     with torch.no_grad():
-        model.projection.weight[EOS] = 0
+        model.projection.weight[model.order.end] = 0
     return column_major(model)  # as a loaded checkpoint is
 
 
@@ -106,11 +106,18 @@ def measure_search(models: dict[str, Transformer], beams: int, source: Tensor, r
 
     seconds = interleave({order: play(order) for order in models}, sentences, warmup=len(WORDS))
     return {"beams": beams,
-            "orders": {order: _shares(seconds[order], verbs[order], calls[order]) for order in models},
+            "orders": {order: shares(seconds[order], verbs[order], calls[order]) for order in models},
             "interleaved_times_faster": list(speed_ratio(seconds["left_to_right"], seconds["interleaved"]))}
 
 
-def _shares(seconds: Floats, verbs: Floats, calls: Floats) -> dict[str, float]:
+def shares(seconds: Floats, verbs: Floats, calls: Floats) -> dict[str, float]:
+    """Where the time of a sentence goes: medians over sentences.
+
+    Args:
+        seconds: (N,) of each sentence.
+        verbs: (N, verbs) seconds in each of the verbs, in the order of `VERBS`; the rest is the search's own.
+        calls: (N,) of the decoder.
+    """
     share = dict(zip(VERBS, verbs.T, strict=True))
     own = seconds - verbs.sum(1)
     return {
@@ -175,7 +182,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     description = machine(["numpy"])
-    models = {order: random_model(order, options.vocabulary) for order in ORDERS}
+    models = {order: random_model(OrderSettings(order), options.vocabulary) for order in ORDERS}
     random = torch.Generator().manual_seed(1)
     source = torch.randint(len(SPECIALS), options.vocabulary, (1, SOURCE), generator=random)
     searches = [measure_search(models, beams, source, options.rounds) for beams in options.beams]

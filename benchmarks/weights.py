@@ -7,8 +7,8 @@ from torch import Tensor
 from transformers import MarianConfig, MarianMTModel
 
 from pipeline.model.checkpoint import column_major
-from pipeline.model.orders import order_named
-from pipeline.model.settings import NetworkSettings
+from pipeline.model.orders import make_order
+from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, EOS, PAD
 
@@ -48,7 +48,7 @@ def transformer_of(marian: MarianMTModel, settings: NetworkSettings) -> Transfor
     vocabulary = marian.config.vocab_size
     if bool(marian.final_logits_bias.any()):
         raise ValueError("final_logits_bias is not zero: this Transformer has no place for it")
-    ours = Transformer(settings, vocabulary, vocabulary, order_named("left_to_right"))
+    ours = Transformer(settings, vocabulary, vocabulary, make_order(OrderSettings("left_to_right")))
     theirs = marian.model.state_dict()
     weights: dict[str, Tensor] = {
         "source_embedding.weight": theirs["encoder.embed_tokens.weight"],

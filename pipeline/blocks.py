@@ -44,15 +44,19 @@ def build(kind: type[T], block: Any, where: str) -> T:
 
 
 def merge(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
-    """Blocks of `overlay` laid over those of `base`: mappings are merged, everything else is replaced.
+    """Blocks of `overlay` laid over those of `base`: mappings are merged, null removes a key, all else is replaced.
 
-    >>> merge({"a": {"x": 1, "y": 2}, "b": [1, 2]}, {"a": {"y": 3}, "b": [4]})
+    >>> merge({"a": {"x": 1, "y": 2}, "b": [1, 2], "c": 0}, {"a": {"y": 3}, "b": [4], "c": None})
     {'a': {'x': 1, 'y': 3}, 'b': [4]}
     """
     merged = dict(base)
     for key, value in overlay.items():
-        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = merge(merged[key], value) if both else value
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
+            merged[key] = merge(merged[key], value)
+        else:
+            merged[key] = value
     return merged
 
 

@@ -19,6 +19,7 @@ VERBS = {
     "translate": "translate standard input",
     "score": "log-probability of given translations",
     "average": "average checkpoints of one family into one",
+    "orders": "draw every generation order: slots, positions and mask",
     "repro": "run the whole pipeline of a profile with DVC",
 }
 """Verbs and their help; each is a file of `pipeline.commands`, imported only when it is called for."""

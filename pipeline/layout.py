@@ -12,6 +12,8 @@ CHECKPOINTS = Path("checkpoints")
 WORK = Path("checkpoints/.work")
 """Unfinished work that a killed run resumes from; never an output."""
 REPORTS = Path("reports")
+BENCHMARK = Path("benchmarks/results/multi_token.json")
+"""What `benchmarks/multi_token.py` measured; the report reads it where it is."""
 
 
 def checkpoint(family: str) -> Path:

@@ -9,8 +9,8 @@ import yaml
 from pipeline.blocks import build, merge
 from pipeline.corpus.settings import BpeSettings, CorpusSettings, DataSettings
 from pipeline.errors import PipelineError
-from pipeline.families.settings import OptimisationSettings, TrainingSettings
-from pipeline.model.settings import NetworkSettings
+from pipeline.families.settings import KINDS, OptimisationSettings, TrainingSettings
+from pipeline.model.settings import NetworkSettings, OrderSettings
 
 PARAMS = Path("params.yaml")
 TEACHER = "teacher"
@@ -20,16 +20,26 @@ TEACHER = "teacher"
 class FamilySettings:
     """One trained model: a block of `families` laid over the blocks `network`, `training` and `optimisation`."""
 
-    order: str
-    """A name in `pipeline.model.orders.ORDERS`."""
     network: NetworkSettings
     training: TrainingSettings
     optimisation: OptimisationSettings
+    kind: str = "ordered"
+    """`ordered`: generates its target step by step; `masked`: a conditional masked language model (Mask-Predict)."""
+    order: OrderSettings | None = None
+    """In which an ordered family generates."""
     data: DataSettings = field(default_factory=DataSettings)
-    initialise_from: str | None = None
-    """A family whose weights to start from: what agrees in name and shape is copied."""
+    warm_start: bool = True
+    """Whether a student starts from the weights that `students` names (what agrees in name and shape is copied), or
+    from random ones."""
     decoders: tuple[str, ...] = ()
-    """The entries of `decoders` to evaluate it under; empty: all."""
+    """The entries of `decoders` to evaluate it under; empty: those of `default_decoders`."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise PipelineError(f"families: kind {self.kind!r} is unknown; choose one of {', '.join(KINDS)}")
+        if (self.kind == "ordered") != (self.order is not None):
+            must = "name" if self.order is None else "have no"
+            raise PipelineError(f"families: a family of kind {self.kind} must {must} `order`")
 
 
 @dataclass(frozen=True)
@@ -92,8 +102,11 @@ class Params:
     bpe: BpeSettings
     families: dict[str, FamilySettings]
     decoders: dict[str, dict[str, Any]]
-    students: tuple[str, ...]
-    """Families that dvc.yaml trains after the teacher has distilled the data."""
+    default_decoders: tuple[str, ...]
+    """The entries of `decoders` that a family is evaluated under unless it names its own."""
+    students: dict[str, str]
+    """Families that dvc.yaml trains after the teacher has distilled the data, and whose weights each starts from: the
+    teacher's or another student's."""
     systems: tuple[str, ...]
     """Families that dvc.yaml evaluates: the teacher and the students."""
     baseline: str = "ar"
@@ -115,15 +128,27 @@ class Params:
             self.family(name, "systems")
         if set(self.systems) != {TEACHER, *self.students}:
             raise PipelineError(f"params.yaml: systems must be {TEACHER} and the students, {', '.join(self.students)}")
+        for student in self.students:
+            self._check_ancestors(student)
         if self.baseline not in self.systems:
             raise PipelineError(f"params.yaml: baseline: {self.baseline!r} is not among the systems, "
                                 f"{', '.join(self.systems)}")
         for name, family in self.families.items():
             for decoder in family.decoders:
                 self.decoder(decoder, f"families.{name}.decoders")
-            if family.initialise_from is not None:
-                self.family(family.initialise_from, f"families.{name}.initialise_from")
+        for decoder in self.default_decoders:
+            self.decoder(decoder, "default_decoders")
         self.decoder(self.distillation.decoder, "distillation.decoder")
+
+    def _check_ancestors(self, student: str) -> None:
+        """Follow a student's warm starts to the teacher."""
+        line = [student]
+        while line[-1] != TEACHER:
+            start = self.students.get(line[-1])
+            if start is None or start in line:
+                raise PipelineError(f"params.yaml: students.{line[-1]} starts from {start!r}; it must be {TEACHER} or "
+                                    "a student that does not start from it")
+            line.append(start)
 
     def family(self, name: str, where: str = "--family") -> FamilySettings:
         """The family of that name.
@@ -147,7 +172,17 @@ class Params:
 
     def decoders_of(self, family: str) -> tuple[str, ...]:
         """The decoders that a family is evaluated under."""
-        return self.family(family).decoders or tuple(self.decoders)
+        return self.family(family).decoders or self.default_decoders
+
+    def counterparts(self) -> dict[str, str]:
+        """Of each decoder, the baseline's that it is compared with: the same one, or the first with as many beams."""
+        theirs = {name: self.decoders[name].get("beams") for name in self.decoders_of(self.baseline)}
+        found = {}
+        for name, block in self.decoders.items():
+            alike = [other for other, beams in theirs.items() if beams is not None and beams == block.get("beams")]
+            if name in theirs or alike:
+                found[name] = name if name in theirs else alike[0]
+        return found
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -116,6 +116,9 @@ class Scorer(_Trained):
 
     def __init__(self, params: Params, family: str, device: str = "auto") -> None:
         super().__init__(params, family, device)
+        if self.network.kind != "ordered":
+            raise PipelineError(f"--family: {family!r} is a {self.network.kind} model, which gives no probability to a "
+                                "whole translation; choose an ordered family")
 
     @torch.inference_mode()
     def __call__(self, pairs: list[tuple[str, str]]) -> list[tuple[float, int]]:

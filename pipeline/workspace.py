@@ -44,7 +44,7 @@ def prepare(profile: str, folder: Path | None = None) -> Path:
     parse_params(params)
     folder = folder or PROFILES / profile
     _write(folder / PARAMS, yaml.safe_dump(params, sort_keys=False, allow_unicode=True))
-    for file in (PIPELINE, IGNORED, *PLOTS.glob("*.json")):
+    for file in (PIPELINE, IGNORED, layout.BENCHMARK, *PLOTS.glob("*.json")):
         _write(folder / file, file.read_text(encoding="utf-8"))
     cache = os.path.relpath(Path(".dvc/cache"), folder / ".dvc")
     _write(folder / ".dvc/config", f"[core]\n    analytics = false\n    no_scm = true\n[cache]\n    dir = {cache}\n")
@@ -65,6 +65,19 @@ def reproduce(folder: Path, options: list[str]) -> int:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return subprocess.run([sys.executable, "-m", "dvc", "repro", *options], cwd=folder,
                           env={**os.environ, "PATH": path}, check=False).returncode
+
+
+def publish(folder: Path, out: Path) -> None:
+    """Copy the figures of a profile's run, which git does not see in `profiles`, to where it does.
+
+    Args:
+        folder: of the profile.
+        out: a folder of its own for them.
+    """
+    for path in sorted((folder / layout.REPORTS).iterdir()):
+        if path.is_file():
+            with atomic_path(out / path.name) as aside:
+                shutil.copyfile(path, aside)
 
 
 def _write(path: Path, text: str) -> None:

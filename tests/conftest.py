@@ -11,6 +11,7 @@ import pytest
 import torch
 import yaml
 from hypothesis import settings
+from orders import EVERY_ORDER
 
 from pipeline import layout
 from pipeline.blocks import merge
@@ -19,10 +20,9 @@ from pipeline.corpus.build import build_corpus
 from pipeline.corpus.settings import BpeSettings, CorpusSettings, FilesSettings
 from pipeline.corpus.train_bpe import train_bpe
 from pipeline.model.checkpoint import save_checkpoint, unique_weights
-from pipeline.model.orders import ORDERS, Order
+from pipeline.model.orders import Order
 from pipeline.model.settings import NetworkSettings, VocabularySettings
 from pipeline.model.transformer import Transformer
-from pipeline.vocabulary import EOS
 
 settings.register_profile("tests", derandomize=True, deadline=None)
 settings.load_profile("tests")
@@ -47,12 +47,12 @@ def tiny() -> Tiny:
              target_vocabulary: int | None = None, seed: int = 2, **changes: Any) -> Transformer:
         torch.manual_seed(seed)
         network = Transformer(NetworkSettings(**{**_SETTINGS, **changes}), vocabulary, target_vocabulary or vocabulary,
-                              ORDERS[order] if isinstance(order, str) else order)
+                              EVERY_ORDER[order] if isinstance(order, str) else order)
         pre = network.settings.norm == "pre"
         last_norm = network.decoder_norm if pre else network.decoder[-1].around_feed_forward.norm
         with torch.no_grad():
             last_norm.weight.mul_(_SHARPNESS)
-            network.projection.weight[EOS].mul_(_END_SHARPNESS)
+            network.projection.weight[network.order.end].mul_(_END_SHARPNESS)
         return network.to(dtype).eval()
     return make
 
@@ -88,12 +88,12 @@ _PARAMS: dict[str, Any] = {
     "optimisation": {"learning_rate": 0.01, "warmup_steps": 4},
     "training": {"steps": 12, "validate_every": 4, "validation_sentences": 8, "average": 2},
     "data": {"side": "raw", "batch_tokens": 300},
-    "families": {"teacher": {"order": "left_to_right"},
-                 "interleaved": {"order": "interleaved", "initialise_from": "teacher"}},
-    "students": ["interleaved"],
+    "families": {"teacher": {"order": {"name": "left_to_right"}}, "interleaved": {"order": {"name": "interleaved"}}},
+    "students": {"interleaved": "teacher"},
     "systems": ["teacher", "interleaved"],
     "baseline": "teacher",
     "decoders": {"greedy": {"algorithm": "greedy"}, "beam3": {"algorithm": "beam", "beams": 3}},
+    "default_decoders": ["greedy", "beam3"],
     "limit": {"ratio": 0.5, "extra": 4},
     "distillation": {"decoder": "beam3", "shard_rows": 64, "batch_rows": 16},
     "evaluation": {"batch_rows": 5},
@@ -124,7 +124,7 @@ def toy_folder(tmp_path_factory: pytest.TempPathFactory, tiny: Tiny) -> Path:
     vocabulary = VocabularySettings(tokenizer.source_size, tokenizer.target_size, tokenizer.digest)
     # Of these two, some translations end before the limit and some do not.
     for seed, (family, block) in zip((5, 7), _PARAMS["families"].items(), strict=True):
-        network = tiny(block["order"], dtype=torch.float32, vocabulary=tokenizer.source_size, seed=seed,
+        network = tiny(block["order"]["name"], dtype=torch.float32, vocabulary=tokenizer.source_size, seed=seed,
                        **_PARAMS["network"])
         save_checkpoint(folder / layout.checkpoint(family), network, vocabulary, unique_weights(network),
                         {"family": family, "data": "raw"})

@@ -11,7 +11,7 @@ from pipeline.blocks import merge
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
-from pipeline.model.orders import ORDERS
+from pipeline.model.orders import make_order
 from pipeline.params import Params, load_params, parse_params, read_yaml
 
 ROOT = Path(pipeline.__file__).parents[1]
@@ -25,7 +25,7 @@ def shipped() -> dict[str, Any]:
 def check(params: Params) -> None:
     """What parsing leaves to the stage that needs it: every order and every decoder exists."""
     for name, family in params.families.items():
-        assert family.order in ORDERS
+        assert family.order is None or make_order(family.order).width >= 1
         assert params.decoders_of(name)
     for name, block in params.decoders.items():
         make_decoder(name, block, LengthLimit(params.limit.ratio, params.limit.extra))
@@ -83,8 +83,15 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("training.average_by", "luck", "training.average_by: 'luck' is unknown; choose one of last, best"),
     ("training.clip", -1, "clip -1.0 and patience 0 must not be negative"),
     ("data.side", "left", "left"),
-    ("families.ar.order", ..., "params.families.ar.order is missing"),
-    ("families.ar.initialise_from", "nobody", "families.ar.initialise_from: family 'nobody' is unknown"),
+    ("families.ar.order", ..., "a family of kind ordered must name `order`"),
+    ("families.ar.order", "left_to_right", "families.ar.order must be a block of keys, not 'left_to_right'"),
+    ("families.ar.order.width", 2, "families.ar.order.width is unknown"),
+    ("families.ar.kind", "masked", "a family of kind masked must have no `order`"),
+    ("families.ar.kind", "lattice", "kind 'lattice' is unknown; choose one of ordered, masked"),
+    ("students.ar", "nobody", "students.nobody starts from None; it must be teacher or a student"),
+    ("students.ar", "semi_autoregressive", "students.semi_autoregressive starts from 'ar'; it must be teacher or a st"),
+    ("students.ar", None, "params.students.ar is None; it must be of type str"),
+    ("default_decoders", ["beam99"], "default_decoders: decoder 'beam99' is unknown"),
     ("families.ar.decoders", ["beam99"], "families.ar.decoders: decoder 'beam99' is unknown; params.yaml has greedy"),
     ("families.ar.decoders", "greedy", "families.ar.decoders must be a list, not 'greedy'"),
     ("families.ar", None, "families.ar must be a block of keys, not None"),
@@ -93,10 +100,11 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("families", None, "families must be a block of keys, not None"),
     ("systems", ["teacher", "ar", "nobody"], "systems: family 'nobody' is unknown"),
     ("systems", ["teacher", "ar"], "systems must be teacher and the students, ar, interleaved"),
-    ("students", ["ar"], "systems must be teacher and the students, ar"),
-    ("baseline", "nobody", "baseline: 'nobody' is not among the systems, teacher, ar, interleaved"),
+    ("students", {"ar": "teacher"}, "systems must be teacher and the students, ar"),
+    ("students", ["ar"], r"students must be a block of keys, not \['ar'\]"),
+    ("baseline", "nobody", "baseline: 'nobody' is not among the systems, teacher, ar, ar_r2l"),
     ("decoders.greedy", "greedy", "params.decoders.greedy must be a block of keys, not 'greedy'"),
-    ("decoders", {}, "decoder 'beam5' is unknown"),
+    ("decoders.beam5", ..., "decoder 'beam5' is unknown"),
     ("distillation.decoder", "beam99", "distillation.decoder: decoder 'beam99' is unknown"),
     ("limit.ratio", "twice", "params.limit.ratio is 'twice'; it must be of type float"),
     ("evaluation.batch_row", 3, "params.evaluation.batch_row is unknown"),

@@ -1,4 +1,4 @@
-"""Write the table, the picture and the page: reports/decoders.*, reports/quality_speed.*, data/page/index.html."""
+"""Write the table, the claims, the picture and the page: decoders.*, claims.json, quality_speed.*, data/page."""
 
 import argparse
 
@@ -15,7 +15,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     params = load_params()
     build_report(quality=layout.REPORTS / "quality", evaluation=layout.HYPOTHESES, speed=layout.REPORTS / "speed.json",
-                 references=layout.CORPUS / "test.target", sources=layout.CORPUS / "test.source", out=layout.REPORTS,
+                 benchmark=layout.BENCHMARK, references=layout.CORPUS / "test.target",
+                 sources=layout.CORPUS / "test.source", out=layout.REPORTS,
                  page=layout.PAGE, source_language=params.corpus.source_language,
                  target_language=params.corpus.target_language, tokenizer=params.evaluation.bleu_tokenizer,
                  samples=params.evaluation.bootstrap_samples)

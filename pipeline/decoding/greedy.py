@@ -9,7 +9,6 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import Model
 from pipeline.decoding.top import best
-from pipeline.vocabulary import BOS, EOS
 
 
 @dataclass(frozen=True)
@@ -35,11 +34,11 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     Returns:
         Hypotheses with N = 1; scores are sums of log-probabilities.
     """
-    z, B = model.order.width, len(source)
+    B, z, end = len(source), model.order.width, model.order.end
     steps = limit.steps(source, model.order)
     shortest, longest = (int(steps.min()), int(steps.max())) if B else (0, 0)
     state = model.start(model.encode(source), capacity=longest * z)
-    slots = source.new_full((B, longest * z), EOS)
+    slots = source.new_full((B, longest * z), end)
     scores = torch.zeros(B, device=source.device, dtype=torch.float64)
     calls = torch.zeros_like(steps)
     ended = torch.zeros(B, dtype=torch.bool, device=source.device)
@@ -47,15 +46,15 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     # Of the rows that are still alive: their sentences, slots and scores.
     sentences = torch.arange(B, device=source.device)
     filled, score = slots.clone(), scores
-    tokens = source.new_full((B, z), BOS)
+    tokens = source.new_tensor(model.order.starts).repeat(B, 1)
     for step in range(longest):
         log_probabilities = model.step(tokens, state).log_softmax(2)
         tokens = best(log_probabilities)
-        ends = tokens == EOS
+        ends = tokens == end
         stops = bool(ends.any())
         if stops and z > 1:
-            tokens = _best_ending(log_probabilities, tokens, ends)
-            ends = tokens == EOS
+            tokens = _best_ending(log_probabilities, tokens, ends, end)
+            ends = tokens == end
         filled[:, step * z:(step + 1) * z] = tokens
         score = score + log_probabilities.gather(2, tokens.unsqueeze(2)).sum((1, 2))
         if not stops and step + 1 < shortest:
@@ -75,7 +74,7 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scores.unsqueeze(1), ended.unsqueeze(1), calls)
 
 
-def _best_ending(log_probabilities: Tensor, tokens: Tensor, ends: Tensor) -> Tensor:
+def _best_ending(log_probabilities: Tensor, tokens: Tensor, ends: Tensor, end: int) -> Tensor:
     """Mend steps with a word behind an end symbol: take the best of the z + 1 ways to end in this step or not at all.
 
     Way j keeps the best words (no end symbol) of the first j slots and ends in the others.
@@ -83,6 +82,7 @@ def _best_ending(log_probabilities: Tensor, tokens: Tensor, ends: Tensor) -> Ten
     Args:
         log_probabilities: (R, z, V).
         tokens, ends: (R, z), the best word of each slot and whether it is the end symbol.
+        end: the end symbol.
 
     Returns:
         (R, z).
@@ -92,10 +92,10 @@ def _best_ending(log_probabilities: Tensor, tokens: Tensor, ends: Tensor) -> Ten
     if len(rows) == 0:
         return tokens
     torn_steps, z = log_probabilities[rows], log_probabilities.shape[1]
-    end = torn_steps[..., EOS].clone()
-    torn_steps[..., EOS] = -torch.inf
+    end_scores = torn_steps[..., end].clone()
+    torn_steps[..., end] = -torch.inf
     word, ids = torn_steps.max(2)
-    ways = [word[:, :j].sum(1) + end[:, j:].sum(1) for j in range(z + 1)]
+    ways = [word[:, :j].sum(1) + end_scores[:, j:].sum(1) for j in range(z + 1)]
     kept = torch.stack(ways, 1).argmax(1, keepdim=True)
     inside = torch.arange(z, device=rows.device) < kept
-    return tokens.index_copy(0, rows, torch.where(inside, ids, EOS))
+    return tokens.index_copy(0, rows, torch.where(inside, ids, end))

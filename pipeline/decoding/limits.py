@@ -23,8 +23,11 @@ class LengthLimit:
             raise PipelineError(f"length limit: ratio {self.ratio}, extra {self.extra}, longest {self.longest} "
                                 "leave no room for a single word")
 
+    def words(self, source: Tensor) -> Tensor:
+        """(B,) words that the translations of the rows of `source` (B, S) may have."""
+        pieces = (source != PAD).sum(1)
+        return (pieces * self.ratio + self.extra).long().clamp(1, self.longest)
+
     def steps(self, source: Tensor, order: Order) -> Tensor:
         """(B,) decoder steps that the rows of `source` (B, S) may take."""
-        pieces = (source != PAD).sum(1)
-        words = (pieces * self.ratio + self.extra).long().clamp(1, self.longest)
-        return torch.div(words, order.width, rounding_mode="floor") + 1
+        return torch.div(self.words(source), order.width, rounding_mode="floor") + 1

@@ -32,3 +32,19 @@ class Model(Protocol):
 
     def step(self, tokens: Tensor, state: Any) -> Tensor:
         """(R, n) tokens to (R, n, V) logits; the state moves by n."""
+
+
+class MaskedModel(Protocol):
+    """A conditional masked language model; see `pipeline.model.masked.MaskedTransformer` for the shapes."""
+
+    def encode(self, source: Tensor) -> Any:
+        """(B, S) padded ids to a memory."""
+
+    def lengths(self, memory: Any) -> Tensor:
+        """Log-probabilities of a target of 0, 1, … words, (B, n)."""
+
+    def start(self, memory: Any, beams: int = 1, capacity: int = 64) -> DecoderState:
+        """A state to be rewound to 0 before every step."""
+
+    def step(self, tokens: Tensor, state: Any) -> Tensor:
+        """(R, N) words, MASK where hidden and PAD behind, to (R, N, V) logits; the state moves by N."""

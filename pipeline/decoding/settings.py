@@ -2,7 +2,8 @@
 
 The entry's `algorithm` is the name of a file of this package, which has two names to offer: `Settings`, a dataclass
 of what the entry may say besides, and `search(model, source, limit, settings) -> Hypotheses`. A new algorithm is
-therefore one file, and nothing here knows it.
+therefore one file, and nothing here knows it. Every entry may also say `deduplicate: N`: immediate repeats of n-grams
+of up to N words are then removed from what was found, within the decoder's own time.
 """
 
 import importlib
@@ -14,6 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from pipeline.blocks import build
+from pipeline.decoding.deduplicate import deduplicated
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import Model
@@ -27,7 +29,7 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit) -> Dec
 
     Args:
         name: of the entry, for error messages.
-        block: `algorithm`, and the fields of that file's `Settings`.
+        block: `algorithm`, the fields of that file's `Settings`, and `deduplicate` (0, the default: nothing).
         limit: the longest output.
 
     Raises:
@@ -35,6 +37,10 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit) -> Dec
     """
     options = dict(block)
     algorithm = str(options.pop("algorithm", ""))
+    longest = options.pop("deduplicate", 0)
+    if type(longest) is not int or longest < 0:
+        raise PipelineError(f"params.yaml: decoders.{name}.deduplicate is {longest!r}; it must be a number of words, "
+                            "0 or more")
     path = f"pipeline.decoding.{algorithm}"
     module = None
     if re.fullmatch(r"[a-z][a-z0-9_]*", algorithm) and importlib.util.find_spec(path):
@@ -44,4 +50,6 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit) -> Dec
                             "that has a search")
     settings = build(module.Settings, options, f"decoders.{name}")  # type: ignore[union-attr]
     search = module.search  # type: ignore[union-attr]
-    return lambda model, source: search(model, source, limit, settings)
+    if longest == 0:
+        return lambda model, source: search(model, source, limit, settings)
+    return lambda model, source: deduplicated(search(model, source, limit, settings), longest)

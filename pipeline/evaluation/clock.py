@@ -54,7 +54,7 @@ def time_all(params: Params, out: Path) -> None:
     machine = {**read_json(layout.MACHINE), "device": device.type, "threads": torch.get_num_threads()}
     rule = f"greedy output of {params.baseline} has at least {settings.long_tokens} tokens"
     write_json(out, speed_report(timings, np.isin(chosen, of_all), np.isin(chosen, of_long), long_rule=rule,
-                                 baseline=params.baseline, machine=machine))
+                                 baseline=params.baseline, counterparts=params.counterparts(), machine=machine))
 
 
 def spread(lengths: NDArray[np.int32], rows: NDArray[np.int64], count: int) -> list[int]:

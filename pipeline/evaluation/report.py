@@ -6,17 +6,18 @@ from pathlib import Path
 
 from pipeline.corpus.sources.files import read_lines
 from pipeline.errors import PipelineError
+from pipeline.evaluation.claims import claims
 from pipeline.evaluation.figures import DARK, quality_speed_png
 from pipeline.evaluation.page import Texts, render_page
 from pipeline.evaluation.rows import Row, assemble_rows, read_speed, read_texts, timed_decoders
 from pipeline.evaluation.table import markdown_table, measurement_notes
-from pipeline.files import atomic_path, write_json, write_text
+from pipeline.files import atomic_path, read_json, write_json, write_text
 
 
-def build_report(*, quality: Path, evaluation: Path, speed: Path, references: Path, sources: Path, out: Path,
-                 page: Path, source_language: str, target_language: str, tokenizer: str = "13a",
-                 samples: int = 1000) -> None:
-    """Write `decoders.json`, `decoders.md`, `quality_speed.png`, `quality_speed.json` into `out`; the page.
+def build_report(*, quality: Path, evaluation: Path, speed: Path, benchmark: Path, references: Path, sources: Path,
+                 out: Path, page: Path, source_language: str, target_language: str, tokenizer: str = "13a",
+                 samples: int = 1000, seed: int = 12345) -> None:
+    """Write `decoders.json`, `decoders.md`, `claims.json`, `quality_speed.png` and `.json` into `out`; the page.
 
     The page has a path of its own because it shows sentences of the corpus, which do not belong into git.
     Everything is read and checked before the first file is written.
@@ -25,10 +26,11 @@ def build_report(*, quality: Path, evaluation: Path, speed: Path, references: Pa
         quality: folder of `<family>.json`, {family, data, decoders: {name: `quality.Quality` and more}}.
         evaluation: folder of `<family>/<decoder>.jsonl`.
         speed: file of `speed.speed_report`.
+        benchmark: file of `benchmarks/multi_token.py`; it need not exist.
         references, sources: the test set, one sentence a line.
         source_language, target_language: language tags for the page.
         tokenizer: BLEU's, as in the quality files; the paired bootstrap uses it too.
-        samples: of the paired bootstrap.
+        samples, seed: of the paired bootstrap.
 
     Raises:
         PipelineError: a file is absent or damaged, or the files do not belong together.
@@ -39,13 +41,17 @@ def build_report(*, quality: Path, evaluation: Path, speed: Path, references: Pa
                             f"{len(reference_lines)}; both sides must have the same sentences")
     measured = read_speed(speed)
     hypotheses = read_texts(evaluation, timed_decoders(measured), len(reference_lines))
-    rows = assemble_rows(quality, measured, hypotheses, reference_lines, tokenizer=tokenizer, samples=samples)
+    rows = assemble_rows(quality, measured, hypotheses, reference_lines, tokenizer=tokenizer, samples=samples,
+                         seed=seed)
+    found = claims(hypotheses, reference_lines, measured, read_json(benchmark) if benchmark.exists() else None,
+                   tokenizer, samples, seed)
     texts = Texts(source_lines, reference_lines, hypotheses, source_language, target_language)
     picture = quality_speed_png(rows)
     html = render_page(rows, texts, measured, picture, quality_speed_png(rows, DARK))
 
     write_json(out / "decoders.json", [asdict(row) for row in rows])
     write_text(out / "decoders.md", markdown_table(rows, measurement_notes(rows, measured)))
+    write_json(out / "claims.json", found)
     write_json(out / "quality_speed.json", plot_points(rows))
     with atomic_path(out / "quality_speed.png") as aside:
         aside.write_bytes(picture)

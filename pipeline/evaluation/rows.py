@@ -32,7 +32,8 @@ class Row:
     ter: float
     ter_signature: str
     p_value_vs_ar: float | None
-    """Paired bootstrap on BLEU against the baseline family under the same decoder; None if there is none."""
+    """Paired bootstrap on BLEU against the baseline family under the same decoder or, where it has no such row, under
+    the one with as many beams; None if there is none."""
     ms_per_sentence: float
     ms_per_sentence_long: float | None
     speedup_vs_beam5: float | None
@@ -44,7 +45,7 @@ class Row:
     speedup_vs_greedy_all: float
     speedup_vs_greedy_all_interval: list[float]
     ratio_vs_ar_same_decoder: float | None
-    """Speed over the baseline family's under the same decoder; None where there is none."""
+    """Speed over the baseline family's under the decoder that `p_value_vs_ar` is against; None where there is none."""
     ratio_vs_ar_same_decoder_interval: list[float] | None
     tokens_per_second: float
     tokens_per_second_batch32: float
@@ -129,7 +130,7 @@ def assemble_rows(quality: Path, speed: Mapping[str, Any], texts: Mapping[Name, 
         fault = "scored but not timed" if (family, decoder) in scores else "timed but not scored"
         raise PipelineError(f"{quality / family}.json: decoder {decoder!r} of family {family!r} was {fault}; "
                             "run `dvc repro`, or remove the file if the family left params.yaml")
-    p_values = _p_values(speed["baseline"], texts, references, tokenizer, samples, seed)
+    p_values = _p_values(speed, texts, references, tokenizer, samples, seed)
     return [Row(family=name[0], decoder=name[1], p_value_vs_ar=p_values[name], **scores[name],
                 **_speed_columns(entry), identical_to_greedy=_identical_to_greedy(name, texts))
             for entry in speed["contestants"] for name in [_name(entry)]]
@@ -164,15 +165,17 @@ def _read_scores(folder: Path) -> dict[Name, dict[str, Any]]:
     return scores
 
 
-def _p_values(baseline: str, texts: Mapping[Name, Sequence[str]], references: Sequence[str], tokenizer: str,
-              samples: int, seed: int) -> dict[Name, float | None]:
+def _p_values(speed: Mapping[str, Any], texts: Mapping[Name, Sequence[str]], references: Sequence[str],
+              tokenizer: str, samples: int, seed: int) -> dict[Name, float | None]:
     p_values: dict[Name, float | None] = dict.fromkeys(texts)
-    for family, decoder in texts:
-        if family == baseline:
-            rivals = {name[0]: texts[name] for name in texts if name[1] == decoder and name[0] != baseline}
-            tested = paired_p_values(texts[family, decoder], rivals, references, tokenizer=tokenizer,
-                                     samples=samples, seed=seed)
-            p_values |= {(rival, decoder): p for rival, p in tested.items()}
+    rivals: dict[str, list[Name]] = {}  # by the baseline's decoder
+    for entry in speed["contestants"]:
+        if "counterpart" in entry:
+            rivals.setdefault(entry["counterpart"], []).append(_name(entry))
+    for decoder, names in rivals.items():
+        tested = paired_p_values(texts[speed["baseline"], decoder], {" ".join(name): texts[name] for name in names},
+                                 references, tokenizer=tokenizer, samples=samples, seed=seed)
+        p_values |= {name: tested[" ".join(name)] for name in names}
     return p_values
 
 

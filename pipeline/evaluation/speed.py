@@ -180,7 +180,7 @@ def speed_ratio(baseline: Floats, other: Floats, *, samples: int = 1000,
 
 
 def speed_report(timings: Mapping[int, Timings], every: Bools, long: Bools, *, long_rule: str, baseline: str,
-                 machine: Mapping[str, Any]) -> dict[str, Any]:
+                 counterparts: Mapping[str, str], machine: Mapping[str, Any]) -> dict[str, Any]:
     """The content of `reports/speed.json`: milliseconds, and ratios as [ratio, low, high].
 
     What is said of long sentences is null where there are none.
@@ -191,6 +191,7 @@ def speed_report(timings: Mapping[int, Timings], every: Bools, long: Bools, *, l
         long: (N,) the sentences as long as those of the papers.
         long_rule: what makes a sentence long, in words.
         baseline: the family that speeds are compared with.
+        counterparts: of each decoder, the baseline's that searches as widely; decoders without one are absent.
         machine: device, threads and versions, copied into the report.
 
     Raises:
@@ -203,10 +204,11 @@ def speed_report(timings: Mapping[int, Timings], every: Bools, long: Bools, *, l
                                 "compared with it; add it to that family's decoders in params.yaml")
     return {"sentences": int(every.sum()), "long_sentences": int(long.sum()), "long_rule": long_rule,
             "repetitions": timings[1].seconds.shape[1], "baseline": baseline, "machine": dict(machine),
-            "contestants": [_entry(timings, at, every, long, baseline) for at in range(len(names))]}
+            "contestants": [_entry(timings, at, every, long, baseline, counterparts) for at in range(len(names))]}
 
 
-def _entry(timings: Mapping[int, Timings], at: int, every: Bools, long: Bools, baseline: str) -> dict[str, Any]:
+def _entry(timings: Mapping[int, Timings], at: int, every: Bools, long: Bools, baseline: str,
+           counterparts: Mapping[str, str]) -> dict[str, Any]:
     single = timings[1]
     times = dict(zip(single.names, single.medians, strict=True))
     (family, decoder), mine, calls = single.names[at], single.medians[at], single.calls[at]
@@ -224,8 +226,9 @@ def _entry(timings: Mapping[int, Timings], at: int, every: Bools, long: Bools, b
         theirs = times[baseline, reference]
         entry[f"speedup_vs_{reference}"] = _long_ratio(theirs, mine, long)
         entry[f"speedup_vs_{reference}_all"] = list(speed_ratio(theirs[every], mine[every]))
-    if family != baseline and (baseline, decoder) in times:
-        entry["ratio_vs_ar_same_decoder"] = _long_ratio(times[baseline, decoder], mine, long)
+    if family != baseline and decoder in counterparts:
+        entry["counterpart"] = counterparts[decoder]
+        entry["ratio_vs_ar_same_decoder"] = _long_ratio(times[baseline, counterparts[decoder]], mine, long)
     return entry
 
 

@@ -1,42 +1,36 @@
 """The family of models that fill their target's slots in a fixed order, one or several at a time.
 
-Left-to-right, right-to-left, interleaved: they differ in their `Order` and in nothing else.
+Left-to-right, semi-autoregressive, double-token, interleaved, multi-directional: they differ in their `Order` and in
+nothing else.
 """
 
-from typing import Any
-
-import numpy as np
-import pytorch_lightning as lightning
-import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torchmetrics import MeanMetric
 
 from pipeline.corpus.datamodule import Batch
+from pipeline.decoding import greedy
+from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.limits import LengthLimit
+from pipeline.families.base import TranslationModule
 from pipeline.families.settings import OptimisationSettings
-from pipeline.model.orders import order_named
-from pipeline.model.settings import NetworkSettings, VocabularySettings
+from pipeline.model.orders import make_order
+from pipeline.model.settings import NetworkSettings, OrderSettings, VocabularySettings
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import PAD
 
 
-class OrderedModule(lightning.LightningModule):
+class OrderedModule(TranslationModule):
     """A Transformer and its label-smoothed cross-entropy over all slots of an order."""
 
-    def __init__(self, network: NetworkSettings, order: str, optimisation: OptimisationSettings,
+    def __init__(self, network: NetworkSettings, order: OrderSettings, optimisation: OptimisationSettings,
                  vocabulary: VocabularySettings, seed: int = 1) -> None:
         """Args:
             network: shape of the Transformer.
-            order: a name in `pipeline.model.orders.ORDERS`.
-            optimisation: optimiser, schedule and label smoothing.
-            vocabulary: what the ids of the data mean.
-            seed: of dropout; the random numbers of a step depend on it, the step and the device alone, so that a
-                resumed run draws what the uninterrupted one would have drawn.
+            order: in which it generates.
+            optimisation, vocabulary, seed: see `TranslationModule`.
         """
-        super().__init__()
-        self.optimisation, self.vocabulary, self.seed = optimisation, vocabulary, seed
-        self.network = Transformer(network, vocabulary.source, vocabulary.target, order_named(order))
-        self.validation_loss = MeanMetric()
+        super().__init__(Transformer(network, vocabulary.source, vocabulary.target, make_order(order)), optimisation,
+                         vocabulary, seed)
 
     def loss(self, batch: Batch, label_smoothing: float) -> tuple[Tensor, Tensor]:
         """The summed loss of a batch's slots, and their number."""
@@ -46,35 +40,5 @@ class OrderedModule(lightning.LightningModule):
                                label_smoothing=label_smoothing)
         return loss, (arranged != PAD).sum()
 
-    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        slices = self.trainer.accumulate_grad_batches
-        draw = self.trainer.global_step * slices + batch_idx % slices
-        mixed = np.random.SeedSequence([self.seed, draw, self.global_rank]).generate_state(1, np.uint64)
-        torch.manual_seed(int(mixed[0]))
-
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        loss, slots = self.loss(batch, self.optimisation.label_smoothing)
-        self.log("training_loss", loss.detach() / slots, batch_size=len(batch.rows), prog_bar=True)
-        return loss * batch.weight
-
-    def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        loss, slots = self.loss(batch, label_smoothing=0.0)
-        self.validation_loss.update(loss / slots, slots)
-
-    def on_validation_epoch_end(self) -> None:
-        # A torchmetrics state: the mean over all devices is exact whatever their shares.
-        self.log("validation_loss", self.validation_loss, prog_bar=True)
-
-    def configure_optimizers(self) -> Any:
-        settings = self.optimisation
-        # Norms and biases are not decayed: only matrices have a scale that another layer cannot undo.
-        parameters = [p for p in self.network.parameters() if p.requires_grad]
-        # Lightning clips no gradients of a fused optimiser in mixed precision: it may unscale them itself.
-        fused = "mixed" not in str(self.trainer.precision)
-        optimizer = torch.optim.AdamW(
-            [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": settings.weight_decay},
-             {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}],
-            lr=settings.learning_rate, betas=settings.betas, eps=settings.epsilon, fused=fused)
-        steps = self.trainer.max_steps
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: settings.factor(step, steps))
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+    def search(self, source: Tensor, limit: LengthLimit) -> Hypotheses:
+        return greedy.search(self.network, source, limit)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from pipeline.errors import PipelineError
 
+KINDS = ("ordered", "masked")
 AVERAGES = ("last", "best")
 SCHEDULES = ("inverse_square_root", "linear", "constant")
 

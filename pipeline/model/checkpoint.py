@@ -12,11 +12,12 @@ from torch import Tensor
 
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, read_json
-from pipeline.model.orders import order_named
-from pipeline.model.settings import NetworkSettings, VocabularySettings
+from pipeline.model.masked import MaskedTransformer
+from pipeline.model.orders import make_order
+from pipeline.model.settings import NetworkSettings, OrderSettings, VocabularySettings
 from pipeline.model.transformer import Transformer
 
-FORMAT = 1
+FORMAT = 2
 WEIGHTS, CONFIG = "weights.safetensors", "config.json"
 
 
@@ -38,8 +39,8 @@ def save_checkpoint(folder: Path, network: Transformer, vocabulary: VocabularySe
     """
     config = {
         "format": FORMAT,
-        "kind": "ordered",
-        "order": {"name": network.order.name, "width": network.order.width},
+        "kind": network.kind,
+        "order": _identity(network),
         "network": dataclasses.asdict(network.settings),
         "vocabulary": dataclasses.asdict(vocabulary),
         "training": training,
@@ -65,20 +66,35 @@ def load_checkpoint(folder: Path, digest: str | None = None) -> tuple[Transforme
         raise PipelineError(f"{folder / CONFIG}: not a checkpoint of format {FORMAT}; train it again with this version")
     try:
         vocabulary = VocabularySettings(**config["vocabulary"])
-        order = order_named(config["order"]["name"])
-        settings = NetworkSettings(**config["network"])
-        width = config["order"]["width"]
+        network = _build(config["kind"], config["order"], NetworkSettings(**config["network"]), vocabulary)
     except (KeyError, TypeError) as error:
         raise PipelineError(f"{folder / CONFIG}: incomplete ({error}); train the model again") from None
-    if width != order.width:
-        raise PipelineError(f"{folder / CONFIG}: order {order.name!r} had width {width} when this was trained and "
-                            f"has {order.width} now; train it again")
+    if config["order"] != _identity(network):
+        raise PipelineError(f"{folder / CONFIG}: trained in the order {config['order']}, which is {_identity(network)} "
+                            "now; train it again")
     if digest is not None and vocabulary.digest != digest:
         raise PipelineError(f"{folder}: trained with vocabulary {vocabulary.digest[:12]}, but {digest[:12]} is in use; "
                             "train it again or restore its data/bpe (`dvc checkout`)")
-    network = Transformer(settings, vocabulary.source, vocabulary.target, order)
     load_weights(network, folder / WEIGHTS)
     return column_major(network.eval()), config
+
+
+def _build(kind: str, order: dict[str, Any] | None, settings: NetworkSettings,
+           vocabulary: VocabularySettings) -> Transformer:
+    if kind == MaskedTransformer.kind:
+        return MaskedTransformer(settings, vocabulary.source, vocabulary.target)
+    if kind != Transformer.kind or order is None:
+        raise KeyError(f"kind {kind!r} with order {order}")
+    made = make_order(OrderSettings(order["name"], order["directions"], order["words"]))
+    return Transformer(settings, vocabulary.source, vocabulary.target, made)
+
+
+def _identity(network: Transformer) -> dict[str, Any] | None:
+    """What a checkpoint and the code that reads it must agree on about an order; None where there is none."""
+    order = network.order
+    return None if network.kind != Transformer.kind else {
+        "name": order.name, "directions": order.directions, "words": order.words, "width": order.width,
+        "starts": list(order.starts), "end": order.end}
 
 
 def column_major(network: Transformer) -> Transformer:

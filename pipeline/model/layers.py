@@ -178,24 +178,35 @@ class Positions(nn.Module):
 
     The sinusoid of a negative position is its odd (sine) and even (cosine) continuation, so two positions at one
     distance have one inner product on either side of zero ("signed" positions, Zhang et al. 2020, equation 7).
+    A learned table starts from the sinusoids: what a warm start knows of positions is then not lost.
     """
 
     fixed: Tensor
 
-    def __init__(self, settings: NetworkSettings, positions: Tensor) -> None:
+    def __init__(self, settings: NetworkSettings, positions: Tensor, directions: int = 0) -> None:
         """Args:
             positions: (T,) the word position of every slot.
+            directions: how many directions take turns over the slots, each with a trainable vector of its own
+                (Zhang et al. 2020, equation 10); 0: none has.
         """
         super().__init__()
         self.learned: nn.Parameter | None = None
+        self.directions: nn.Parameter | None = None
+        vectors = sinusoids(positions, settings.width)
         if settings.positions == "learned":
-            self.learned = nn.Parameter(torch.randn(len(positions), settings.width) * settings.width**-0.5)
+            self.learned = nn.Parameter(vectors)
         else:
-            self.register_buffer("fixed", sinusoids(positions, settings.width), persistent=False)
+            self.register_buffer("fixed", vectors, persistent=False)
+        if directions:
+            self.directions = nn.Parameter(torch.randn(directions, settings.width))
 
     def forward(self) -> Tensor:
         """The whole table, (T, D), a row a slot."""
-        return self.learned if self.learned is not None else self.fixed
+        table = self.learned if self.learned is not None else self.fixed
+        if self.directions is None:
+            return table
+        rounds = -(-len(table) // len(self.directions))
+        return table + self.directions.repeat(rounds, 1)[:len(table)]
 
 
 def sinusoids(positions: Tensor, width: int) -> Tensor:

@@ -27,6 +27,13 @@ class Block(NamedTuple):
     bias_out: Tensor
 
 
+class DecoderWeights(NamedTuple):
+    """All that a decoder step reads again and again."""
+
+    positions: Tensor  # (T, D), a row a slot
+    layers: Sequence[tuple[Block, Block, Block]]
+
+
 class Style(NamedTuple):
     """What is the same in all layers."""
 

@@ -54,6 +54,18 @@ class NetworkSettings:
 
 
 @dataclass(frozen=True)
+class OrderSettings:
+    """A generation order by name; see `pipeline.model.orders`."""
+
+    name: str
+    """left_to_right, right_to_left, interleaved, multi_directional, double_token, …"""
+    directions: int | None = None
+    """h, the ends from which words are generated at once; None: what the name says (4 for multi_directional)."""
+    words: int | None = None
+    """c, the words that each direction produces a step; None: 1, or what the name says."""
+
+
+@dataclass(frozen=True)
 class VocabularySettings:
     """The vocabulary that a model was built for."""
 

@@ -4,7 +4,6 @@ Search never touches the tensors in here. One sentence may own several neighbour
 own past is kept a row, the encoded source once a sentence.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,19 +31,19 @@ class State:
     """
 
     def __init__(self, source: Tensor, source_mask: Tensor | None, beams: int, capacity: int,
-                 layers: Sequence[Any] = ()) -> None:
+                 weights: Any = None) -> None:
         """Args:
             source: (L, 2, B, heads, S, D / heads), keys and values of the source.
             source_mask: (B, 1, 1, S) or None.
             beams: rows a sentence.
             capacity: tokens to have room for at first; it grows when needed.
-            layers: the decoder's weights as its step wants them, gathered once for all steps.
+            weights: the decoder's, as its step wants them, gathered once for all steps.
         """
         L, _, B, heads, _, depth = source.shape
         self.source = source
         self.source_mask = source_mask
         self.beams = beams
-        self.layers = layers
+        self.weights = weights
         self.length = 0
         self.lengths: Tensor | None = None
         self._past = source.new_empty(L, 2, B * beams, heads, capacity, depth)

@@ -3,7 +3,6 @@
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pipeline.errors import PipelineError
@@ -12,7 +11,7 @@ from pipeline.model.layers import DecoderLayer, EncoderLayer, Positions, dropout
 from pipeline.model.orders import Order
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.state import Memory, State
-from pipeline.vocabulary import BOS, PAD
+from pipeline.vocabulary import PAD
 
 
 class Transformer(nn.Module):
@@ -22,7 +21,10 @@ class Transformer(nn.Module):
     gradients and through `lean`.
     """
 
+    kind = "ordered"
+    """What a search must know how to search (`MaskedTransformer` is another)."""
     order_mask: Tensor
+    start_symbols: Tensor
 
     def __init__(self, settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int,
                  order: Order) -> None:
@@ -40,8 +42,10 @@ class Transformer(nn.Module):
         self.decoder_norm = nn.LayerNorm(settings.width) if pre else nn.Identity()
         slots = torch.arange(order.slots(settings.max_length))
         self.source_positions = Positions(settings, torch.arange(settings.max_length))
-        self.target_positions = Positions(settings, order.positions(slots))
+        directions = order.directions if order.direction_embeddings else 0
+        self.target_positions = Positions(settings, order.positions(slots), directions)
         self.register_buffer("order_mask", order.mask(len(slots)), persistent=False)
+        self.register_buffer("start_symbols", torch.tensor([order.starts]), persistent=False)
         self._style = lean.Style(pre, settings.activation == "relu", settings.heads)
         self._initialise()
         self._tie(source_vocabulary, target_vocabulary)
@@ -78,7 +82,7 @@ class Transformer(nn.Module):
 
         Args:
             source: (B, S) ids, padded with PAD behind.
-            arranged: (B, T) targets in generation order (`Order.arrange`).
+            arranged: (B, T) targets in generation order (`Order.arrange`), T whole steps.
 
         Returns:
             (B, T, V).
@@ -87,17 +91,23 @@ class Transformer(nn.Module):
 
     def hidden(self, source: Tensor, arranged: Tensor) -> Tensor:
         """The decoder's last hidden states, (B, T, D); `forward` without its projection."""
-        T, z = arranged.shape[1], self.order.width
-        inputs = F.pad(arranged[:, :T - z], (z, 0), value=BOS)  # z start symbols: inputs are shifted by z
+        T = arranged.shape[1]
+        # z start symbols: inputs are shifted by one step.
+        inputs = torch.cat([self.start_symbols.expand(len(arranged), -1), arranged[:, :-self.order.width]], 1)
+        return self._decoder_states(inputs, self.order_mask[:T, :T], self._encoder_states(source))
+
+    def _encoder_states(self, source: Tensor) -> Memory:
         mask = self._source_mask(source)
         x = self._embed(self.source_embedding, source, self.source_positions()[:source.shape[1]])
         for layer in self.encoder:
             x = layer(x, mask)
-        memory = Memory(self.encoder_norm(x), mask)
-        x = self._embed(self.target_embedding, inputs, self.target_positions()[:T])
-        order_mask = self.order_mask[:T, :T]
+        return Memory(self.encoder_norm(x), mask)
+
+    def _decoder_states(self, inputs: Tensor, mask: Tensor | None, memory: Memory) -> Tensor:
+        """(B, T, D) for inputs (B, T), whose slots see what `mask`, broadcast to (B, heads, T, T), lets them see."""
+        x = self._embed(self.target_embedding, inputs, self.target_positions()[:inputs.shape[1]])
         for layer, (keys, values) in zip(self.decoder, self._source_keys_values(memory), strict=True):
-            x = layer(x, order_mask, keys, values, memory.mask)
+            x = layer(x, mask, keys, values, memory.mask)
         return self.decoder_norm(x)
 
     # Search: three verbs.
@@ -114,7 +124,8 @@ class Transformer(nn.Module):
     def start(self, memory: Memory, beams: int = 1, capacity: int = 64) -> State:
         """The state before the first step, with `beams` neighbouring rows a sentence and room for `capacity` slots."""
         layers = [lean.decoder_blocks(layer) for layer in self.decoder]  # type: ignore[arg-type]
-        return State(self._source_keys_values(memory).contiguous(), memory.mask, beams, capacity, layers)
+        weights = lean.DecoderWeights(self.target_positions(), layers)
+        return State(self._source_keys_values(memory).contiguous(), memory.mask, beams, capacity, weights)
 
     @torch.no_grad()
     def step(self, tokens: Tensor, state: State) -> Tensor:
@@ -128,13 +139,13 @@ class Transformer(nn.Module):
         """
         n = tokens.shape[1]
         state.reserve(n)
-        table = self.target_positions()
+        table = state.weights.positions
         if state.lengths is None:
             positions = table[state.length:state.length + n]
         else:
             positions = table[state.slots(n)]
         x = self._embed(self.target_embedding, tokens, positions)
-        x = lean.decode(x, state.layers, self._style, state, self._step_mask(state, n))
+        x = lean.decode(x, state.weights.layers, self._style, state, self._step_mask(state, n))
         state.advance(n)
         return self.projection(self.decoder_norm(x)).view(len(tokens), n, -1)
 
@@ -143,7 +154,7 @@ class Transformer(nn.Module):
         end = state.length + n
         if state.lengths is not None:
             return self.order_mask[:, :end][state.slots(n)].unsqueeze(1)  # (R, 1, n, end)
-        if n == self.order.width and state.length % n == 0:
+        if n == self.order.width and state.length % n == 0 and self.order.visible is None:
             return None
         return self.order_mask[state.length:end, :end]
 

@@ -12,9 +12,8 @@ from pytorch_lightning.callbacks import Callback
 
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import Batch
-from pipeline.decoding import greedy
 from pipeline.decoding.limits import LengthLimit
-from pipeline.families.ordered import OrderedModule
+from pipeline.families.base import TranslationModule
 from pipeline.files import remove
 from pipeline.model.checkpoint import unique_weights
 from pipeline.training.candidates import Candidate, Candidates
@@ -23,7 +22,7 @@ RESUME = "resume.ckpt"
 
 
 class ValidationBleu(Callback):
-    """Translates the validation sentences greedily and logs their `validation_bleu`."""
+    """Translates the validation sentences by the family's quick search and logs their `validation_bleu`."""
 
     def __init__(self, tokenizer: Tokenizer, references: list[str], limit: LengthLimit) -> None:
         """Args:
@@ -36,8 +35,8 @@ class ValidationBleu(Callback):
 
     def on_validation_batch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any,
                                 batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
-        assert isinstance(pl_module, OrderedModule)
-        found = greedy.search(pl_module.network, batch.source, self._limit)
+        assert isinstance(pl_module, TranslationModule)
+        found = pl_module.search(batch.source, self._limit)
         words = [row[:length] for row, length in
                  zip(found.tokens[:, 0].tolist(), found.lengths[:, 0].tolist(), strict=True)]
         texts = self._tokenizer.decode_targets(words)
@@ -76,7 +75,7 @@ class KeepCandidates(Callback):
             self._keep(trainer, pl_module, None)
 
     def _keep(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, bleu: float | None) -> None:
-        assert isinstance(pl_module, OrderedModule)
+        assert isinstance(pl_module, TranslationModule)
         self._last = trainer.global_step
         if trainer.is_global_zero:
             self._candidates.add(Candidate(self._last, bleu), unique_weights(pl_module.network))

@@ -19,6 +19,8 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import PairsDataModule
 from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
+from pipeline.families.base import TranslationModule
+from pipeline.families.masked import MaskedModule
 from pipeline.families.ordered import OrderedModule
 from pipeline.files import read_json, remove, write_json, write_text
 from pipeline.model.checkpoint import WEIGHTS, load_weights, save_checkpoint
@@ -27,6 +29,8 @@ from pipeline.training.callbacks import RESUME, KeepCandidates, Progress, Resume
 from pipeline.training.candidates import Candidates
 
 FINGERPRINT = "fingerprint.json"
+MODULES: dict[str, type[TranslationModule]] = {"ordered": OrderedModule, "masked": MaskedModule}
+"""The LightningModule of each kind of family (`pipeline.families.settings.KINDS`)."""
 _TRAINER_KEYS = ("max_steps", "accumulate_grad_batches", "gradient_clip_val", "precision", "val_check_interval")
 """Options of the trainer that change the result; the others may differ when a run is resumed."""
 
@@ -51,12 +55,12 @@ def fit(family: str, overrides: list[str]) -> None:
     # Lightning's `deterministic` also fills all fresh memory with NaN, a debugging aid that costs time.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     cli = LightningCLI(
-        OrderedModule, PairsDataModule, run=False, save_config_callback=None,
+        MODULES[settings.kind], PairsDataModule, run=False, save_config_callback=None,
         args=["--config", write_config(work, config), *overrides],
         trainer_defaults={"callbacks": _callbacks(params, family, tokenizer, candidates, work)})
     trainer, module = cli.trainer, cli.model
-    if settings.initialise_from is not None:
-        start = layout.checkpoint(settings.initialise_from) / WEIGHTS
+    start = _start(params, family)
+    if start is not None:
         fresh = load_weights(module.network, start, partial=True)
         if fresh and trainer.is_global_zero:
             print(f"not in {start}, initialised anew: {', '.join(fresh)}")
@@ -93,7 +97,8 @@ def family_config(params: Params, family: str, tokenizer: Tokenizer) -> dict[str
                 "dvcyaml": None, "save_dvc_exp": False, "report": None}},
         },
         "model": {
-            "network": dataclasses.asdict(settings.network), "order": settings.order,
+            "network": dataclasses.asdict(settings.network),
+            **({"order": plain(settings.order)} if settings.order is not None else {}),
             "optimisation": plain(settings.optimisation), "seed": params.seed,
             "vocabulary": {"source": tokenizer.source_size, "target": tokenizer.target_size,
                            "digest": tokenizer.digest},
@@ -105,6 +110,12 @@ def family_config(params: Params, family: str, tokenizer: Tokenizer) -> dict[str
             "seed": params.seed,
         },
     }
+
+
+def _start(params: Params, family: str) -> Path | None:
+    """The weights that a family's training starts from; None: random ones."""
+    start = params.students.get(family)
+    return layout.checkpoint(start) / WEIGHTS if start is not None and params.family(family).warm_start else None
 
 
 def plain(settings: Any) -> dict[str, Any]:
@@ -156,9 +167,9 @@ def _fingerprint(cli: LightningCLI, params: Params, family: str) -> dict[str, st
     config["trainer"] = {key: config["trainer"][key] for key in _TRAINER_KEYS}
     code = Path(__file__).parents[1]
     files = cli.datamodule.training_paths()
-    start = params.family(family).initialise_from
+    start = _start(params, family)
     if start is not None:
-        files.append(layout.checkpoint(start) / WEIGHTS)
+        files.append(start)
     for file in files:
         if not file.exists():
             raise PipelineError(f"{file}: not found; run `dvc repro` to produce it")

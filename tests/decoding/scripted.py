@@ -6,16 +6,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from pipeline.model.orders import ORDERS, Order
-from pipeline.vocabulary import BOS, EOS, PAD
+from pipeline.model.orders import Order
+from pipeline.vocabulary import PAD
 
 Row = tuple[int, ...]
 Script = Callable[[Row, Row], Tensor]
 """From the source pieces and the slots so far to the next step's logits (z, V)."""
-
-# Four slots a step, for tests alone; its words stand from first to last.
-FOUR = Order("four", 1, 4, ORDERS["left_to_right"].indices, ORDERS["left_to_right"].positions)
-TWO = Order("two", 1, 2, ORDERS["left_to_right"].indices, ORDERS["left_to_right"].positions)
 
 
 @dataclass
@@ -28,7 +24,7 @@ class ScriptedState:
         self.rows = [self.rows[row] for row in rows.tolist()]
 
     def rewind(self, lengths: Tensor | int) -> None:
-        raise NotImplementedError("neither greedy nor beam search takes anything back")
+        raise NotImplementedError("no search of these tests takes anything back")
 
 
 @dataclass
@@ -49,7 +45,7 @@ class Scripted:
         assert tokens.shape == (len(state.rows), z)
         state.rows = [(source, fed + tuple(new))
                       for (source, fed), new in zip(state.rows, tokens.tolist(), strict=True)]
-        assert all(fed[:z] == (BOS,) * z for _, fed in state.rows)
+        assert all(fed[:z] == self.order.starts for _, fed in state.rows)
         self.fed.append(len(state.rows))
         return torch.stack([self.script(source, fed[z:]) for source, fed in state.rows])
 
@@ -63,9 +59,9 @@ def logits(*slots: dict[int, float], vocabulary: int = 12) -> Tensor:
     return rows
 
 
-def random_script(z: int, words: int, seed: int, vocabulary: int) -> Script:
+def random_script(order: Order, words: int, seed: int, vocabulary: int) -> Script:
     """Random logits of a few words and the end symbol after every prefix; all other words are impossible."""
-    live = [EOS, *range(7, 7 + words)]
+    live = [order.end, *range(7, 7 + words)]
 
     def script(source: Row, prefix: Row) -> Tensor:
         # Slot behind slot, so that a prefix is a number in base V: no two prefixes share their logits.
@@ -73,7 +69,7 @@ def random_script(z: int, words: int, seed: int, vocabulary: int) -> Script:
         for word in (*source, *prefix):
             number = (number * vocabulary + word + 1) % (2**61 - 1)
         generator = torch.Generator().manual_seed(number * 31 + seed)
-        rows = torch.full((z, vocabulary), -torch.inf, dtype=torch.float64)
-        rows[:, live] = 2 * torch.randn(z, len(live), generator=generator, dtype=torch.float64)
+        rows = torch.full((order.width, vocabulary), -torch.inf, dtype=torch.float64)
+        rows[:, live] = 2 * torch.randn(order.width, len(live), generator=generator, dtype=torch.float64)
         return rows
     return script

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from orders import EVERY_ORDER
 
-from pipeline.decoding import greedy
+from pipeline.decoding import greedy, pair_beam
 from pipeline.decoding.beam import LengthPenalty, search
 from pipeline.decoding.beam import Settings as BeamSettings
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
-from pipeline.model.orders import ORDERS
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import PAD
 
@@ -20,15 +20,15 @@ from pipeline.vocabulary import PAD
     (5, 2.0, 10, 255, 20), (5, 1.5, 0, 255, 7), (1, 0.0, 4, 255, 4), (100, 2.0, 10, 63, 63), (1, 0.1, 0, 255, 1)])
 def test_steps_hold_the_words_and_an_end(pieces: int, ratio: float, extra: int, longest: int, words: int) -> None:
     source, limit = torch.full((1, pieces), 9), LengthLimit(ratio, extra, longest)
-    assert limit.steps(source, ORDERS["left_to_right"]).tolist() == [words + 1]
-    assert limit.steps(source, ORDERS["interleaved"]).tolist() == [words // 2 + 1]
+    assert limit.steps(source, EVERY_ORDER["left_to_right"]).tolist() == [words + 1]
+    assert limit.steps(source, EVERY_ORDER["interleaved"]).tolist() == [words // 2 + 1]
 
 
 def test_a_limit_depends_on_its_own_source_only() -> None:
     limit, rows = LengthLimit(1.3, 2), [[8] * 3, [8] * 9, [8]]
     batch = torch.tensor([row + [PAD] * (9 - len(row)) for row in rows])
-    alone = [int(limit.steps(torch.tensor([row]), ORDERS["interleaved"])) for row in rows]
-    assert limit.steps(batch, ORDERS["interleaved"]).tolist() == alone
+    alone = [int(limit.steps(torch.tensor([row]), EVERY_ORDER["interleaved"])) for row in rows]
+    assert limit.steps(batch, EVERY_ORDER["interleaved"]).tolist() == alone
 
 
 @pytest.mark.parametrize("impossible", [
@@ -43,6 +43,12 @@ def test_settings_of_search() -> None:
         BeamSettings(beams=3, nbest=4)
     with pytest.raises(PipelineError, match="nbest: 1 must lie between 1 and the beam, 0"):
         BeamSettings(beams=0)
+    with pytest.raises(PipelineError, match="nbest: 4 must lie between 1 and the hypotheses, 3"):
+        pair_beam.Settings(beams=3, nbest=4)
+    with pytest.raises(PipelineError, match="nbest: 1 must lie between 1 and the hypotheses, 0"):
+        pair_beam.Settings(beams=3, hypotheses=0)
+    with pytest.raises(PipelineError, match="beams: 0 must be at least 1"):
+        pair_beam.Settings(beams=0, hypotheses=2)
     with pytest.raises(PipelineError, match=r"length_penalty.kind: 'wu' is unknown; choose one of average, gnmt"):
         LengthPenalty(kind="wu")
     with pytest.raises(PipelineError, match=r"length_penalty.alpha: -1 must not be negative"):
@@ -59,6 +65,12 @@ def test_settings_of_search() -> None:
     ({"algorithm": "beam", "beams": 4, "wdith": 1}, "decoders.mine.wdith is unknown"),
     ({"algorithm": "beam", "beams": 4, "length_penalty": {"kind": "average", "alpha": -1}}, "alpha: -1.0 must not be"),
     ({"algorithm": "greedy", "beams": 4}, "decoders.mine.beams is unknown"),
+    ({"algorithm": "beams"}, "'beams' is no file of pipeline/decoding that has a search"),
+    ({"algorithm": "deduplicate"}, "'deduplicate' is no file of pipeline/decoding that has a search"),
+    ({"algorithm": "pair_beam", "beams": 4, "hypotheses": "all"}, "decoders.mine.hypotheses is 'all'; it must be of"),
+    ({"algorithm": "greedy", "deduplicate": -1}, "decoders.mine.deduplicate is -1; it must be a number of words"),
+    ({"algorithm": "greedy", "deduplicate": True}, "decoders.mine.deduplicate is True; it must be a number of words"),
+    ({"algorithm": "greedy", "deduplicate": "2"}, "decoders.mine.deduplicate is '2'; it must be a number of words"),
 ])
 def test_impossible_decoders(block: dict[str, object], message: str) -> None:
     with pytest.raises(PipelineError, match=message):

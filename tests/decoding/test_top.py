@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.decoding.top import best, best_k
+from pipeline.decoding.top import best, best_k, best_words
 
 # Few distinct values, so that ties are common; and words that cannot be.
 values = st.sampled_from([-torch.inf, -2.0, -1.0, 0.0, 0.5, 3.0])
@@ -14,7 +14,7 @@ values = st.sampled_from([-torch.inf, -2.0, -1.0, 0.0, 0.5, 3.0])
 def matrices(draw: st.DrawFn) -> torch.Tensor:
     """(R, V) logits; V often larger than several blocks of 64 and seldom a multiple of them."""
     rows, columns = draw(st.integers(1, 3)), draw(st.one_of(st.integers(1, 80), st.integers(100, 400), st.just(640)))
-    dtype = draw(st.sampled_from([torch.float32, torch.float64]))
+    dtype = draw(st.sampled_from([torch.float32, torch.float64, torch.bfloat16]))  # the last one by torch's own kernels
     generator = torch.Generator().manual_seed(draw(st.integers(0, 10**6)))
     if draw(st.booleans()):
         return torch.randn(rows, columns, generator=generator, dtype=dtype)
@@ -24,11 +24,25 @@ def matrices(draw: st.DrawFn) -> torch.Tensor:
 
 @given(matrices(), st.data())
 def test_best_k_are_those_of_topk(logits: torch.Tensor, data: st.DataObject) -> None:
-    k = data.draw(st.integers(1, min(12, logits.shape[1])))
-    scores, ids = best_k(logits, k)
+    k = data.draw(st.integers(1, min(40, logits.shape[1])))
+    scores, ids = best_k(logits.clone(), k)
     assert torch.equal(scores, logits.topk(k).values)
     assert torch.equal(logits.gather(1, ids), scores)
-    assert all(len(set(row)) == k for row in ids.tolist())
+    possible = [[word for word, score in zip(*row, strict=True) if score > -torch.inf]
+                for row in zip(ids.tolist(), scores.tolist(), strict=True)]
+    assert all(len(set(row)) == len(row) for row in possible)
+
+
+@given(matrices(), st.data())
+def test_the_end_stands_behind_the_best_words(logits: torch.Tensor, data: st.DataObject) -> None:
+    V = logits.shape[1]
+    end, k = data.draw(st.integers(0, V - 1)), data.draw(st.integers(0, min(40, V - 1)))
+    scores, ids = best_words(logits.clone(), k, end)
+    assert ids[:, k].tolist() == [end] * len(logits) and torch.equal(scores[:, k], logits[:, end])
+    others = logits.clone()
+    others[:, end] = -torch.inf
+    assert torch.equal(scores[:, :k], others.topk(k).values)
+    assert torch.equal(others.gather(1, ids[:, :k]), scores[:, :k])
 
 
 @given(matrices())

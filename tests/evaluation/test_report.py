@@ -58,8 +58,8 @@ class Run:
 
     def build(self) -> None:
         build_report(quality=self.root / "quality", evaluation=self.root / "hypotheses",
-                     speed=self.root / "speed.json", references=self.root / "test.target",
-                     sources=self.root / "test.source", out=self.root / "reports",
+                     speed=self.root / "speed.json", benchmark=self.root / "benchmark.json",
+                     references=self.root / "test.target", sources=self.root / "test.source", out=self.root / "reports",
                      page=self.root / "page" / "index.html", source_language="en", target_language="de",
                      samples=100)
 
@@ -81,8 +81,9 @@ def speeds(long: np.ndarray) -> dict[str, Any]:
     batched = seconds.sum(2, keepdims=True) / 5, words.sum(1, keepdims=True), words[:, :1]
     timings = {1: Timings(tuple(MILLISECONDS), seconds, words, words),
                32: Timings(tuple(MILLISECONDS), *batched)}
+    decoders = {decoder: decoder for family, decoder in MILLISECONDS if family == "ar"}
     return speed_report(timings, np.ones_like(long), long, long_rule="the second half", baseline="ar",
-                        machine={"device": "R&D <1>"})
+                        counterparts=decoders, machine={"device": "R&D <1>"})
 
 
 def measured(root: Path) -> Run:
@@ -163,7 +164,7 @@ def test_the_same_run_makes_the_same_bytes(run: Run) -> None:
                 for path in sorted((run.root / folder).iterdir())}
 
     first = files()
-    assert sorted(first) == ["decoders.json", "decoders.md", "index.html", "quality_speed.json",
+    assert sorted(first) == ["claims.json", "decoders.json", "decoders.md", "index.html", "quality_speed.json",
                              "quality_speed.png"]
     assert first["quality_speed.png"].startswith(b"\x89PNG")
     assert files() == first

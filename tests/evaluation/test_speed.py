@@ -185,13 +185,15 @@ def synthetic(names: list[tuple[str, str]], seconds: list[list[float]]) -> dict[
             32: Timings(tuple(names), batched, counts.sum(1, keepdims=True), counts[:, :1])}
 
 
-NAMES = [("ar", "greedy"), ("ar", "beam5"), ("interleaved", "beam5"), ("interleaved", "beam9")]
-SECONDS = [[0.1, 0.2], [0.2, 0.6], [0.1, 0.3], [0.4, 1.2]]
+NAMES = [("ar", "greedy"), ("ar", "beam5"), ("interleaved", "beam5"), ("interleaved", "beam9"),
+         ("interleaved", "beam5_twice")]
+SECONDS = [[0.1, 0.2], [0.2, 0.6], [0.1, 0.3], [0.4, 1.2], [0.1, 0.2]]
 
 
 def report(long: list[bool]) -> dict[str, object]:
     return speed_report(synthetic(NAMES, SECONDS), np.ones(len(long), dtype=bool), np.array(long),
-                        long_rule="the second", baseline="ar", machine={"device": "abacus"})
+                        long_rule="the second", baseline="ar", counterparts={"beam5": "beam5", "beam5_twice": "beam5"},
+                        machine={"device": "abacus"})
 
 
 def test_the_report_has_the_numbers_of_the_definitions() -> None:
@@ -213,7 +215,9 @@ def test_the_report_has_the_numbers_of_the_definitions() -> None:
     assert entry["speedup_vs_greedy_all"][0] == pytest.approx(0.3 / 0.4)
     assert entry["ratio_vs_ar_same_decoder"] == pytest.approx([2, 2, 2])
     assert "ratio_vs_ar_same_decoder" not in entries[0]
-    assert "ratio_vs_ar_same_decoder" not in entries[3]  # the baseline has no beam9
+    assert "ratio_vs_ar_same_decoder" not in entries[3]  # the baseline has nothing like beam9
+    assert entries[4]["ratio_vs_ar_same_decoder"] == pytest.approx([3, 3, 3])
+    assert entries[4]["counterpart"] == "beam5"
 
 
 def test_without_long_sentences_nothing_is_said_of_them() -> None:
@@ -230,4 +234,5 @@ def test_a_report_needs_its_baseline(absent: str) -> None:
     kept = [at for at, name in enumerate(NAMES) if name != ("ar", absent)]
     timings = synthetic([NAMES[at] for at in kept], [SECONDS[at] for at in kept])
     with pytest.raises(PipelineError, match=f"'{absent}' of family 'ar' was not measured"):
-        speed_report(timings, np.array([True, True]), np.array([True, True]), long_rule="", baseline="ar", machine={})
+        speed_report(timings, np.array([True, True]), np.array([True, True]), long_rule="", baseline="ar",
+                     counterparts={}, machine={})

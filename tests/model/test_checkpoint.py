@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from orders import EVERY_ORDER
 
 from pipeline.errors import PipelineError
 from pipeline.model.checkpoint import (
@@ -17,13 +18,12 @@ from pipeline.model.checkpoint import (
     save_checkpoint,
     unique_weights,
 )
-from pipeline.model.orders import ORDERS
 from pipeline.model.settings import TIES, VocabularySettings
 from pipeline.model.transformer import Transformer
 
 Tiny = Callable[..., Transformer]
 VOCABULARY = VocabularySettings(20, 20, "c0ffee" * 10 + "1234")
-SOURCE, SLOTS = torch.tensor([[8, 9, 3]]), torch.tensor([[10, 11, 12, 13]])
+SOURCE, SLOTS = torch.tensor([[8, 9, 3]]), torch.arange(7, 19).repeat(2).unsqueeze(0)
 
 
 def save(folder: Path, network: Transformer) -> Path:
@@ -41,7 +41,7 @@ def change_config(folder: Path, *keys: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("ties", TIES)
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", EVERY_ORDER)
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 def test_round_trip_is_bit_equal(tmp_path: Path, tiny: Tiny, ties: str, order: str, positions: str) -> None:
     network = tiny(order, dtype=torch.float32, tied_embeddings=ties, positions=positions)
@@ -90,14 +90,16 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "empty": (lambda folder: (folder / WEIGHTS).write_bytes(b""), f"{WEIGHTS}: truncated or damaged"),
     "pickle": (pickle_instead, f"{WEIGHTS}: truncated or damaged"),
     "not JSON": (lambda folder: (folder / CONFIG).write_text("{"), f"{CONFIG}: not valid JSON"),
-    "a list": (lambda folder: (folder / CONFIG).write_text("[]"), f"{CONFIG}: not a checkpoint of format 1"),
-    "format": (lambda folder: change_config(folder, "format", value=99), f"{CONFIG}: not a checkpoint of format 1"),
+    "a list": (lambda folder: (folder / CONFIG).write_text("[]"), f"{CONFIG}: not a checkpoint of format 2"),
+    "format": (lambda folder: change_config(folder, "format", value=99), f"{CONFIG}: not a checkpoint of format 2"),
     "no order": (lambda folder: change_config(folder, "order", value={}), f"{CONFIG}: incomplete"),
     "setting": (lambda folder: change_config(folder, "network", "widht", value=3), f"{CONFIG}: incomplete"),
     "type": (lambda folder: change_config(folder, "network", "width", value="16"), f"{CONFIG}: incomplete"),
     "order": (lambda folder: change_config(folder, "order", "name", value="diagonal"), "'diagonal' is unknown"),
     "width": (lambda folder: change_config(folder, "order", "width", value=2),
-              "order 'left_to_right' had width 2 when this was trained and has 1 now"),
+              "trained in the order .*'width': 2.* which is .*'width': 1.* now; train it again"),
+    "words": (lambda folder: change_config(folder, "order", "words", value=0), "cannot produce 0 words"),
+    "end": (lambda folder: change_config(folder, "order", "end", value=5), "trained in the order .*'end': 5"),
     "shape": (lambda folder: change_config(folder, "network", "feed_forward", value=64),
               r"feed_forward.inner.bias is \(32,\) in the file and \(64,\) in the model"),
     "layers": (lambda folder: change_config(folder, "network", "decoder_layers", value=1), "in the file and"),
@@ -125,7 +127,7 @@ def test_a_warm_start_copies_what_fits(tmp_path: Path, tiny: Tiny) -> None:
     fresh = load_weights(student, save(tmp_path / "model", teacher) / WEIGHTS, partial=True)
     known, after = unique_weights(teacher), unique_weights(student)
     assert all(torch.equal(after[name], before[name] if name in fresh else known[name]) for name in after)
-    # 40 slots of the teacher are 42 of the student; the third layer and its share of the source's keys are its own.
+    # 41 slots of the teacher are 42 of the student; the third layer and its share of the source's keys are its own.
     assert set(fresh) == {"target_positions.learned", "source_keys_values.weight", "source_keys_values.bias"} | {
         name for name in after if name.startswith("decoder.2.")}
 

@@ -4,13 +4,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from orders import EVERY_ORDER
 from torch import Tensor
 
 from pipeline.errors import PipelineError
-from pipeline.model.orders import ORDERS, Order, order_named
-from pipeline.vocabulary import EOS, PAD
+from pipeline.model.orders import ORDER_NAMES, Order, make_order
+from pipeline.model.settings import OrderSettings
+from pipeline.vocabulary import BOS, EOD, EOS, PAD
 
-every_order = pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
+every_order = pytest.mark.parametrize("order", EVERY_ORDER.values(), ids=EVERY_ORDER)
 words = st.integers(7, 30)
 
 
@@ -41,7 +43,7 @@ def test_every_length_alone(order: Order, length: int) -> None:
     assert arranged.shape == (1, slots)
     assert slots % order.width == 0 and length < slots <= length + order.width
     assert sorted(arranged[0, :length].tolist()) == target[0].tolist()
-    assert set(arranged[0, length:].tolist()) == {EOS}
+    assert set(arranged[0, length:].tolist()) == {order.end}
     assert order.restore(arranged)[0].tolist() == target.tolist()
 
 
@@ -64,25 +66,46 @@ def test_a_row_is_arranged_the_same_in_any_batch(order: Order) -> None:
     ("interleaved", [11], [11, EOS]),
     ("interleaved", [], [EOS, EOS]),
     ("left_to_right", [], [EOS]),
+    ("semi_autoregressive2", [11, 12, 13], [11, 12, 13, EOS]),
+    ("semi_autoregressive4", [11, 12, 13], [11, 12, 13, EOS]),
+    ("right_to_left3", [11, 12, 13, 14], [14, 13, 12, 11, EOS, EOS]),
+    # Their Figure 1e: the same slots as interleaved, four a step.
+    ("interleaved_sa2", [11, 12, 13, 14, 15, 16], [11, 16, 12, 15, 13, 14, EOS, EOS]),
+    # Equation 9, Figure 1d: two segments of three words, each from both of its ends (left ends first in a step).
+    ("multi_directional4", [11, 12, 13, 14, 15, 16], [11, 14, 13, 16, 12, 15, EOS, EOS]),
+    ("multi_directional4", [11, 12, 13, 14, 15, 16, 17], [11, 15, 14, 17, 12, 16, 13, EOS]),
+    ("multi_directional4", [11, 12, 13, 14, 15, 16, 17, 18], [11, 15, 14, 18, 12, 16, 13, 17, EOS, EOS, EOS, EOS]),
+    ("multi_directional6", [11, 12, 13, 14, 15, 16, 17], [11, 14, 16, 13, 15, 17, 12, EOS, EOS, EOS, EOS, EOS]),
+    # Imamura and Sumita, section 3.2: folded halves, one or two EODs.
+    ("double_token", [11, 12, 13, 14, 15, 16], [11, 16, 12, 15, 13, 14, EOD, EOD]),
+    ("double_token", [11, 12, 13], [11, 13, 12, EOD]),
+    ("double_token_l2r", [11, 12, 13], [11, 12, 13, EOD]),
+    ("double_token_r2l", [11, 12, 13, 14], [14, 13, 12, 11, EOD, EOD]),
+    ("middle_to_side", [11, 12, 13, 14, 15, 16], [13, 14, 12, 15, 11, 16, EOS, EOS]),
+    ("middle_to_side", [11, 12, 13, 14, 15], [13, 14, 12, 15, 11, EOS]),
 ])
 def test_arranged_by_hand(name: str, target: list[int], arranged: list[int]) -> None:
     lengths = torch.tensor([len(target)])
-    assert ORDERS[name].arrange(torch.tensor([target], dtype=torch.long), lengths).tolist() == [arranged]
+    assert EVERY_ORDER[name].arrange(torch.tensor([target], dtype=torch.long), lengths).tolist() == [arranged]
 
 
 @pytest.mark.parametrize(("name", "positions"), [
     ("left_to_right", [0, 1, 2, 3, 4, 5]),
     ("right_to_left", [0, 1, 2, 3, 4, 5]),
     ("interleaved", [1, -1, 2, -2, 3, -3]),
+    ("interleaved_sa2", [1, -1, 2, -2, 3, -3]),
+    ("multi_directional4", [0, 0, 0, 0, 1, 1]),
+    ("vanilla_positions", [0, 1, 2, 3, 4, 5]),
+    ("middle_to_side", [1, -1, 2, -2, 3, -3]),
 ])
 def test_positions_by_hand(name: str, positions: list[int]) -> None:
-    assert ORDERS[name].positions(torch.arange(6)).tolist() == positions
+    assert EVERY_ORDER[name].positions(torch.arange(6)).tolist() == positions
 
 
 @pytest.mark.parametrize("directions", [1, 2, 3])
 @pytest.mark.parametrize("words_a_step", [1, 2, 3])
 def test_mask_is_that_of_equation_4(directions: int, words_a_step: int) -> None:
-    left_to_right = ORDERS["left_to_right"]
+    left_to_right = EVERY_ORDER["left_to_right"]
     order = Order("any", directions, words_a_step, left_to_right.indices, left_to_right.positions)
     mask, slots = order.mask(13), range(1, 14)
     group = directions * words_a_step
@@ -93,7 +116,7 @@ def test_mask_is_that_of_equation_4(directions: int, words_a_step: int) -> None:
 
 @every_order
 def test_a_row_without_an_end_is_all_words(order: Order) -> None:
-    cut = torch.tensor([[21, 22, 23, 24], [31, 32, EOS, EOS]])
+    cut = torch.tensor([[21, 22, 23, 24], [31, 32, order.end, order.end]])
     restored, lengths = order.restore(cut)
     assert lengths.tolist() == [4, 2]
     assert sorted(restored[0].tolist()) == [21, 22, 23, 24]
@@ -102,7 +125,7 @@ def test_a_row_without_an_end_is_all_words(order: Order) -> None:
 
 
 @every_order
-@given(row=st.lists(words, max_size=12), behind=st.lists(st.sampled_from([PAD, EOS, 8, 9]), max_size=8))
+@given(row=st.lists(words, max_size=12), behind=st.lists(st.sampled_from([PAD, EOS, EOD, 8, 9]), max_size=8))
 def test_what_is_behind_the_first_end_does_not_count(order: Order, row: list[int], behind: list[int]) -> None:
     arranged = order.arrange(*batch([row]))[0, :len(row) + 1].tolist()
     restored, lengths = order.restore(torch.tensor([arranged + behind]))
@@ -116,7 +139,41 @@ def test_no_rows(order: Order) -> None:
     assert restored.shape == (0, 0) and lengths.shape == (0,)
 
 
-def test_names() -> None:
-    assert all(order_named(name) is order and order.name == name for name, order in ORDERS.items())
-    with pytest.raises(PipelineError, match="'sideways' is unknown; choose one of left_to_right, "):
-        order_named("sideways")
+def test_the_ablations_see_less() -> None:
+    assert EVERY_ORDER["vanilla_mask"].mask(9).equal(EVERY_ORDER["left_to_right"].mask(9))
+    alone, together = EVERY_ORDER["independent_directions"].mask(8), EVERY_ORDER["interleaved"].mask(8)
+    for row in range(8):
+        for column in range(8):
+            assert alone[row, column] == (together[row, column] and row % 2 == column % 2)
+
+
+def test_start_symbols() -> None:
+    starts = {label: order.starts for label, order in EVERY_ORDER.items() if set(order.starts) != {BOS}}
+    assert starts == {"double_token": (BOS, EOS), "double_token_r2l": (EOS, EOS)}
+    assert {label for label, order in EVERY_ORDER.items() if order.end == EOD} == {
+        "double_token", "double_token_l2r", "double_token_r2l"}
+    assert all(len(order.starts) == order.width for order in EVERY_ORDER.values())
+
+
+def test_every_name_makes_an_order_and_is_tested_here() -> None:
+    assert {order.name for order in EVERY_ORDER.values()} == set(ORDER_NAMES)
+    for name in ORDER_NAMES:
+        assert make_order(OrderSettings(name)).name == name
+    assert make_order(OrderSettings("multi_directional")).directions == 4
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    (OrderSettings("sideways"), "'sideways' is unknown; choose one of left_to_right, "),
+    (OrderSettings("multi_directional", 3), "directions 3.*choose an even number above 2"),
+    (OrderSettings("multi_directional", 2), "directions 2.*choose an even number above 2"),
+    (OrderSettings("multi_directional", 0), "directions 0"),
+    (OrderSettings("interleaved", 4), "has 2 directions, not 4; .*multi_directional"),
+    (OrderSettings("left_to_right", 2), "has 1 directions, not 2"),
+    (OrderSettings("interleaved", words=0), "cannot produce 0 words a direction; choose 1 or more"),
+    (OrderSettings("left_to_right", words=-1), "cannot produce -1 words"),
+    (OrderSettings("double_token", words=2), "cannot produce 2 words a direction; it produces 1"),
+    (OrderSettings("double_token_l2r", words=1), "it produces 2"),
+])
+def test_orders_that_cannot_be(settings: OrderSettings, message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        make_order(settings)

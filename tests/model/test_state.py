@@ -6,11 +6,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from orders import EVERY_ORDER
 from torch import Tensor
 
-from pipeline.model.orders import ORDERS
 from pipeline.model.transformer import Transformer
-from pipeline.vocabulary import BOS, PAD
+from pipeline.vocabulary import PAD
 
 Tiny = Callable[..., Transformer]
 EXACT = {"rtol": 0, "atol": 1e-10}
@@ -36,11 +36,11 @@ def random_slots(rows: int, seed: int) -> Tensor:
 
 
 def inputs_of(network: Transformer, arranged: Tensor) -> Tensor:
-    z = network.order.width
-    return torch.cat([arranged.new_full((len(arranged), z), BOS), arranged[:, :-z]], 1)
+    starts = arranged.new_tensor([network.order.starts]).expand(len(arranged), -1)
+    return torch.cat([starts, arranged[:, :-network.order.width]], 1)
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", EVERY_ORDER)
 @pytest.mark.parametrize("rows", [
     [0, 1, 2, 3, 4, 5, 6, 7, 8],  # as they were
     [2, 1, 0, 4, 4, 3, 8, 8, 8],  # reordered within their sentences
@@ -51,32 +51,35 @@ def test_select_moves_beams_and_drops_sentences(tiny: Tiny, order: str, rows: li
     network, beams = tiny(order), 3
     arranged, moved = random_slots(9, seed=1), torch.tensor(rows)
     state = network.start(network.encode(SOURCE), beams=beams)
-    network.step(inputs_of(network, arranged)[:, :8], state)
+    z = network.order.width
+    past = 8 // z * z
+    network.step(inputs_of(network, arranged)[:, :past], state)
     state.select(moved)
     assert state.rows == len(rows)
 
     # Each row goes on with words of its own behind the past of the row that it stems from.
-    arranged = torch.cat([arranged[moved][:, :8], random_slots(len(rows), seed=2)[:, 8:]], 1)
+    arranged = torch.cat([arranged[moved][:, :past], random_slots(len(rows), seed=2)[:, past:]], 1)
     whole = network(SOURCE[moved // beams], arranged)
     inputs = inputs_of(network, arranged)
-    for start in range(8, SLOTS, 4):
-        logits = network.step(inputs[:, start:start + 4], state)
-        torch.testing.assert_close(logits, whole[:, start:start + 4], **EXACT)
+    for start in range(past, SLOTS, z):
+        logits = network.step(inputs[:, start:start + z], state)
+        torch.testing.assert_close(logits, whole[:, start:start + z], **EXACT)
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", EVERY_ORDER)
 def test_a_rejected_draft_leaves_no_trace(tiny: Tiny, order: str) -> None:
     network = tiny(order)
     arranged = random_slots(3, seed=3)
     inputs, whole = inputs_of(network, arranged), network(SOURCE, arranged)
     state = network.start(network.encode(SOURCE))
-    network.step(inputs[:, :6], state)
-    network.step(random_slots(3, seed=4)[:, :10], state)
-    state.rewind(6)
-    torch.testing.assert_close(network.step(inputs[:, 6:12], state), whole[:, 6:12], **EXACT)
+    z = network.order.width
+    network.step(inputs[:, :z], state)
+    network.step(random_slots(3, seed=4)[:, :2 * z], state)
+    state.rewind(z)
+    torch.testing.assert_close(network.step(inputs[:, z:2 * z], state), whole[:, z:2 * z], **EXACT)
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", EVERY_ORDER)
 @settings(max_examples=25)
 @given(accepted=st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=1, max_size=6), block=st.integers(1, 4))
 def test_rows_may_accept_different_parts_of_their_drafts(tiny: Tiny, order: str, accepted: list[tuple[int, ...]],

@@ -1,0 +1,191 @@
+"""What every beam search shares: the loop over steps, the finished hypotheses and the length penalty.
+
+An algorithm brings an `Expand`, which says how the beams of a step become those of the next and which hypotheses end.
+
+* A sentence is done when it has as many finished hypotheses as it is to have, or when no hypothesis still alive can
+  become better than its N best finished ones even if it lost nothing more until the length limit. The second rule
+  changes no result.
+* At the length limit the hypotheses still alive are cut and compete with the finished ones.
+* The length of a hypothesis is its number of slots t, as in the s_t / t of Zhang et al. (2020).
+"""
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.protocol import Model
+from pipeline.errors import PipelineError
+
+LENGTH_PENALTIES = ("average", "gnmt")
+
+Slots = TypeVar("Slots", Tensor, float)
+
+
+@dataclass(frozen=True)
+class LengthPenalty:
+    """What the log-probability of a hypothesis of t slots is divided by.
+
+    `average`: t ** alpha (fairseq, and Zhang et al. 2020 with alpha 1); `gnmt`: ((5 + t) / 6) ** alpha (Wu et al.
+    2016, equation 14). Alpha 0 ranks by log-probability.
+    """
+
+    kind: str = "average"
+    alpha: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in LENGTH_PENALTIES:
+            raise PipelineError(f"length_penalty.kind: {self.kind!r} is unknown; choose one of "
+                                f"{', '.join(LENGTH_PENALTIES)}")
+        if self.alpha < 0:
+            raise PipelineError(f"length_penalty.alpha: {self.alpha} must not be negative")
+
+    def __call__(self, slots: Slots) -> Slots:
+        """The divisor of each length.
+
+        >>> LengthPenalty("gnmt", 1.0)(7), LengthPenalty("average", 0.5)(16)
+        (2.0, 4.0)
+        """
+        return (slots if self.kind == "average" else (5 + slots) / 6) ** self.alpha
+
+
+class Candidates(NamedTuple):
+    """N ways for each of S sentences to fill its next z slots."""
+
+    scores: Tensor
+    """(S, N) log-probabilities of the hypotheses with this step; -inf where there is no candidate."""
+    parents: Tensor
+    """(S, N) beams that they continue, 0 to K - 1."""
+    words: Tensor
+    """(S, N, z)."""
+
+    def first(self, n: int) -> "Candidates":
+        """The first n of each sentence."""
+        return Candidates(self.scores[:, :n], self.parents[:, :n], self.words[:, :n])
+
+
+class Expansion(NamedTuple):
+    """What becomes of the beams in one step."""
+
+    going: Candidates
+    """K candidates without an end symbol, best first."""
+    ended: Candidates | None
+    """Those that end in this step, in any number; None where there is none."""
+
+
+Expand = Callable[[Tensor, Tensor], Expansion]
+"""From the log-probabilities of a step (S * K, z, V), which it may overwrite, and the scores (S, K) of the beams."""
+
+
+@torch.inference_mode()
+def beam_search(model: Model, source: Tensor, limit: LengthLimit, expand: Expand, *, beams: int, hypotheses: int,
+                nbest: int, penalty: LengthPenalty) -> Hypotheses:
+    """Search with K beams a sentence.
+
+    Args:
+        model: anything with the three verbs.
+        source: (B, S) ids, padded with PAD behind.
+        limit: the longest output.
+        expand: the algorithm.
+        beams: K.
+        hypotheses: a sentence is done when so many are finished.
+        nbest: N <= hypotheses, those to return.
+        penalty: ranks finished hypotheses of different lengths.
+
+    Returns:
+        Hypotheses with penalised scores.
+
+    Raises:
+        PipelineError: K is not smaller than the vocabulary.
+    """
+    B, K, z, end = len(source), beams, model.order.width, model.order.end
+    steps = limit.steps(source, model.order)
+    soonest, longest = (int(steps.min()), int(steps.max())) if B else (0, 0)
+    state = model.start(model.encode(source), beams=K, capacity=longest * z)
+    found = _Finished(B, nbest, longest * z, end, source)
+    calls = torch.zeros_like(steps)
+
+    # Of the S sentences that are still searched, S * K beams: …
+    sentences, finished = torch.arange(B, device=source.device), _Finished(B, hypotheses, longest * z, end, source)
+    first_rows, most = sentences.unsqueeze(1) * K, penalty(steps * z)
+    filled, tokens = source.new_empty(B * K, 0), source.new_tensor(model.order.starts).repeat(B * K, 1)
+    scores = torch.full((B, K), -torch.inf, device=source.device)
+    scores[:, :1] = 0  # at first all beams are one
+    for step in range(1, longest + 1):
+        log_probabilities, divisor = model.step(tokens, state).log_softmax(2), penalty(step * z)
+        if step == 1 and log_probabilities.shape[2] <= K:
+            raise PipelineError(f"beam: {K} must be smaller than the vocabulary, {log_probabilities.shape[2]}")
+        going, ended = expand(log_probabilities, scores)
+        if ended is not None:
+            slots = filled.index_select(0, (ended.parents + first_rows).view(-1))
+            finished.add(torch.cat((slots, ended.words.flatten(0, 1)), 1), ended.scores / divisor, ended=True)
+        scores, rows, tokens = going.scores, (going.parents + first_rows).view(-1), going.words.flatten(0, 1)
+        filled = torch.cat((filled.index_select(0, rows), tokens), 1)
+
+        if finished.any or step >= soonest:
+            over = finished.settled(nbest, scores[:, 0] / most)
+            if step >= soonest:
+                cut = steps == step
+                finished.add(filled, (scores / divisor).masked_fill(~cut.unsqueeze(1), -torch.inf), ended=False)
+                over |= cut
+            if bool(over.any()):
+                leave = over.nonzero().squeeze(1)
+                found.put(sentences[leave], finished.keep(leave))
+                calls[sentences[leave]] = step
+                alive = (~over).nonzero().squeeze(1)
+                if len(alive) == 0:
+                    break
+                of_alive = (alive.unsqueeze(1) * K + torch.arange(K, device=source.device)).view(-1)
+                rows, tokens, filled = rows[of_alive], tokens[of_alive], filled[of_alive]
+                sentences, steps, scores, most = sentences[alive], steps[alive], scores[alive], most[alive]
+                finished, first_rows = finished.keep(alive), first_rows[:len(alive)]
+        state.select(rows)
+    return found.hypotheses(model, calls)
+
+
+class _Finished:
+    """The N best finished hypotheses of each of S sentences, best first."""
+
+    def __init__(self, S: int, N: int, T: int, end: int, like: Tensor) -> None:
+        self.any = False
+        self.end = end
+        self.slots = like.new_full((S, N, T), end)
+        self.scores = torch.full((S, N), -torch.inf, dtype=torch.float64, device=like.device)
+        self.ended = torch.zeros((S, N), dtype=torch.bool, device=like.device)
+
+    def add(self, slots: Tensor, scores: Tensor, *, ended: bool) -> None:
+        """Merge hypotheses: (S * K, t) slots with scores (S, K), -inf where there is none."""
+        self.any = True
+        (S, N, T), (t, K) = self.slots.shape, (slots.shape[1], scores.shape[1])
+        self.scores, at = torch.cat((self.scores, scores), 1).topk(N)
+        slots = F.pad(slots.view(S, K, t), (0, T - t), value=self.end)
+        self.slots = torch.cat((self.slots, slots), 1).gather(1, at.unsqueeze(2).expand(-1, -1, T))
+        self.ended = torch.where(at < N, self.ended.gather(1, at.clamp(max=N - 1)), ended)
+
+    def settled(self, nbest: int, hope: Tensor) -> Tensor:
+        """(S,) whether all N hypotheses are finished, or the first few and none of them is below `hope` (S,)."""
+        return (self.scores[:, -1] > -torch.inf) | (self.scores[:, nbest - 1] >= hope)
+
+    def keep(self, sentences: Tensor) -> "_Finished":
+        """Those of some sentences."""
+        kept = copy(self)
+        kept.slots, kept.scores, kept.ended = self.slots[sentences], self.scores[sentences], self.ended[sentences]
+        return kept
+
+    def put(self, sentences: Tensor, others: "_Finished") -> None:
+        """Set the hypotheses of some sentences; others may have more of them."""
+        N = self.slots.shape[1]
+        self.slots[sentences], self.scores[sentences] = others.slots[:, :N], others.scores[:, :N]
+        self.ended[sentences] = others.ended[:, :N]
+
+    def hypotheses(self, model: Model, calls: Tensor) -> Hypotheses:
+        (S, N, T), order = self.slots.shape, model.order
+        words, lengths = order.restore(self.slots.view(S * N, T))
+        return Hypotheses(words.view(S, N, words.shape[1]), lengths.view(S, N), self.scores,
+                          self.ended & (self.scores > -torch.inf), calls)

@@ -1,0 +1,135 @@
+"""Mask-Predict (Ghazvininejad et al. 2019): predict all words, hide the least certain ones, predict those again.
+
+What the paper leaves open, chosen here:
+
+* Iteration t = 0, 1, … hides floor(n * (T - t) / T) of n words, all of them at first. A sentence of few words may so
+  have none left to hide before iteration T; it is then done, and the remaining calls are neither made nor counted.
+* Equally likely words: the lowest id. Equally certain words: the first is hidden. Equally good candidates: that of the
+  more probable length.
+* Symbols that are no words are never predicted; what they would have had is not shared out among the words.
+* An empty target has no words to average: it is the translation where 0 is the most probable length, and no candidate
+  otherwise.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.protocol import MaskedModel
+from pipeline.decoding.top import best
+from pipeline.errors import PipelineError
+from pipeline.vocabulary import BOS, EOD, EOS, LENGTH, MASK, PAD
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Mask-Predict."""
+
+    iterations: int = 10
+    """T."""
+    candidates: int = 5
+    """K, the most probable lengths, which are decoded side by side (the paper's l)."""
+    nbest: int = 1
+    """N <= K, hypotheses to return."""
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1:
+            raise PipelineError(f"iterations: {self.iterations} must be at least 1")
+        if not 1 <= self.nbest <= self.candidates:
+            raise PipelineError(f"nbest: {self.nbest} must lie between 1 and the candidates, {self.candidates}")
+
+
+@torch.inference_mode()
+def search(model: MaskedModel, source: Tensor, limit: LengthLimit, settings: Settings) -> Hypotheses:
+    """Translate with K lengths a sentence and T iterations.
+
+    Args:
+        model: a conditional masked language model.
+        source: (B, S) ids, padded with PAD behind.
+        limit: the longest output; longer lengths are no candidates.
+        settings: iterations, candidates and hypotheses to return.
+
+    Returns:
+        Hypotheses that all have `ended`. Scores are means of log-probabilities, each word's from the iteration that
+        last predicted it. Calls are those in which a word of the sentence was predicted; the length is predicted by
+        the encoder and costs none.
+
+    Raises:
+        PipelineError: the model predicts no lengths, or fewer than K.
+    """
+    if not hasattr(model, "lengths"):
+        raise PipelineError("mask_predict: the model predicts no lengths; choose a family of kind masked, or another "
+                            "decoder")
+    B, T, K = len(source), settings.iterations, settings.candidates
+    memory = model.encode(source)
+    length_scores = model.lengths(memory)
+    lengths, possible = _candidates(length_scores, limit.words(source), K)
+    longest = int(lengths.max()) if B else 0
+    state = model.start(memory, beams=K, capacity=longest)
+    no_words = torch.tensor([PAD, BOS, EOS, MASK, EOD, LENGTH], device=source.device)
+
+    rows = lengths.flatten()  # the K candidates of a sentence are neighbours
+    padding = torch.arange(longest, device=source.device) >= rows.unsqueeze(1)
+    tokens = torch.full_like(padding, MASK, dtype=source.dtype).masked_fill_(padding, PAD)
+    certainty = torch.zeros_like(padding, dtype=length_scores.dtype).masked_fill_(padding, torch.inf)
+    calls = torch.zeros_like(lengths[:, 0])
+    for t in range(T):
+        if longest * (T - t) // T == 0:
+            break
+        hidden = lowest(certainty, rows * (T - t) // T)
+        state.rewind(0)
+        log_probabilities = model.step(tokens.masked_fill_(hidden, MASK), state).log_softmax(2)
+        words = best(log_probabilities.index_fill_(2, no_words, -torch.inf))
+        predicted = log_probabilities.gather(2, words.unsqueeze(2)).squeeze(2)
+        tokens, certainty = torch.where(hidden, words, tokens), torch.where(hidden, predicted, certainty)
+        calls += hidden.view(B, -1).any(1)
+
+    means = certainty.masked_fill(padding, 0).sum(1) / rows.clamp(min=1)
+    scores = means.view(B, K).masked_fill(~possible, -torch.inf)
+    scores, order = (one[:, :settings.nbest] for one in scores.sort(dim=1, descending=True, stable=True))
+    chosen = tokens.view(B, K, longest).gather(1, order.unsqueeze(2).expand(-1, -1, longest))
+    return Hypotheses(chosen, lengths.gather(1, order), scores, possible.gather(1, order), calls)
+
+
+def lowest(values: Tensor, counts: Tensor) -> Tensor:
+    """Mark the lowest values of every row, the first ones where several tie.
+
+    Args:
+        values: (R, N).
+        counts: (R,) how many.
+
+    Returns:
+        (R, N) booleans.
+
+    >>> lowest(torch.tensor([[0.3, 0.1, 0.3, 0.9]]), torch.tensor([2])).tolist()
+    [[True, True, False, False]]
+    """
+    order = values.argsort(dim=1, stable=True)
+    places = torch.arange(values.shape[1], device=values.device)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(1, order, places < counts.unsqueeze(1))
+
+
+def _candidates(log_probabilities: Tensor, words: Tensor, K: int) -> tuple[Tensor, Tensor]:
+    """The most probable lengths of each sentence.
+
+    Args:
+        log_probabilities: (B, n) of the lengths 0 .. n - 1.
+        words: (B,) the longest output.
+        K: how many.
+
+    Returns:
+        Lengths (B, K), most probable first, and whether each is one: where fewer than K are allowed, the rest are 0.
+    """
+    n = log_probabilities.shape[1]
+    if n < K:
+        raise PipelineError(f"candidates: {K} must not exceed the {n} lengths that the model knows; lower it")
+    every = torch.arange(n, device=words.device)
+    allowed = log_probabilities.masked_fill(every > words.unsqueeze(1), -torch.inf)
+    empty_but_not_best = (every == 0) & (allowed < allowed.amax(1, keepdim=True))
+    allowed = allowed.masked_fill(empty_but_not_best, -torch.inf)
+    scores, lengths = (one[:, :K] for one in allowed.sort(dim=1, descending=True, stable=True))
+    possible = scores > -torch.inf
+    return lengths.masked_fill(~possible, 0), possible

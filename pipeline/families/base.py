@@ -1,0 +1,79 @@
+"""What the modules of all families share: optimiser, schedule, random numbers of a step, validation loss."""
+
+from typing import Any
+
+import numpy as np
+import pytorch_lightning as lightning
+import torch
+from torch import Tensor
+from torchmetrics import MeanMetric
+
+from pipeline.corpus.datamodule import Batch
+from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.limits import LengthLimit
+from pipeline.families.settings import OptimisationSettings
+from pipeline.model.settings import VocabularySettings
+from pipeline.model.transformer import Transformer
+
+
+class TranslationModule(lightning.LightningModule):
+    """A network and how it is trained; a family adds its `loss` and the `search` that validates it."""
+
+    def __init__(self, network: Transformer, optimisation: OptimisationSettings, vocabulary: VocabularySettings,
+                 seed: int) -> None:
+        """Args:
+            network: to train.
+            optimisation: optimiser, schedule and label smoothing.
+            vocabulary: what the ids of the data mean.
+            seed: of dropout; the random numbers of a step depend on it, the step and the device alone, so that a
+                resumed run draws what the uninterrupted one would have drawn.
+        """
+        super().__init__()
+        self.network, self.optimisation, self.vocabulary, self.seed = network, optimisation, vocabulary, seed
+        self.validation_loss = MeanMetric()
+
+    def loss(self, batch: Batch, label_smoothing: float) -> tuple[Tensor, Tensor]:
+        """The summed loss of what a batch predicts, and how much that is."""
+        raise NotImplementedError
+
+    def search(self, source: Tensor, limit: LengthLimit) -> Hypotheses:
+        """The quick translation that validation scores.
+
+        Args:
+            source: (B, S) ids, padded with PAD behind.
+            limit: the longest output.
+        """
+        raise NotImplementedError
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        slices = self.trainer.accumulate_grad_batches
+        draw = self.trainer.global_step * slices + batch_idx % slices
+        mixed = np.random.SeedSequence([self.seed, draw, self.global_rank]).generate_state(1, np.uint64)
+        torch.manual_seed(int(mixed[0]))
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        loss, count = self.loss(batch, self.optimisation.label_smoothing)
+        self.log("training_loss", loss.detach() / count, batch_size=len(batch.rows), prog_bar=True)
+        return loss * batch.weight
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        loss, count = self.loss(batch, label_smoothing=0.0)
+        self.validation_loss.update(loss / count, count)
+
+    def on_validation_epoch_end(self) -> None:
+        # A torchmetrics state: the mean over all devices is exact whatever their shares.
+        self.log("validation_loss", self.validation_loss, prog_bar=True)
+
+    def configure_optimizers(self) -> Any:
+        settings = self.optimisation
+        # Norms and biases are not decayed: only matrices have a scale that another layer cannot undo.
+        parameters = [p for p in self.network.parameters() if p.requires_grad]
+        # Lightning clips no gradients of a fused optimiser in mixed precision: it may unscale them itself.
+        fused = "mixed" not in str(self.trainer.precision)
+        optimizer = torch.optim.AdamW(
+            [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": settings.weight_decay},
+             {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}],
+            lr=settings.learning_rate, betas=settings.betas, eps=settings.epsilon, fused=fused)
+        steps = self.trainer.max_steps
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: settings.factor(step, steps))
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

@@ -1,0 +1,90 @@
+"""BLEU of all resamples, against sacreBLEU on resamples written out."""
+
+import random
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sacrebleu.metrics.bleu import BLEU
+
+from pipeline.errors import PipelineError
+from pipeline.evaluation.bootstrap import Resampled, corpus_bleu, interval
+
+REFERENCES = [f"{number} {mood} gardeners water the {plant} before the sirens, don't they?" for number, (mood, plant)
+              in enumerate(product(("calm", "rude", "late"), ("fern", "moss", "vine", "reed")), start=2)]
+
+
+def garbled(share: float, seed: int) -> list[str]:
+    draw = random.Random(seed)
+    return [" ".join("blip" if draw.random() < share else word for word in sentence.split()) for sentence in REFERENCES]
+
+
+def sacrebleu(hypotheses: list[str], references: list[str]) -> float:
+    return float(BLEU().corpus_score(hypotheses, [references]).score)
+
+
+SYMBOLS = ("a", "b", "c", "d", ",", ".")
+SENTENCES = st.lists(st.lists(st.sampled_from(SYMBOLS), max_size=7).map(" ".join), min_size=1, max_size=5)
+
+
+@given(SENTENCES, st.integers(0, 9))
+def test_sums_of_sentence_counts_are_the_corpus_score(references: list[str], seed: int) -> None:
+    draw = random.Random(seed)
+    hypotheses = [" ".join(draw.choice(SYMBOLS) for _ in range(draw.randint(0, 7))) for _ in references]
+    bleu, _ = Resampled(references, "13a", samples=1, seed=1)(hypotheses)
+    assert bleu == pytest.approx(sacrebleu(hypotheses, references), abs=1e-9)
+
+
+@given(st.lists(st.integers(0, 6), min_size=4, max_size=4), st.lists(st.integers(0, 6), min_size=4, max_size=4),
+       st.integers(1, 9))
+def test_bleu_is_sacrebleus_for_any_counts(some: list[int], others: list[int], expected: int) -> None:
+    totals = sorted(some, reverse=True)  # longer n-grams are never more
+    matches = [min(pair) for pair in zip(totals, others, strict=True)]
+    theirs = BLEU.compute_bleu(list(matches), list(totals), totals[0], expected, smooth_method="exp").score
+    counts = np.array([*matches, *totals, totals[0], expected], dtype=np.float64)
+    assert float(corpus_bleu(counts)) == pytest.approx(theirs, abs=1e-9)
+
+
+def test_every_resample_is_scored_as_its_sentences_would_be() -> None:
+    resampled, hypotheses = Resampled(REFERENCES, "13a", samples=40, seed=3), garbled(0.4, 1)
+    bleu, on_resamples = resampled(hypotheses)
+    assert bleu == pytest.approx(sacrebleu(hypotheses, REFERENCES), abs=1e-9)
+    drawn = [np.repeat(np.arange(len(REFERENCES)), times.astype(int)) for times in resampled.times]
+    assert {len(rows) for rows in drawn} == {len(REFERENCES)}
+    written_out = [sacrebleu([hypotheses[row] for row in rows], [REFERENCES[row] for row in rows]) for rows in drawn]
+    assert on_resamples == pytest.approx(written_out, abs=1e-9)
+
+
+def test_resamples_are_shared_by_systems_and_follow_the_seed() -> None:
+    resampled, system = Resampled(REFERENCES, "13a", samples=50, seed=3), garbled(0.3, 2)
+    first, second = resampled(system)[1], resampled(list(system))[1]
+    assert np.array_equal(first, second)
+    assert np.array_equal(first, Resampled(REFERENCES, "13a", samples=50, seed=3)(system)[1])
+    assert not np.array_equal(first, Resampled(REFERENCES, "13a", samples=50, seed=4)(system)[1])
+
+
+def test_the_interval_leaves_out_a_fortieth_on_either_side() -> None:
+    assert interval(np.arange(41, dtype=np.float64)[::-1]) == (1, 39)
+
+
+def test_another_tokenizer_cuts_otherwise() -> None:
+    references, hypotheses = ["打开厨房的灯吧"], ["打开厨房的窗吧"]
+    assert Resampled(references, "zh", 1, 1)(hypotheses)[0] > 30 > Resampled(references, "13a", 1, 1)(hypotheses)[0]
+
+
+@pytest.mark.parametrize(("references", "tokenizer", "samples", "message"), [
+    ([], "13a", 10, "0 references"),
+    (["a"], "13a", 0, "0 bootstrap_samples"),
+    (["a"], "12b", 10, "'12b' is unknown; use one of .*13a"),
+])
+def test_bad_input_is_refused(references: list[str], tokenizer: str, samples: int, message: str) -> None:
+    with pytest.raises(PipelineError, match=message) as refused:
+        Resampled(references, tokenizer, samples, 1)
+    assert "\n" not in str(refused.value)
+
+
+def test_lost_hypotheses_are_refused() -> None:
+    with pytest.raises(PipelineError, match="11 hypotheses for 12 references"):
+        Resampled(REFERENCES, "13a", 5, 1)(REFERENCES[:-1])
