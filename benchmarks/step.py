@@ -45,6 +45,10 @@ class Timed:
         self.seconds = dict.fromkeys(VERBS, 0.0)
 
     @property
+    def kind(self) -> str:
+        return self.model.kind
+
+    @property
     def order(self) -> Order:
         return self.model.order
 

@@ -71,6 +71,7 @@ class Scripted:
     script: Script
     fed: list[list[Row]] = field(default_factory=list)
     """Rows of every call, without padding."""
+    kind: str = "masked"
 
     def encode(self, source: Tensor) -> Tensor:
         return torch.tensor(self.length_probabilities, dtype=torch.float64)

@@ -17,8 +17,10 @@ class Hypotheses:
     lengths: Tensor
     """(B, N) words."""
     scores: Tensor
-    """(B, N) log-probability of the slots, end symbols included, divided by the length penalty where there is one."""
+    """(B, N) log-probability of the slots, end symbols included, divided by the length penalty where there is one.
+    Mask-Predict: the mean over the words, each as it was last predicted."""
     ended: Tensor
-    """(B, N) booleans: false where no end symbol came before the length limit and the rest was cut."""
+    """(B, N) booleans: false where no end symbol came before the length limit and the rest was cut. Mask-Predict needs
+    no end: true wherever there is a hypothesis."""
     calls: Tensor
     """(B,) decoder calls that the sentence took part in, counted in the loop."""

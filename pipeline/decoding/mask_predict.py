@@ -23,6 +23,9 @@ from pipeline.decoding.top import best
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import BOS, EOD, EOS, LENGTH, MASK, PAD
 
+KIND = "masked"
+"""Of the models that it searches."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -58,11 +61,8 @@ def search(model: MaskedModel, source: Tensor, limit: LengthLimit, settings: Set
         the encoder and costs none.
 
     Raises:
-        PipelineError: the model predicts no lengths, or fewer than K.
+        PipelineError: the model knows fewer than K lengths.
     """
-    if not hasattr(model, "lengths"):
-        raise PipelineError("mask_predict: the model predicts no lengths; choose a family of kind masked, or another "
-                            "decoder")
     B, T, K = len(source), settings.iterations, settings.candidates
     memory = model.encode(source)
     length_scores = model.lengths(memory)

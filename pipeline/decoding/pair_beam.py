@@ -68,28 +68,66 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings)
 
 
 def _expansion(W: int, end: int) -> Expand:
-    """DOUBLETOPK and lines 8 to 20 of the algorithm."""
+    n = 3 * W
+
     def expand(log_probabilities: Tensor, scores: Tensor) -> Expansion:
-        S, V = len(scores), log_probabilities.shape[2]
-        n = min(3 * W, V - 1) + 1  # words of each beam and side, the end behind the others
-        word_scores, words = best_words(log_probabilities.flatten(0, 1), n - 1, end)
-        (lefts, rights), (left_words, right_words) = (
-            both.view(S, W, 2, n).unbind(2) for both in (word_scores, words))
-
-        left_scores, at = (lefts + scores.unsqueeze(2)).view(S, W * n).topk(2 * W)
-        beams, left_words = torch.div(at, n, rounding_mode="floor"), left_words.reshape(S, W * n).gather(1, at)
-        pairs = rights.gather(1, beams.unsqueeze(2).expand(-1, -1, n)).add_(left_scores.unsqueeze(2))
-        pairs[:, :, :-1].masked_fill_((left_words == end).unsqueeze(2), -torch.inf)
-        best, at = pairs.view(S, -1).topk(3 * W)
-        left, right = torch.div(at, n, rounding_mode="floor"), at % n
-        parents = beams.gather(1, left)
-        right_words = right_words.reshape(S, W * n).gather(1, parents * n + right)
-        words = torch.stack((left_words.gather(1, left), right_words), 2)
-
-        ends = right == n - 1
-        if not bool(ends.any()):
-            return Expansion(Candidates(best, parents, words).first(W), None)
-        unfinished, on = best.masked_fill(ends, -torch.inf).topk(W)
-        going = Candidates(unfinished, parents.gather(1, on), words.gather(1, on.unsqueeze(2).expand(-1, -1, 2)))
-        return Expansion(going, Candidates(best.masked_fill(~ends, -torch.inf), parents, words).first(W))
+        nonlocal n
+        rows = log_probabilities.view(-1, log_probabilities.shape[2])
+        # Never more than the 3W best words of a slot are needed, and of a sure model W are nearly always enough: they
+        # are tried while the step before was content with so many.
+        most = min(3 * W, rows.shape[1] - 1)
+        few = min(W, most)
+        n = min(n, most)
+        word_scores, words = best_words(rows, n, end)
+        pairs, hidden, ranks = _best_pairs(word_scores.view(-1, W, 2, n + 1), words, scores, end)
+        if n < most and bool((pairs.scores[:, -1] < hidden).any()):
+            rows.scatter_(1, words, word_scores)  # what `best_words` has overwritten
+            n = most
+            word_scores, words = best_words(rows, n, end)
+            pairs, hidden, ranks = _best_pairs(word_scores.view(-1, W, 2, n + 1), words, scores, end)
+        if n == most and int(ranks.max()) < few:
+            n = few
+        ends = pairs.words[:, :, 1] == end
+        unfinished, on = pairs.scores.masked_fill(ends, -torch.inf).topk(W)
+        going = Candidates(unfinished, pairs.parents.gather(1, on),
+                           pairs.words.gather(1, on.unsqueeze(2).expand(-1, -1, 2)))
+        first = ends[:, :W]
+        if not bool(first.any()):
+            return Expansion(going, None)
+        finished = pairs.scores[:, :W].masked_fill(~first, -torch.inf)
+        return Expansion(going, Candidates(finished, pairs.parents[:, :W], pairs.words[:, :W]))
     return expand
+
+
+def _best_pairs(word_scores: Tensor, words: Tensor, scores: Tensor, end: int) -> tuple[Candidates, Tensor, Tensor]:
+    """The 3W best pairs that can be made of the n best words of each slot and the end.
+
+    Args:
+        word_scores: (S, W, 2, n + 1), best first and the end symbol last.
+        words: the same words' ids, in as many rows as there are slots.
+        scores: (S, W) of the beams.
+        end: the end symbol.
+
+    Returns:
+        The pairs, best first; of each sentence (S,) a bound of what other words could reach; and the ranks (S, 3W) of
+        the words in the pairs, the higher one of two, the end's not counted.
+    """
+    S, W, _, width = word_scores.shape
+    ids = words.view(S, W, 2, width)
+    left = word_scores[:, :, 0] + scores.unsqueeze(2)
+    left_scores, left_at = left.view(S, -1).topk(2 * W)
+    beams = torch.div(left_at, width, rounding_mode="floor")
+    lefts = ids[:, :, 0].reshape(S, -1).gather(1, left_at)
+
+    right = word_scores[:, :, 1].gather(1, beams.unsqueeze(2).expand(-1, -1, width))
+    right[:, :, :-1].masked_fill_((lefts == end).unsqueeze(2), -torch.inf)
+    joint = right.add_(left_scores.unsqueeze(2))
+    best, at = joint.view(S, -1).topk(3 * W)
+    chosen, rank = torch.div(at, width, rounding_mode="floor"), at % width
+    parents = beams.gather(1, chosen)
+    rights = ids[:, :, 1].reshape(S, -1).gather(1, parents * width + rank)
+    # A word that is not here is no better than the last one that is. One on the left counts only if it is among 2W.
+    above = left[:, :, -2].amax(1)
+    hidden = torch.maximum(joint[:, :, -2].amax(1), above.masked_fill(above <= left_scores[:, -1], -torch.inf))
+    ranks = torch.maximum(rank, (left_at % width).gather(1, chosen)) % (width - 1)
+    return Candidates(best, parents, torch.stack((lefts.gather(1, chosen), rights), 2)), hidden, ranks

@@ -20,6 +20,9 @@ class DecoderState(Protocol):
 class Model(Protocol):
     """An encoder-decoder that can be searched; see `pipeline.model.transformer.Transformer` for the shapes."""
 
+    kind: str
+    """`ordered`."""
+
     @property
     def order(self) -> Order:
         """The order in which the model fills the slots of a target."""
@@ -36,6 +39,9 @@ class Model(Protocol):
 
 class MaskedModel(Protocol):
     """A conditional masked language model; see `pipeline.model.masked.MaskedTransformer` for the shapes."""
+
+    kind: str
+    """`masked`."""
 
     def encode(self, source: Tensor) -> Any:
         """(B, S) padded ids to a memory."""

@@ -1,9 +1,10 @@
 """From an entry of `decoders` in params.yaml to a function.
 
 The entry's `algorithm` is the name of a file of this package, which has two names to offer: `Settings`, a dataclass
-of what the entry may say besides, and `search(model, source, limit, settings) -> Hypotheses`. A new algorithm is
-therefore one file, and nothing here knows it. Every entry may also say `deduplicate: N`: immediate repeats of n-grams
-of up to N words are then removed from what was found, within the decoder's own time.
+of what the entry may say besides, and `search(model, source, limit, settings) -> Hypotheses`; if it searches models of
+another kind than `ordered`, a third, `KIND`. A new algorithm is therefore one file, and nothing here knows it. Every
+entry may also say `deduplicate: N`: immediate repeats of n-grams of up to N words are then removed from what was found,
+within the decoder's own time.
 """
 
 import importlib
@@ -18,10 +19,10 @@ from pipeline.blocks import build
 from pipeline.decoding.deduplicate import deduplicated
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.protocol import Model
 from pipeline.errors import PipelineError
 
-Decoder = Callable[[Model, Tensor], Hypotheses]
+Decoder = Callable[[Any, Tensor], Hypotheses]
+"""From a model of the kind that the algorithm searches and (B, S) padded ids."""
 
 
 def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit) -> Decoder:
@@ -49,7 +50,12 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit) -> Dec
         raise PipelineError(f"params.yaml: decoders.{name}.algorithm: {algorithm!r} is no file of pipeline/decoding "
                             "that has a search")
     settings = build(module.Settings, options, f"decoders.{name}")  # type: ignore[union-attr]
-    search = module.search  # type: ignore[union-attr]
-    if longest == 0:
-        return lambda model, source: search(model, source, limit, settings)
-    return lambda model, source: deduplicated(search(model, source, limit, settings), longest)
+    search, kind = module.search, getattr(module, "KIND", "ordered")  # type: ignore[union-attr]
+
+    def decode(model: Any, source: Tensor) -> Hypotheses:
+        if model.kind != kind:
+            raise PipelineError(f"decoders.{name}: {algorithm} searches {kind} models, and this one is {model.kind}; "
+                                "choose another decoder for its family")
+        found = search(model, source, limit, settings)
+        return deduplicated(found, longest) if longest else found
+    return decode

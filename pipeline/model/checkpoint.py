@@ -106,6 +106,7 @@ def column_major(network: Transformer) -> Transformer:
     for parameter in network.parameters():
         if parameter.dim() == 2:
             parameter.data = parameter.data.t().contiguous().t()
+    network.regather()
     return network
 
 

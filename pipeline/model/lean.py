@@ -1,8 +1,8 @@
 """The layers again, as flat tensor operations without modules or gradients: what search runs.
 
 With a small model or a small batch, half of a decoder step is not arithmetic but Python between operations: module
-calls, attribute look-ups, reshapes of (B, n, D). Here the weights of all layers are gathered once a sentence, and a
-step works on (rows, D). Training reads the same weights through `layers`; the tests hold the two to the same logits.
+calls, attribute look-ups, reshapes of (B, n, D). Here the weights of all layers are gathered once, and a step works on
+(rows, D). Training reads the same weights through `layers`; the tests hold the two to the same logits.
 """
 
 from collections.abc import Sequence
@@ -27,11 +27,13 @@ class Block(NamedTuple):
     bias_out: Tensor
 
 
-class DecoderWeights(NamedTuple):
-    """All that a decoder step reads again and again."""
+class Weights(NamedTuple):
+    """All that search reads again and again."""
 
-    positions: Tensor  # (T, D), a row a slot
-    layers: Sequence[tuple[Block, Block, Block]]
+    encoder: Sequence[tuple[Block, Block]]
+    decoder: Sequence[tuple[Block, Block, Block]]
+    source_positions: Tensor  # (S, D)
+    target_positions: Tensor  # (T, D), a row a slot
 
 
 class Style(NamedTuple):

@@ -79,10 +79,10 @@ class MaskedTransformer(Transformer):
         Returns:
             (R, N, V) logits of every position.
         """
-        n = tokens.shape[1]
+        n, weights = tokens.shape[1], self._weights()
         state.reserve(n)
-        x = self._embed(self.target_embedding, tokens, state.weights.positions[:n])
-        x = lean.decode(x, state.weights.layers, self._style, state, _visible(tokens))
+        x = self._embed(self.target_embedding, tokens, weights.target_positions[:n])
+        x = lean.decode(x, weights.decoder, self._style, state, _visible(tokens))
         state.advance(n)
         return self.projection(self.decoder_norm(x)).view(len(tokens), n, -1)
 

@@ -5,7 +5,6 @@ own past is kept a row, the encoded source once a sentence.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,20 +29,17 @@ class State:
         beams: rows a sentence.
     """
 
-    def __init__(self, source: Tensor, source_mask: Tensor | None, beams: int, capacity: int,
-                 weights: Any = None) -> None:
+    def __init__(self, source: Tensor, source_mask: Tensor | None, beams: int, capacity: int) -> None:
         """Args:
             source: (L, 2, B, heads, S, D / heads), keys and values of the source.
             source_mask: (B, 1, 1, S) or None.
             beams: rows a sentence.
             capacity: tokens to have room for at first; it grows when needed.
-            weights: the decoder's, as its step wants them, gathered once for all steps.
         """
         L, _, B, heads, _, depth = source.shape
         self.source = source
         self.source_mask = source_mask
         self.beams = beams
-        self.weights = weights
         self.length = 0
         self.lengths: Tensor | None = None
         self._past = source.new_empty(L, 2, B * beams, heads, capacity, depth)

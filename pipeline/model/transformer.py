@@ -1,6 +1,7 @@
 """One encoder-decoder Transformer for every generation order, with the three verbs that search speaks."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -47,6 +48,7 @@ class Transformer(nn.Module):
         self.register_buffer("order_mask", order.mask(len(slots)), persistent=False)
         self.register_buffer("start_symbols", torch.tensor([order.starts]), persistent=False)
         self._style = lean.Style(pre, settings.activation == "relu", settings.heads)
+        self._gathered: lean.Weights | None = None
         self._initialise()
         self._tie(source_vocabulary, target_vocabulary)
 
@@ -115,17 +117,14 @@ class Transformer(nn.Module):
     @torch.no_grad()
     def encode(self, source: Tensor) -> Memory:
         """Encode (B, S) ids, padded with PAD behind and at most `max_length` long."""
-        mask = self._source_mask(source)
-        x = self._embed(self.source_embedding, source, self.source_positions()[:source.shape[1]])
-        layers = [lean.encoder_blocks(layer) for layer in self.encoder]  # type: ignore[arg-type]
-        return Memory(self.encoder_norm(lean.encode(x, layers, self._style, mask)), mask)
+        mask, weights = self._source_mask(source), self._weights()
+        x = self._embed(self.source_embedding, source, weights.source_positions[:source.shape[1]])
+        return Memory(self.encoder_norm(lean.encode(x, weights.encoder, self._style, mask)), mask)
 
     @torch.no_grad()
     def start(self, memory: Memory, beams: int = 1, capacity: int = 64) -> State:
         """The state before the first step, with `beams` neighbouring rows a sentence and room for `capacity` slots."""
-        layers = [lean.decoder_blocks(layer) for layer in self.decoder]  # type: ignore[arg-type]
-        weights = lean.DecoderWeights(self.target_positions(), layers)
-        return State(self._source_keys_values(memory).contiguous(), memory.mask, beams, capacity, weights)
+        return State(self._source_keys_values(memory).contiguous(), memory.mask, beams, capacity)
 
     @torch.no_grad()
     def step(self, tokens: Tensor, state: State) -> Tensor:
@@ -137,17 +136,38 @@ class Transformer(nn.Module):
         Returns:
             (R, n, V) logits of the slots that these inputs predict.
         """
-        n = tokens.shape[1]
+        n, weights = tokens.shape[1], self._weights()
         state.reserve(n)
-        table = state.weights.positions
+        table = weights.target_positions
         if state.lengths is None:
             positions = table[state.length:state.length + n]
         else:
             positions = table[state.slots(n)]
         x = self._embed(self.target_embedding, tokens, positions)
-        x = lean.decode(x, state.weights.layers, self._style, state, self._step_mask(state, n))
+        x = lean.decode(x, weights.decoder, self._style, state, self._step_mask(state, n))
         state.advance(n)
         return self.projection(self.decoder_norm(x)).view(len(tokens), n, -1)
+
+    def _weights(self) -> lean.Weights:
+        """The weights as search reads them: gathered once, views that follow every change made in place."""
+        if self._gathered is None:
+            self._gathered = lean.Weights(
+                [lean.encoder_blocks(layer) for layer in self.encoder],  # type: ignore[arg-type]
+                [lean.decoder_blocks(layer) for layer in self.decoder],  # type: ignore[arg-type]
+                self.source_positions().detach(), self.target_positions().detach())
+        return self._gathered
+
+    def regather(self) -> None:
+        """Forget the gathered weights: for whoever replaces parameters instead of changing them in place."""
+        self._gathered = None
+
+    def train(self, mode: bool = True) -> "Transformer":
+        self.regather()  # tables that are computed from parameters do not follow their changes
+        return super().train(mode)
+
+    def _apply(self, *arguments: Any, **options: Any) -> "Transformer":
+        self.regather()  # another device or type
+        return super()._apply(*arguments, **options)
 
     def _step_mask(self, state: State, n: int) -> Tensor | None:
         """What n new tokens may see of the past and of each other; None where it is everything."""

@@ -33,6 +33,7 @@ class Scripted:
     script: Script
     fed: list[int] = field(default_factory=list)
     """Rows of every step."""
+    kind: str = "ordered"
 
     def encode(self, source: Tensor) -> list[Row]:
         return [tuple(piece for piece in row if piece != PAD) for row in source.tolist()]

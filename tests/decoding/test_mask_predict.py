@@ -250,5 +250,8 @@ def test_an_entry_of_params(tiny: Callable[..., Transformer]) -> None:
     decode = make_decoder("mine", {"algorithm": "mask_predict", "iterations": 4, "candidates": 2}, LIMIT)
     network = masked()
     assert torch.equal(decode(network, MIXED).tokens, search(network, MIXED, LIMIT, Settings(4, 2)).tokens)
-    with pytest.raises(PipelineError, match="the model predicts no lengths; choose a family of kind masked"):
+    with pytest.raises(PipelineError, match=r"decoders.mine: mask_predict searches masked models.* is ordered"):
         decode(tiny(), MIXED)
+    for block in ({"algorithm": "greedy"}, {"algorithm": "beam", "beams": 2}, {"algorithm": "pair_beam", "beams": 2}):
+        with pytest.raises(PipelineError, match="searches ordered models, and this one is masked; choose another"):
+            make_decoder("mine", block, LIMIT)(network, MIXED)

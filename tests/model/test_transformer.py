@@ -8,6 +8,7 @@ from orders import EVERY_ORDER
 from torch import Tensor
 
 from pipeline.errors import PipelineError
+from pipeline.model.checkpoint import column_major
 from pipeline.model.settings import NORMS, POSITIONS, TIES
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import EOS, PAD
@@ -133,3 +134,29 @@ def test_dropout_works_in_training_only(tiny: Tiny, order: str) -> None:
     assert torch.equal(network(source, arranged), network(source, arranged))
     network.train()
     assert not torch.equal(network(source, arranged), network(source, arranged))
+
+
+@pytest.mark.parametrize("order", ["left_to_right", "multi_directional4"])
+def test_search_sees_every_change_of_the_weights(tiny: Tiny, order: str) -> None:
+    """Search reads weights that were gathered once."""
+    def steps(network: Transformer) -> Tensor:
+        with torch.inference_mode():
+            state = network.start(network.encode(source))
+            z = network.order.width
+            return torch.cat([network.step(part, state) for part in inputs.split(z, dim=1)], 1)
+
+    network, other = tiny(order, positions="learned"), tiny(order, positions="learned", seed=3)
+    source, arranged = sources(4, 7), slots(2, SLOTS)
+    inputs = shifted(network, arranged)
+    before = steps(network)
+    network.load_state_dict(other.state_dict())  # in place
+    torch.testing.assert_close(steps(network.eval()), other(source, arranged), **EXACT)
+    assert not torch.allclose(steps(network), before)
+    torch.testing.assert_close(steps(column_major(network)), other(source, arranged), **EXACT)
+    assert steps(network.float()).dtype == torch.float32
+    network.double().train()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.mul_(0.9)
+    network.eval()
+    torch.testing.assert_close(steps(network), network(source, arranged), **EXACT)

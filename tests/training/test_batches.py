@@ -17,7 +17,7 @@ from pipeline.corpus.datamodule import Batch, pad_sources
 from pipeline.errors import PipelineError
 from pipeline.families.ordered import OrderedModule
 from pipeline.families.settings import OptimisationSettings
-from pipeline.model.settings import NetworkSettings, VocabularySettings
+from pipeline.model.settings import NetworkSettings, OrderSettings, VocabularySettings
 from pipeline.vocabulary import EOS, PAD
 
 lengths_of_rows = st.lists(st.integers(1, 30), min_size=1, max_size=60).map(lambda row: np.array(row, dtype=np.int64))
@@ -128,7 +128,8 @@ def make_module(order: str) -> OrderedModule:
     torch.manual_seed(0)
     network = NetworkSettings(width=16, heads=2, feed_forward=32, encoder_layers=1, decoder_layers=1, max_length=40,
                               dropout=0.0)
-    return OrderedModule(network, order, OptimisationSettings(), VocabularySettings(20, 20, "")).double()
+    return OrderedModule(network, OrderSettings(order), OptimisationSettings(),
+                         VocabularySettings(20, 20, "")).double()
 
 
 def collate(part: Slice, sources: list[list[int]], targets: list[list[int]]) -> Batch:
