@@ -180,7 +180,8 @@ def test_unknown_options(workspace: Path, capsys: pytest.CaptureFixture[str], op
 
 
 @pytest.mark.parametrize(("changes", "message"), [
-    ({"families": {"teacher": {"order": {"name": "diagonal"}}}}, "order: 'diagonal' is unknown; choose one of left_to_right"),
+    ({"families": {"teacher": {"order": {"name": "diagonal"}}}},
+     "order: 'diagonal' is unknown; choose one of left_to_right"),
     ({"network": {"max_length": 8}}, "lower bpe.max_length or raise network.max_length"),
     ({"data": {"side": "distilled"}}, "data/distilled/train.pairs: not found"),
 ])
