@@ -41,9 +41,9 @@ class _Trained:
     """A family's network and vocabulary, on a device."""
 
     def __init__(self, params: Params, family: str, device: str) -> None:
-        params.family(family)
         self.tokenizer = Tokenizer.load(layout.BPE)
-        self.network, _ = load_checkpoint(layout.checkpoint(family), self.tokenizer.digest)
+        self.network, _ = load_checkpoint(layout.checkpoint(family), self.tokenizer.digest,
+                                          params.family(family).order)
         self.longest = self.network.settings.max_length
         self.unicode = params.corpus.filters.unicode
         self.device = torch.device(pick_device(device))

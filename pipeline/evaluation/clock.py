@@ -36,7 +36,7 @@ def time_all(params: Params, out: Path) -> None:
     tokenizer = Tokenizer.load(layout.BPE)
     contestants = []
     for family in params.systems:
-        network, _ = load_checkpoint(layout.checkpoint(family), tokenizer.digest)
+        network, _ = load_checkpoint(layout.checkpoint(family), tokenizer.digest, params.family(family).order)
         network.to(device)
         limit = LengthLimit(params.limit.ratio, params.limit.extra, network.settings.max_length - 1)
         for name in params.decoders_of(family):

@@ -37,7 +37,8 @@ class TestModule(lightning.LightningModule):
         params = load_params()
         self.family = family
         self.tokenizer = Tokenizer.load(layout.BPE)
-        self.network, self.config = load_checkpoint(layout.checkpoint(family), self.tokenizer.digest)
+        self.network, self.config = load_checkpoint(layout.checkpoint(family), self.tokenizer.digest,
+                                                    params.family(family).order)
         limit = LengthLimit(params.limit.ratio, params.limit.extra, self.network.settings.max_length - 1)
         self.decoders = {name: make_decoder(name, params.decoder(name), limit) for name in decoders}
         self.lines: dict[str, list[HypothesisLine]] = {name: [] for name in decoders}

@@ -13,7 +13,7 @@ from torch import Tensor
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, read_json
 from pipeline.model.masked import MaskedTransformer
-from pipeline.model.orders import make_order
+from pipeline.model.orders import Order, make_order
 from pipeline.model.settings import NetworkSettings, OrderSettings, VocabularySettings
 from pipeline.model.transformer import Transformer
 
@@ -40,7 +40,7 @@ def save_checkpoint(folder: Path, network: Transformer, vocabulary: VocabularySe
     config = {
         "format": FORMAT,
         "kind": network.kind,
-        "order": _identity(network),
+        "order": _identity(network.order) if network.kind == Transformer.kind else None,
         "network": dataclasses.asdict(network.settings),
         "vocabulary": dataclasses.asdict(vocabulary),
         "training": training,
@@ -51,15 +51,17 @@ def save_checkpoint(folder: Path, network: Transformer, vocabulary: VocabularySe
         (aside / CONFIG).write_text(json.dumps(config, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
-def load_checkpoint(folder: Path, digest: str | None = None) -> tuple[Transformer, dict[str, Any]]:
+def load_checkpoint(folder: Path, digest: str | None = None,
+                    order: OrderSettings | None = None) -> tuple[Transformer, dict[str, Any]]:
     """Build the network of a checkpoint folder, in evaluation mode on the CPU, and return it with its config.
 
     Args:
         folder: written by `save_checkpoint`.
         digest: of the vocabulary that the caller will feed it with; None skips the check.
+        order: that the caller expects; None skips the check.
 
     Raises:
-        PipelineError: a file is absent or damaged, or belongs to another vocabulary, format or shape.
+        PipelineError: a file is absent or damaged, or belongs to another vocabulary, order, format or shape.
     """
     config = read_json(folder / CONFIG)
     if not isinstance(config, dict) or config.get("format") != FORMAT:
@@ -69,9 +71,12 @@ def load_checkpoint(folder: Path, digest: str | None = None) -> tuple[Transforme
         network = _build(config["kind"], config["order"], NetworkSettings(**config["network"]), vocabulary)
     except (KeyError, TypeError) as error:
         raise PipelineError(f"{folder / CONFIG}: incomplete ({error}); train the model again") from None
-    if config["order"] != _identity(network):
-        raise PipelineError(f"{folder / CONFIG}: trained in the order {config['order']}, which is {_identity(network)} "
-                            "now; train it again")
+    wanted = [network.order] if network.kind == Transformer.kind else []
+    wanted += [] if order is None else [make_order(order)]
+    for one in wanted:
+        if config["order"] != _identity(one):
+            raise PipelineError(f"{folder / CONFIG}: trained in the order {config['order']}, but {_identity(one)} is in "
+                                "use; train it again or restore its params.yaml")
     if digest is not None and vocabulary.digest != digest:
         raise PipelineError(f"{folder}: trained with vocabulary {vocabulary.digest[:12]}, but {digest[:12]} is in use; "
                             "train it again or restore its data/bpe (`dvc checkout`)")
@@ -89,12 +94,10 @@ def _build(kind: str, order: dict[str, Any] | None, settings: NetworkSettings,
     return Transformer(settings, vocabulary.source, vocabulary.target, made)
 
 
-def _identity(network: Transformer) -> dict[str, Any] | None:
-    """What a checkpoint and the code that reads it must agree on about an order; None where there is none."""
-    order = network.order
-    return None if network.kind != Transformer.kind else {
-        "name": order.name, "directions": order.directions, "words": order.words, "width": order.width,
-        "starts": list(order.starts), "end": order.end}
+def _identity(order: Order) -> dict[str, Any]:
+    """What a checkpoint and the code that reads it must agree on about an order."""
+    return {"name": order.name, "directions": order.directions, "words": order.words, "width": order.width,
+            "starts": list(order.starts), "end": order.end}
 
 
 def column_major(network: Transformer) -> Transformer:

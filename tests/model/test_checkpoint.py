@@ -18,7 +18,7 @@ from pipeline.model.checkpoint import (
     save_checkpoint,
     unique_weights,
 )
-from pipeline.model.settings import TIES, VocabularySettings
+from pipeline.model.settings import TIES, OrderSettings, VocabularySettings
 from pipeline.model.transformer import Transformer
 
 Tiny = Callable[..., Transformer]
@@ -97,7 +97,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "type": (lambda folder: change_config(folder, "network", "width", value="16"), f"{CONFIG}: incomplete"),
     "order": (lambda folder: change_config(folder, "order", "name", value="diagonal"), "'diagonal' is unknown"),
     "width": (lambda folder: change_config(folder, "order", "width", value=2),
-              "trained in the order .*'width': 2.* which is .*'width': 1.* now; train it again"),
+              "trained in the order .*'width': 2.* but .*'width': 1.* is in use; train it again"),
     "words": (lambda folder: change_config(folder, "order", "words", value=0), "cannot produce 0 words"),
     "end": (lambda folder: change_config(folder, "order", "end", value=5), "trained in the order .*'end': 5"),
     "shape": (lambda folder: change_config(folder, "network", "feed_forward", value=64),
@@ -152,3 +152,11 @@ def test_only_models_of_one_shape_are_averaged(tiny: Tiny) -> None:
     weights = [unique_weights(tiny(feed_forward=width)) for width in (32, 64)]
     with pytest.raises(PipelineError, match="second: cannot be averaged with first: their shapes differ"):
         average_weights(weights, ["first", "second"])
+
+
+def test_the_order_that_the_caller_expects(tmp_path: Path, tiny: Tiny) -> None:
+    folder = save(tmp_path / "model", tiny("interleaved", dtype=torch.float32))
+    assert load_checkpoint(folder, order=OrderSettings("interleaved", 2, 1))[0].order.width == 2
+    for other in (OrderSettings("interleaved", words=2), OrderSettings("double_token"), OrderSettings("left_to_right")):
+        with pytest.raises(PipelineError, match=r"trained in the order .*'interleaved'.* is in use; train it again or"):
+            load_checkpoint(folder, order=other)
