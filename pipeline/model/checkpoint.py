@@ -75,8 +75,8 @@ def load_checkpoint(folder: Path, digest: str | None = None,
     wanted += [] if order is None else [make_order(order)]
     for one in wanted:
         if config["order"] != _identity(one):
-            raise PipelineError(f"{folder / CONFIG}: trained in the order {config['order']}, but {_identity(one)} is in "
-                                "use; train it again or restore its params.yaml")
+            raise PipelineError(f"{folder / CONFIG}: trained in the order {config['order']}, but {_identity(one)} is "
+                                "in use; train it again or restore its params.yaml")
     if digest is not None and vocabulary.digest != digest:
         raise PipelineError(f"{folder}: trained with vocabulary {vocabulary.digest[:12]}, but {digest[:12]} is in use; "
                             "train it again or restore its data/bpe (`dvc checkout`)")
