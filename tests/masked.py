@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pipeline.model.masked import MaskedTransformer
 from pipeline.model.settings import NetworkSettings
-from pipeline.vocabulary import EOS, MASK, PAD
+from pipeline.vocabulary import MASK, PAD
 
 Row = tuple[int, ...]
 Script = Callable[[int, Row], Tensor]
@@ -27,16 +27,6 @@ def masked(*, dtype: torch.dtype = torch.float64, vocabulary: int = 20, seed: in
     with torch.no_grad():
         network.length.weight.mul_(3)
     return network.to(dtype).eval()
-
-
-def sources(*lengths: int, vocabulary: int = 20) -> Tensor:
-    """(B, S) random ids with an end symbol each, padded."""
-    generator = torch.Generator().manual_seed(sum(lengths))
-    batch = torch.full((len(lengths), max(lengths)), PAD)
-    for row, length in zip(batch, lengths, strict=True):
-        row[:length] = torch.randint(7, vocabulary, (length,), generator=generator)
-        row[length - 1] = EOS
-    return batch
 
 
 def half_hidden(*lengths: int, vocabulary: int = 20) -> Tensor:

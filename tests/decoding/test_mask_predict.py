@@ -8,7 +8,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from masked import Row, Script, Scripted, certain, masked, only, sources
+from masked import Row, Script, Scripted, certain, masked, only
+from sentences import sources
 from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses

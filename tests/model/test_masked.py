@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from masked import half_hidden, masked, sources
+from masked import half_hidden, masked
 from safetensors.torch import save_file
+from sentences import sources
 
 from pipeline.model.checkpoint import load_weights, unique_weights
 from pipeline.model.settings import NORMS, POSITIONS, TIES

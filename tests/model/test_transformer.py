@@ -5,28 +5,19 @@ from collections.abc import Callable
 import pytest
 import torch
 from orders import EVERY_ORDER
+from sentences import sources
 from torch import Tensor
 
 from pipeline.errors import PipelineError
 from pipeline.model.checkpoint import column_major
 from pipeline.model.settings import NORMS, POSITIONS, TIES
 from pipeline.model.transformer import Transformer
-from pipeline.vocabulary import EOS, PAD
+from pipeline.vocabulary import PAD
 
 Tiny = Callable[..., Transformer]
 EXACT = {"rtol": 0, "atol": 1e-10}
 SLOTS = 24
 """A whole number of steps in every order."""
-
-
-def sources(*lengths: int, vocabulary: int = 20) -> Tensor:
-    """(B, S) random ids with an end symbol each, padded."""
-    generator = torch.Generator().manual_seed(sum(lengths))
-    batch = torch.full((len(lengths), max(lengths)), PAD)
-    for row, length in zip(batch, lengths, strict=True):
-        row[:length] = torch.randint(7, vocabulary, (length,), generator=generator)
-        row[length - 1] = EOS
-    return batch
 
 
 def slots(rows: int, count: int, vocabulary: int = 20) -> Tensor:

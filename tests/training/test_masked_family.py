@@ -8,7 +8,7 @@ import pytorch_lightning as lightning
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from masked import sources
+from sentences import sources
 from torch import Tensor
 
 from pipeline.corpus.datamodule import Batch
