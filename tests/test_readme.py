@@ -14,7 +14,8 @@ def table() -> str:
     """The table of the README, from `reports/decoders.json` and params.yaml."""
     params = load_params(ROOT / "params.yaml")
     rows = json.loads((ROOT / "reports/decoders.json").read_text())
-    lines = ["| family | data | steps | decoder | BLEU | chrF | ms | ms, long | times `ar` beam 5 | times `ar`, same beam |",
+    lines = ["| family | data | steps | decoder | BLEU | chrF | ms | ms, long | times `ar` beam 5 | "
+             "times `ar`, same beam |",
              "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for row in rows:
         if row["decoder"] not in SHOWN and row["family"] != params.baseline:
