@@ -67,9 +67,10 @@ class Translator(_Trained):
         """
         block = dict(params.decoder(decoder))
         if nbest > 1:
-            if nbest > block.get("beams", 1):
+            widest = block.get("beams", block.get("candidates", 1))
+            if nbest > widest:
                 raise PipelineError(f"--nbest: {nbest} needs a decoder with at least as many beams; {decoder!r} has "
-                                    f"{block.get('beams', 1)}")
+                                    f"{widest}")
             block["nbest"] = nbest
         super().__init__(params, family, device)
         limit = LengthLimit(params.limit.ratio, params.limit.extra, self.longest - 1)

@@ -5,11 +5,14 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pipeline.cli import main
-from pipeline.translation import lost_placeholders
+from pipeline.errors import PipelineError
+from pipeline.params import load_params
+from pipeline.translation import Translator, lost_placeholders
 
 Translate = Callable[..., tuple[int, bytes, str]]
 
@@ -143,3 +146,10 @@ def test_an_output_that_cannot_be_written(translate: Translate, output: str) -> 
 ])
 def test_lost_placeholders(source: str, translation: str, lost: list[str]) -> None:
     assert lost_placeholders(source, translation) == lost
+
+
+def test_length_candidates_give_an_nbest_list(workspace: Path, change_params: Callable[[dict[str, Any]], None]) -> None:
+    change_params({"decoders": {"masks": {"algorithm": "mask_predict", "iterations": 2, "candidates": 3}}})
+    Translator(load_params(), "teacher", "masks", nbest=3)
+    with pytest.raises(PipelineError, match="4 needs a decoder with at least as many beams; 'masks' has 3"):
+        Translator(load_params(), "teacher", "masks", nbest=4)

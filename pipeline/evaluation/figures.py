@@ -25,11 +25,15 @@ class Theme:
 
 
 LIGHT = Theme("#1b1f24", "#5b6470", "#e4e7eb", "#ffffff",
-              ("#0b6bcb", "#d1495b", "#2a9d6f", "#8a5cd1", "#c77700", "#147d92", "#b0489a", "#6b7280"))
+              ("#0b6bcb", "#d1495b", "#2a9d6f", "#8a5cd1", "#c77700", "#147d92", "#b0489a", "#6b7280",
+               "#8b5e3c", "#7a8b00", "#1e3a8a", "#e0539b"))
 DARK = Theme("#e8eaed", "#9aa3ad", "#2e343b", "#16191d",
-             ("#6db3ff", "#ff8a98", "#5fd3a4", "#bb9bf5", "#f4b24f", "#5cc7dc", "#e893d6", "#aab2bd"))
+             ("#6db3ff", "#ff8a98", "#5fd3a4", "#bb9bf5", "#f4b24f", "#5cc7dc", "#e893d6", "#aab2bd",
+              "#d2a679", "#c6d648", "#8fa4f3", "#ffb3d9"))
 _MARKERS = "osD^vPX*<>ph"
 _PIXELS, _DPI = (1600, 1000), 200
+_LEGEND_COLUMNS, _LEGEND_ROW = 4, 0.04
+"""Names a row of the legend, and the share of the picture's height that a row takes."""
 _DIRECTIONS = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1))
 
 
@@ -43,9 +47,11 @@ def quality_speed_png(rows: Sequence[Row], theme: Theme = LIGHT) -> bytes:
     """
     figure = Figure(figsize=(_PIXELS[0] / _DPI, _PIXELS[1] / _DPI), dpi=_DPI, facecolor=theme.paper)
     FigureCanvasAgg(figure)
-    axes = figure.add_axes((0.085, 0.13, 0.895, 0.78), facecolor=theme.paper)
-    _prepare_axes(axes, rows, theme)
     colours = dict(zip(dict.fromkeys(row.family for row in rows), cycle(theme.families), strict=False))
+    named = len(colours) <= len(theme.families)  # else the colours repeat, and every point says its family
+    legend_rows = ceil(len(colours) / _LEGEND_COLUMNS) if named else 0
+    axes = figure.add_axes((0.085, 0.13, 0.895, 0.83 - _LEGEND_ROW * legend_rows), facecolor=theme.paper)
+    _prepare_axes(axes, rows, theme)
     markers = dict(zip(dict.fromkeys(row.decoder for row in rows), cycle(_MARKERS), strict=False))
     best = pareto(rows)
     for family, colour in colours.items():
@@ -59,11 +65,14 @@ def quality_speed_png(rows: Sequence[Row], theme: Theme = LIGHT) -> bytes:
                   solid_capstyle="round")
         axes.plot([row.speed], [row.bleu], marker=markers[row.decoder], markersize=7, color=colour, zorder=4,
                   markeredgewidth=1.4, markerfacecolor=colour if row.name in best else theme.paper)
-    for family, colour in colours.items():
-        axes.plot([], [], color=colour, marker="o", markersize=6, linewidth=1, label=family)
-    axes.legend(loc="lower left", bbox_to_anchor=(-0.005, 1.0), ncols=len(colours), frameon=False,
-                fontsize=10, labelcolor=theme.ink, handlelength=1.4, columnspacing=1.6, borderaxespad=0.2)
-    _label_points(axes, rows, colours)
+    if named:
+        for family, colour in colours.items():
+            axes.plot([], [], color=colour, marker="o", markersize=6, linewidth=1, label=family)
+        axes.legend(loc="lower left", bbox_to_anchor=(-0.005, 1.0), ncols=min(len(colours), _LEGEND_COLUMNS),
+                    frameon=False, fontsize=9.5, labelcolor=theme.ink, handlelength=1.4, columnspacing=1.6,
+                    borderaxespad=0.2)
+    labels = [row.decoder if named else f"{row.family} {row.decoder}" for row in rows]
+    _label_points(axes, rows, labels, colours, 9 if named else 5)
     png = io.BytesIO()
     figure.savefig(png, format="png", facecolor=theme.paper, metadata={"Software": None})
     return png.getvalue()
@@ -93,17 +102,18 @@ def _prepare_axes(axes: Axes, rows: Sequence[Row], theme: Theme) -> None:
         spine.set_visible(False)
 
 
-def _label_points(axes: Axes, rows: Sequence[Row], colours: dict[str, str]) -> None:
-    """Write each decoder's name beside its point, where it covers least of the other points and names."""
+def _label_points(axes: Axes, rows: Sequence[Row], labels: Sequence[str], colours: dict[str, str],
+                  size: float) -> None:
+    """Write each point's label beside it, where it covers least of the other points and labels."""
     canvas = axes.figure.canvas
     assert isinstance(canvas, FigureCanvasAgg)
     renderer = canvas.get_renderer()
     frame = axes.get_window_extent(renderer)
     centres = axes.transData.transform([(row.speed, row.bleu) for row in rows])
     taken = [Bbox.from_extents(x - 12, y - 12, x + 12, y + 12) for x, y in centres]
-    for row, centre in zip(rows, centres, strict=True):
-        label = axes.annotate(row.decoder, (row.speed, row.bleu), xytext=(0, 0), textcoords="offset points",
-                              ha="center", va="center", fontsize=9, color=colours[row.family], zorder=5)
+    for row, text, centre in zip(rows, labels, centres, strict=True):
+        label = axes.annotate(text, (row.speed, row.bleu), xytext=(0, 0), textcoords="offset points",
+                              ha="center", va="center", fontsize=size, color=colours[row.family], zorder=5)
         extent = label.get_window_extent(renderer)
         width, height = extent.width + 14, extent.height + 4  # with a gap between two names
         boxes = [Bbox.from_bounds(centre[0] + dx * (width / 2 + reach) - width / 2,
