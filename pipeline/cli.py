@@ -14,12 +14,15 @@ VERBS = {
     "fit": "train a family (Lightning CLI)",
     "test": "translate and score the test split under every decoder of a family (Lightning CLI)",
     "distill": "translate the training source with the teacher",
+    "align": "align the words of the training pairs, or of two text files (fast_align)",
+    "counts": "count aligned pairs: the lattice's candidates and lengths",
     "speed": "time all families and decoders side by side",
     "report": "write the table, the picture and the page",
     "translate": "translate standard input",
     "score": "log-probability of given translations",
     "average": "average checkpoints of one family into one",
     "orders": "draw every generation order: slots, positions and mask",
+    "bench-align": "alignment error rate and speed against the published fast_align",
     "repro": "run the whole pipeline of a profile with DVC",
 }
 """Verbs and their help; each is a file of `pipeline.commands`, imported only when it is called for."""
@@ -31,12 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m pipeline", formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Fast neural machine translation decoding: one command line for the whole pipeline.",
-        epilog="verbs:\n" + "\n".join(f"  {verb:<10} {text}" for verb, text in VERBS.items())
+        epilog="verbs:\n" + "\n".join(f"  {verb:<11} {text}" for verb, text in VERBS.items())
                + "\n\n`python -m pipeline VERB --help` shows the options of a verb.")
     parser.add_argument("--version", action="version", version=__version__)
     parser.add_argument("verb", choices=VERBS, metavar="VERB", help="one of the verbs below")
     verb = parser.parse_args(given[:1]).verb
-    module = importlib.import_module(f"pipeline.commands.{verb}")
+    module = importlib.import_module(f"pipeline.commands.{verb.replace('-', '_')}")
     options = argparse.ArgumentParser(prog=f"python -m pipeline {verb}", description=module.__doc__,
                                       formatter_class=argparse.RawDescriptionHelpFormatter)
     module.add_arguments(options)

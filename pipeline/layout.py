@@ -5,6 +5,10 @@ from pathlib import Path
 CORPUS = Path("data/corpus")
 BPE = Path("data/bpe")
 DISTILLED = Path("data/distilled")
+ALIGNMENT = Path("data/alignment")
+COUNTS = Path("data/counts")
+TRAINING_SIDES = {"raw": BPE / "train.pairs", "distilled": DISTILLED / "train.pairs"}
+"""Encoded training pairs: with the corpus's targets, and with the teacher's."""
 HYPOTHESES = Path("data/hypotheses")
 PAGE = Path("data/page/index.html")
 MACHINE = Path("data/machine.json")
@@ -19,6 +23,11 @@ BENCHMARK = Path("benchmarks/results/multi_token.json")
 def checkpoint(family: str) -> Path:
     """Folder of a family's final weights."""
     return CHECKPOINTS / family
+
+
+def counts(side: str) -> Path:
+    """File of the count model of a side: raw, distilled or both."""
+    return COUNTS / f"{side}.safetensors"
 
 
 def read_lines(path: Path) -> list[str]:

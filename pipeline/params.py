@@ -6,10 +6,11 @@ from typing import Any
 
 import yaml
 
+from pipeline.alignment.settings import AlignmentSettings, CountSettings
 from pipeline.blocks import build, merge
 from pipeline.corpus.settings import BpeSettings, CorpusSettings, DataSettings
 from pipeline.errors import PipelineError
-from pipeline.families.settings import KINDS, OptimisationSettings, TrainingSettings
+from pipeline.families.settings import KINDS, MASKINGS, OptimisationSettings, TrainingSettings
 from pipeline.model.settings import NetworkSettings, OrderSettings
 
 PARAMS = Path("params.yaml")
@@ -24,9 +25,13 @@ class FamilySettings:
     training: TrainingSettings
     optimisation: OptimisationSettings
     kind: str = "ordered"
-    """`ordered`: generates its target step by step; `masked`: a conditional masked language model (Mask-Predict)."""
+    """`ordered`: generates its target step by step; `masked`: a conditional masked language model (Mask-Predict);
+    `lattice`: scores a lattice of candidates, all positions at once."""
     order: OrderSettings | None = None
     """In which an ordered family generates."""
+    masking: str = "uniform"
+    """Which target words a masked family learns to fill in: a `uniform` number of them (Mask-Predict) or `all`, always
+    (vanilla non-autoregressive translation)."""
     data: DataSettings = field(default_factory=DataSettings)
     warm_start: bool = True
     """Whether a student starts from the weights that `students` names (what agrees in name and shape is copied), or
@@ -37,6 +42,10 @@ class FamilySettings:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise PipelineError(f"families: kind {self.kind!r} is unknown; choose one of {', '.join(KINDS)}")
+        if self.masking not in MASKINGS:
+            raise PipelineError(f"families: masking {self.masking!r} is unknown; choose one of {', '.join(MASKINGS)}")
+        if self.masking != "uniform" and self.kind != "masked":
+            raise PipelineError(f"families: a family of kind {self.kind} must have no `masking`")
         if (self.kind == "ordered") != (self.order is not None):
             must = "name" if self.order is None else "have no"
             raise PipelineError(f"families: a family of kind {self.kind} must {must} `order`")
@@ -108,12 +117,16 @@ class Params:
     """Families that dvc.yaml trains after the teacher has distilled the data, and whose weights each starts from: the
     teacher's or another student's."""
     systems: tuple[str, ...]
-    """Families that dvc.yaml evaluates: the teacher and the students."""
+    """Families that dvc.yaml evaluates: the teacher, the students and the lattices."""
+    lattices: dict[str, str] = field(default_factory=dict)
+    """Students that need a count model besides, and whose weights each starts from."""
     baseline: str = "ar"
     """The family that all others are compared with."""
     seed: int = 1
     limit: LimitSettings = LimitSettings()
     distillation: DistillationSettings = DistillationSettings()
+    alignment: AlignmentSettings = field(default_factory=AlignmentSettings)
+    counts: CountSettings = field(default_factory=CountSettings)
     evaluation: EvaluationSettings = EvaluationSettings()
     speed: SpeedSettings = SpeedSettings()
 
@@ -126,10 +139,15 @@ class Params:
     def __post_init__(self) -> None:
         for name in self.systems:
             self.family(name, "systems")
-        if set(self.systems) != {TEACHER, *self.students}:
-            raise PipelineError(f"params.yaml: systems must be {TEACHER} and the students, {', '.join(self.students)}")
-        for student in self.students:
+        if set(self.systems) != {TEACHER, *self.starts}:
+            raise PipelineError(f"params.yaml: systems must be {TEACHER}, the students and the lattices, "
+                                f"{', '.join(self.starts)}")
+        for student in self.starts:
             self._check_ancestors(student)
+            kind, stage = self.family(student, "students").kind, "lattices" if student in self.lattices else "students"
+            if (kind == "lattice") != (stage == "lattices"):
+                raise PipelineError(f"params.yaml: {stage}.{student}: a family of kind {kind} does not belong there; "
+                                    "`lattices` trains those of kind lattice, `students` all others")
         if self.baseline not in self.systems:
             raise PipelineError(f"params.yaml: baseline: {self.baseline!r} is not among the systems, "
                                 f"{', '.join(self.systems)}")
@@ -140,11 +158,16 @@ class Params:
             self.decoder(decoder, "default_decoders")
         self.decoder(self.distillation.decoder, "distillation.decoder")
 
+    @property
+    def starts(self) -> dict[str, str]:
+        """Of every student, lattices included, the family whose weights it starts from."""
+        return {**self.students, **self.lattices}
+
     def _check_ancestors(self, student: str) -> None:
         """Follow a student's warm starts to the teacher."""
         line = [student]
         while line[-1] != TEACHER:
-            start = self.students.get(line[-1])
+            start = self.starts.get(line[-1])
             if start is None or start in line:
                 raise PipelineError(f"params.yaml: students.{line[-1]} starts from {start!r}; it must be {TEACHER} or "
                                     "a student that does not start from it")

@@ -44,6 +44,16 @@ class Tokenizer:
                                 "`dvc checkout` or `dvc repro`")
         return tokenizer
 
+    @property
+    def source_pieces(self) -> list[str]:
+        """The source pieces by id."""
+        return _pieces(self._source)
+
+    @property
+    def target_pieces(self) -> list[str]:
+        """The target pieces by id."""
+        return _pieces(self._target)
+
     def encode_source(self, sentences: list[str]) -> list[list[int]]:
         """Encode normalised source sentences."""
         return self._source.encode(sentences)
@@ -76,6 +86,10 @@ def model_digest(models: Sequence[bytes]) -> str:
     for model in models:
         digest.update(len(model).to_bytes(8, "little") + model)
     return digest.hexdigest()
+
+
+def _pieces(processor: sentencepiece.SentencePieceProcessor) -> list[str]:
+    return [processor.id_to_piece(token) for token in range(len(processor))]
 
 
 def _load_model(model: bytes, name: str) -> sentencepiece.SentencePieceProcessor:

@@ -165,6 +165,11 @@ class Pairs:
         """Target ids of every pair, shape (pairs)."""
         return np.diff(self._offsets[1]).astype(np.int32)
 
+    def sides(self) -> tuple[tuple[IdArray, NDArray[np.int64]], tuple[IdArray, NDArray[np.int64]]]:
+        """Return (ids, offsets) of all sources and of all targets: row i is `ids[offsets[i]:offsets[i + 1]]`."""
+        (source, target), (source_offsets, target_offsets) = self._ids, self._offsets
+        return (source, source_offsets), (target, target_offsets)
+
     def gather(self, rows: ArrayLike) -> tuple[Ragged, Ragged]:
         """Copy the sources and the targets of some pairs, in the order given."""
         index = np.asarray(rows, dtype=np.int64)

@@ -18,9 +18,9 @@ class Hypotheses:
     """(B, N) words."""
     scores: Tensor
     """(B, N) log-probability of the slots, end symbols included, divided by the length penalty where there is one.
-    Mask-Predict: the mean over the words, each as it was last predicted."""
+    Mask-Predict: the mean over the words, each as it was last predicted. The count model: without an end symbol."""
     ended: Tensor
-    """(B, N) booleans: false where no end symbol came before the length limit and the rest was cut. Mask-Predict needs
-    no end: true wherever there is a hypothesis."""
+    """(B, N) booleans: false where no end symbol came before the length limit and the rest was cut. Mask-Predict and
+    the count model need no end, and the lattice has no other: true wherever there is a hypothesis."""
     calls: Tensor
     """(B,) decoder calls that the sentence took part in, counted in the loop."""

@@ -54,3 +54,30 @@ class MaskedModel(Protocol):
 
     def step(self, tokens: Tensor, state: Any) -> Tensor:
         """(R, N) words, MASK where hidden and PAD behind, to (R, N, V) logits; the state moves by N."""
+
+
+class LatticeModel(Protocol):
+    """A count model that proposes words for every position, and a network that scores the steps between them."""
+
+    kind: str
+    """`lattice`."""
+
+    def length(self, source: Tensor) -> Tensor:
+        """Predicted words of a translation, without the end symbol: (B, S) padded ids to (B,) integers from 1."""
+
+    def candidates(self, source: Tensor, positions: int, k: int) -> tuple[Tensor, Tensor]:
+        """At most k words for each of N positions, best first, and their log P(y | x, t): both (B, N, K), K <= k.
+
+        No word comes twice at a position. Where there are fewer than K, the rest is PAD with -inf.
+        """
+
+    def encode(self, source: Tensor) -> Any:
+        """(B, S) padded ids to a memory."""
+
+    def edges(self, memory: Any, candidates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The log-probabilities of all steps between candidates (B, N, K), as in `chain.Edges`.
+
+        Of starting with candidate i, (B, K); of candidate j of position t + 1 behind candidate i of position t,
+        (B, N - 1, K, K); of the end symbol behind candidate i of position t, (B, N, K). What starts or ends in PAD may
+        be anything.
+        """

@@ -13,12 +13,13 @@ from pipeline.families.base import TranslationModule
 from pipeline.families.settings import OptimisationSettings
 from pipeline.model.masked import MaskedTransformer
 from pipeline.model.settings import NetworkSettings, VocabularySettings
-from pipeline.vocabulary import MASK
+from pipeline.vocabulary import MASK, PAD
 
 LENGTH_WEIGHT = 0.1
 """Of a sentence's length against the mean of its hidden words."""
 QUICK = mask_predict.Settings(iterations=4, candidates=1)
-"""The search that validation scores."""
+ONE_SHOT = mask_predict.Settings(iterations=1, candidates=1)
+"""The searches that validation scores."""
 
 
 class MaskedModule(TranslationModule):
@@ -27,36 +28,43 @@ class MaskedModule(TranslationModule):
     network: MaskedTransformer
 
     def __init__(self, network: NetworkSettings, optimisation: OptimisationSettings, vocabulary: VocabularySettings,
-                 seed: int = 1) -> None:
+                 masking: str = "uniform", seed: int = 1) -> None:
         """Args:
             network: shape of the Transformer.
             optimisation, vocabulary, seed: see `TranslationModule`.
+            masking: `uniform` for Mask-Predict; `all` for vanilla non-autoregressive translation (Gu et al. 2018,
+                with masks for copies of the source), which one iteration decodes.
         """
         super().__init__(MaskedTransformer(network, vocabulary.source, vocabulary.target), optimisation, vocabulary,
                          seed)
+        self.masking = masking
 
     def loss(self, batch: Batch, label_smoothing: float) -> tuple[Tensor, Tensor]:
         """The summed loss of a batch's hidden words and lengths, and the number of hidden words (at least 1).
 
-        Of n words, (n + 1) / 2 are hidden on average, and the length counts `LENGTH_WEIGHT` for each of these (without
-        label smoothing): fairseq's sum of two means, but as a sum over sentences, which devices and slices can share
-        out. In evaluation mode the hidden words depend on `batch.rows` alone, so that validations can be compared.
+        Of n words, all or (n + 1) / 2 on average are hidden, and the length counts `LENGTH_WEIGHT` for each of these
+        (without label smoothing): fairseq's sum of two means, but as a sum over sentences, which devices and slices can
+        share out. In evaluation mode the hidden words depend on `batch.rows` alone, so that validations can be
+        compared.
         """
         lengths = batch.target_lengths
         generator = None
         if not self.training:
             seed = np.random.SeedSequence(batch.rows.tolist()).generate_state(1, np.uint64)
             generator = torch.Generator().manual_seed(int(seed[0]))
-        hidden = choose_hidden(lengths, batch.target.shape[1], generator)
+        if self.masking == "all":
+            hidden, expected = batch.target != PAD, lengths
+        else:
+            hidden, expected = choose_hidden(lengths, batch.target.shape[1], generator), (lengths + 1) / 2
         memory = self.network.encoded(batch.source)
         states = self.network.decoded(batch.target.masked_fill(hidden, MASK), memory)
         words = F.cross_entropy(self.network.projection(states[hidden]), batch.target[hidden], reduction="sum",
                                 label_smoothing=label_smoothing)
         length = F.nll_loss(self.network.lengths(memory), lengths, reduction="none")
-        return words + LENGTH_WEIGHT * ((lengths + 1) / 2 * length).sum(), hidden.sum().clamp(min=1)
+        return words + LENGTH_WEIGHT * (expected * length).sum(), hidden.sum().clamp(min=1)
 
     def search(self, source: Tensor, limit: LengthLimit) -> Hypotheses:
-        return mask_predict.search(self.network, source, limit, QUICK)
+        return mask_predict.search(self.network, source, limit, ONE_SHOT if self.masking == "all" else QUICK)
 
 
 def choose_hidden(lengths: Tensor, longest: int, generator: torch.Generator | None = None) -> Tensor:

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from pipeline.errors import PipelineError
 
-KINDS = ("ordered", "masked")
+MASKINGS = ("uniform", "all")
+KINDS = ("ordered", "masked", "lattice")
 AVERAGES = ("last", "best")
 SCHEDULES = ("inverse_square_root", "linear", "constant")
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, read_json
+from pipeline.model.lattice import LatticeTransformer, attach_counts
 from pipeline.model.masked import MaskedTransformer
 from pipeline.model.orders import Order, make_order
 from pipeline.model.settings import NetworkSettings, OrderSettings, VocabularySettings
@@ -19,6 +20,9 @@ from pipeline.model.transformer import Transformer
 
 FORMAT = 2
 WEIGHTS, CONFIG = "weights.safetensors", "config.json"
+_STACKED = "source_keys_values."
+COUNTS = "counts.safetensors"
+"""A lattice's count model: a checkpoint is all that is needed to translate."""
 
 
 def unique_weights(network: Transformer) -> dict[str, Tensor]:
@@ -48,6 +52,8 @@ def save_checkpoint(folder: Path, network: Transformer, vocabulary: VocabularySe
     with atomic_path(folder) as aside:
         aside.mkdir(parents=True)
         save_file({name: weight.contiguous().cpu() for name, weight in weights.items()}, aside / WEIGHTS)
+        if isinstance(network, LatticeTransformer):
+            network.counts.save(aside / COUNTS)
         (aside / CONFIG).write_text(json.dumps(config, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
@@ -81,13 +87,16 @@ def load_checkpoint(folder: Path, digest: str | None = None,
         raise PipelineError(f"{folder}: trained with vocabulary {vocabulary.digest[:12]}, but {digest[:12]} is in use; "
                             "train it again or restore its data/bpe (`dvc checkout`)")
     load_weights(network, folder / WEIGHTS)
+    if isinstance(network, LatticeTransformer):
+        attach_counts(network, folder / COUNTS, vocabulary.digest)
     return column_major(network.eval()), config
 
 
 def _build(kind: str, order: dict[str, Any] | None, settings: NetworkSettings,
            vocabulary: VocabularySettings) -> Transformer:
-    if kind == MaskedTransformer.kind:
-        return MaskedTransformer(settings, vocabulary.source, vocabulary.target)
+    for other in (MaskedTransformer, LatticeTransformer):
+        if kind == other.kind:
+            return other(settings, vocabulary.source, vocabulary.target)
     if kind != Transformer.kind or order is None:
         raise KeyError(f"kind {kind!r} with order {order}")
     made = make_order(OrderSettings(order["name"], order["directions"], order["words"]))
@@ -133,7 +142,8 @@ def load_weights(network: Transformer, path: Path, *, partial: bool = False) -> 
     Args:
         network: changed in place.
         path: a safetensors file.
-        partial: copy what agrees in name and shape, for a warm start from another architecture.
+        partial: copy what agrees in name and shape, for a warm start from another architecture; of matrices that are
+            stacked layer by layer, the layers that both have.
 
     Returns:
         Names of parameters that were not in the file (always empty unless `partial`).
@@ -142,6 +152,9 @@ def load_weights(network: Transformer, path: Path, *, partial: bool = False) -> 
         PipelineError: the file does not fit and `partial` is off, or nothing fits.
     """
     stored, own = read_weights(path), unique_weights(network)
+    if partial:
+        stored |= {name: _common_layers(stored[name], own[name]) for name in own.keys() & stored.keys()
+                   if name.startswith(_STACKED)}
     fitting = {name for name in own if name in stored and stored[name].shape == own[name].shape}
     if not partial and fitting != own.keys() | stored.keys():
         name = min((own.keys() | stored.keys()) - fitting)
@@ -154,6 +167,13 @@ def load_weights(network: Transformer, path: Path, *, partial: bool = False) -> 
         for name in fitting:
             own[name].copy_(stored[name])
     return sorted(own.keys() - fitting)
+
+
+def _common_layers(stored: Tensor, own: Tensor) -> Tensor:
+    """The layers of `stored` as far as `own` has as many, and then those of `own`."""
+    if stored.shape[1:] != own.shape[1:]:
+        return stored
+    return torch.cat([stored[:len(own)], own.detach()[len(stored):]])
 
 
 def average_weights(states: list[dict[str, Tensor]], names: list[str]) -> dict[str, Tensor]:

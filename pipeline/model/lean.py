@@ -27,6 +27,13 @@ class Block(NamedTuple):
     bias_out: Tensor
 
 
+class Alone(NamedTuple):
+    """Self-attention of a row that sees itself alone: its softmax has one key, so it is a single linear map."""
+
+    weight: Tensor  # (in, out)
+    bias: Tensor
+
+
 class Weights(NamedTuple):
     """All that search reads again and again."""
 
@@ -61,6 +68,14 @@ def decoder_blocks(layer: DecoderLayer) -> tuple[Block, Block, Block]:
     return (block(layer.around_self_attention, own.queries_keys_values, own.output),
             block(layer.around_cross_attention, cross.queries, cross.output),
             block(layer.around_feed_forward, feed_forward.inner, feed_forward.outer))
+
+
+def alone(own: Block) -> Alone:
+    """The values' map followed by the output's, of a self-attention block; later changes of the weights do not show."""
+    values = own.weight_in.shape[0] * 2
+    weight = own.weight_in[:, values:] @ own.weight_out
+    bias = torch.addmv(own.bias_out, own.weight_out.t(), own.bias_in[values:])
+    return Alone(weight.t().contiguous().t(), bias)
 
 
 def encode(x: Tensor, layers: Sequence[tuple[Block, Block]], style: Style, mask: Tensor | None) -> Tensor:
@@ -106,6 +121,30 @@ def decode(x: Tensor, layers: Sequence[tuple[Block, Block, Block]], style: Style
         queries = _enter(x, cross, style).view(B, R // B * n if B else 0, style.heads, depth).transpose(1, 2)
         keys, values = state.source[index].unbind(0)
         x = _leave(x, attend(queries, keys, values, state.source_mask), cross, style)
+        x = _feed_forward(x, feed_forward, style)
+    return x
+
+
+def score(x: Tensor, layers: Sequence[tuple[Block, Block, Block]], alone: Sequence[Alone], style: Style,
+          source: Tensor, mask: Tensor | None) -> Tensor:
+    """All decoder layers over tokens that see the source and themselves, but not each other.
+
+    Args:
+        x: (B, m, D) embeddings.
+        alone: the self-attention of every layer.
+        source: (L, 2, B, heads, S, D / heads), the keys and values of the source.
+        mask: (B, 1, 1, S), true where there is a piece; None: everywhere.
+
+    Returns:
+        (B * m, D), before the final normalisation.
+    """
+    B, m, D = x.shape
+    x = x.reshape(B * m, D)
+    for (own, cross, feed_forward), itself, (keys, values) in zip(layers, alone, source, strict=True):
+        x = torch.addmm(itself.bias, _norm(x, own) if style.pre else x, itself.weight).add_(x)
+        x = x if style.pre else _norm(x, own)
+        queries = _enter(x, cross, style).view(B, m, style.heads, D // style.heads).transpose(1, 2)
+        x = _leave(x, attend(queries, keys, values, mask), cross, style)
         x = _feed_forward(x, feed_forward, style)
     return x
 

@@ -20,7 +20,7 @@ _STEPS = 5
 
 def untrained(params: Params, folder: Path) -> list[str]:
     """The teacher and students of which the folder has no checkpoint."""
-    return [name for name in (TEACHER, *params.students) if not (folder / layout.checkpoint(name) / CONFIG).exists()]
+    return [name for name in (TEACHER, *params.starts) if not (folder / layout.checkpoint(name) / CONFIG).exists()]
 
 
 def training_seconds(params: Params, families: list[str]) -> float:

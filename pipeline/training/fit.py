@@ -20,6 +20,7 @@ from pipeline.corpus.datamodule import PairsDataModule
 from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
 from pipeline.families.base import TranslationModule
+from pipeline.families.lattice import LatticeModule
 from pipeline.families.masked import MaskedModule
 from pipeline.families.ordered import OrderedModule
 from pipeline.files import read_json, remove, write_json, write_text
@@ -29,7 +30,8 @@ from pipeline.training.callbacks import RESUME, KeepCandidates, Progress, Resume
 from pipeline.training.candidates import Candidates
 
 FINGERPRINT = "fingerprint.json"
-MODULES: dict[str, type[TranslationModule]] = {"ordered": OrderedModule, "masked": MaskedModule}
+MODULES: dict[str, type[TranslationModule]] = {
+    "ordered": OrderedModule, "masked": MaskedModule, "lattice": LatticeModule}
 """The LightningModule of each kind of family (`pipeline.families.settings.KINDS`)."""
 _TRAINER_KEYS = ("max_steps", "accumulate_grad_batches", "gradient_clip_val", "precision", "val_check_interval")
 """Options of the trainer that change the result; the others may differ when a run is resumed."""
@@ -99,6 +101,8 @@ def family_config(params: Params, family: str, tokenizer: Tokenizer) -> dict[str
         "model": {
             "network": dataclasses.asdict(settings.network),
             **({"order": plain(settings.order)} if settings.order is not None else {}),
+            **({"masking": settings.masking} if settings.kind == "masked" else {}),
+            **({"counts": str(layout.counts(settings.data.side))} if settings.kind == "lattice" else {}),
             "optimisation": plain(settings.optimisation), "seed": params.seed,
             "vocabulary": {"source": tokenizer.source_size, "target": tokenizer.target_size,
                            "digest": tokenizer.digest},
@@ -114,7 +118,7 @@ def family_config(params: Params, family: str, tokenizer: Tokenizer) -> dict[str
 
 def _start(params: Params, family: str) -> Path | None:
     """The weights that a family's training starts from; None: random ones."""
-    start = params.students.get(family)
+    start = params.starts.get(family)
     return layout.checkpoint(start) / WEIGHTS if start is not None and params.family(family).warm_start else None
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from pipeline.corpus.settings import CorpusSettings, HomeAssistantSettings
 from pipeline.corpus.sources import SPLITS, home_assistant, read_splits
+from pipeline.corpus.sources.wheel import download_wheel
 from pipeline.errors import PipelineError
 
 NAME = "homeassistant-1.2-py3-none-any.whl"
@@ -54,7 +55,7 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def no_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Hand out the wheel in the returned folder instead of running pip."""
-    monkeypatch.setattr(home_assistant, "download_wheel", lambda version, folder: tmp_path / NAME)
+    monkeypatch.setattr(home_assistant, "download_wheel", lambda package, version, folder: tmp_path / NAME)
     return tmp_path
 
 
@@ -90,7 +91,7 @@ def test_pip_fetches_the_wheel_whatever_it_requires(offline: Path) -> None:
 def test_a_failed_download_is_one_line(offline: Path) -> None:
     expected = r"could not download homeassistant==7\.7 .*PIP_FIND_LINKS"
     with pytest.raises(PipelineError, match=expected) as caught:
-        home_assistant.download_wheel("7.7", offline / "out")
+        download_wheel("homeassistant", "7.7", offline / "out")
     assert "\n" not in str(caught.value)
 
 

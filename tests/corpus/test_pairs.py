@@ -89,6 +89,14 @@ def test_a_pickled_reader_maps_the_same_file(packed: Path) -> None:
     assert pickle.loads(sent).source(0).tolist() == [5, 6, 7]
 
 
+def test_sides_are_all_rows_without_a_copy(packed: Path) -> None:
+    pairs = Pairs.open(packed)
+    (source, source_offsets), (target, target_offsets) = pairs.sides()
+    assert source.tolist() == [5, 6, 7, 11] and source_offsets.tolist() == [0, 3, 3, 4]
+    assert target.tolist() == [8, 9, 10] and target_offsets.tolist() == [0, 1, 3, 3]
+    assert np.shares_memory(source, pairs.source(0)) and not target.flags.writeable
+
+
 def test_rows_are_read_only(packed: Path) -> None:
     with pytest.raises(ValueError, match="read-only"):
         Pairs.open(packed).source(0)[0] = 1

@@ -126,10 +126,21 @@ def test_a_warm_start_copies_what_fits(tmp_path: Path, tiny: Tiny) -> None:
     before = {name: weight.clone() for name, weight in unique_weights(student).items()}
     fresh = load_weights(student, save(tmp_path / "model", teacher) / WEIGHTS, partial=True)
     known, after = unique_weights(teacher), unique_weights(student)
-    assert all(torch.equal(after[name], before[name] if name in fresh else known[name]) for name in after)
-    # 41 slots of the teacher are 42 of the student; the third layer and its share of the source's keys are its own.
-    assert set(fresh) == {"target_positions.learned", "source_keys_values.weight", "source_keys_values.bias"} | {
-        name for name in after if name.startswith("decoder.2.")}
+    stacked = {"source_keys_values.weight", "source_keys_values.bias"}
+    assert all(torch.equal(after[name], before[name] if name in fresh else known[name]) for name in after.keys() - stacked)
+    # Of the source's keys and values, stacked layer by layer, the third layer's are its own.
+    for name in stacked:
+        assert torch.equal(after[name], torch.cat([known[name], before[name][len(known[name]):]]))
+    # 41 slots of the teacher are 42 of the student.
+    assert set(fresh) == {"target_positions.learned"} | {name for name in after if name.startswith("decoder.2.")}
+
+
+def test_a_warm_start_of_a_shallower_network(tmp_path: Path, tiny: Tiny) -> None:
+    teacher = tiny(seed=1, dtype=torch.float32, decoder_layers=3)
+    student = tiny(seed=2, dtype=torch.float32, decoder_layers=1)
+    assert load_weights(student, save(tmp_path / "model", teacher) / WEIGHTS, partial=True) == []
+    keys = teacher.source_keys_values.weight
+    assert torch.equal(student.source_keys_values.weight, keys[:len(keys) // 3])
 
 
 def test_a_warm_start_from_another_width(tmp_path: Path, tiny: Tiny) -> None:

@@ -4,11 +4,8 @@ Each integration keeps its strings in `translations/<language>.json`, nested dic
 in every language. Splits are made by integration, so that test strings come from software never seen.
 """
 
-import hashlib
 import json
 import re
-import subprocess
-import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -17,6 +14,7 @@ from typing import Any
 
 from pipeline.corpus.settings import CorpusSettings, HomeAssistantSettings
 from pipeline.corpus.sources.splits import SPLITS, Pair, Splits, assign_groups
+from pipeline.corpus.sources.wheel import download_wheel, sha256
 from pipeline.errors import PipelineError
 
 _MEMBER = re.compile(r"homeassistant/components/([^/]+)/translations/([^/.]+)\.json")
@@ -31,7 +29,7 @@ def read(settings: CorpusSettings) -> Splits:
     block = settings.home_assistant
     assert block is not None  # CorpusSettings checks that the chosen source has its block
     with tempfile.TemporaryDirectory() as folder:
-        wheel = download_wheel(block.version, Path(folder))
+        wheel = download_wheel("homeassistant", block.version, Path(folder))
         _check_hash(wheel, block)
         by_integration = read_wheel(wheel, settings.source_language, settings.target_language)
     split_of = assign_groups(by_integration, block.validation_share, block.test_share)
@@ -39,23 +37,6 @@ def read(settings: CorpusSettings) -> Splits:
     for integration in sorted(by_integration):
         splits[split_of[integration]] += by_integration[integration]
     return splits
-
-
-def download_wheel(version: str, folder: Path) -> Path:
-    """Fetch the wheel with pip, which honours the user's proxy, mirror and `PIP_FIND_LINKS`.
-
-    Home Assistant asks for a newer Python and 50 dependencies that reading its text files does not need.
-    """
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
-               "--no-input", "--no-deps", "--ignore-requires-python", "--only-binary=:all:",
-               "--dest", str(folder), f"homeassistant=={version}"]
-    finished = subprocess.run(command, capture_output=True, text=True, check=False)
-    wheels = sorted(folder.glob("*.whl"))
-    if finished.returncode or not wheels:
-        reason = (finished.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
-        raise PipelineError(f"corpus: pip could not download homeassistant=={version} ({reason}); check the "
-                            "network, or put the wheel into a folder and set PIP_FIND_LINKS to it")
-    return wheels[0]
 
 
 def read_wheel(wheel: Path, source_language: str, target_language: str) -> dict[str, list[Pair]]:
@@ -90,11 +71,8 @@ def _flatten(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _check_hash(wheel: Path, block: HomeAssistantSettings) -> None:
-    with open(wheel, "rb") as file:
-        digest = hashlib.sha256()
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    if digest.hexdigest() != block.sha256.lower():
-        raise PipelineError(f"{wheel.name}: sha256 is {digest.hexdigest()} but params.yaml expects "
+    found = sha256(wheel)
+    if found != block.sha256.lower():
+        raise PipelineError(f"{wheel.name}: sha256 is {found} but params.yaml expects "
                             f"{block.sha256.lower()}; if you trust this file, change "
                             "corpus.home_assistant.sha256")

@@ -1,0 +1,1 @@
+"""Word alignment (fast_align), and what is counted on aligned pairs. No network, no torch."""

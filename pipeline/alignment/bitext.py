@@ -1,0 +1,105 @@
+"""Sentence pairs as four arrays: what the aligner reads, from encoded pairs or from tokenised text."""
+
+from array import array
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.corpus.pairs import Pairs
+from pipeline.errors import PipelineError
+
+
+class Side(NamedTuple):
+    """The sentences of one language, one after the other."""
+
+    ids: NDArray[Any]
+    """All words, shape (tokens): int32, uint16 or uint32."""
+    offsets: NDArray[np.int64]
+    """Where sentences start and end, shape (sentences + 1): sentence s is `ids[offsets[s]:offsets[s + 1]]`."""
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Words of every sentence, shape (sentences)."""
+        return np.diff(self.offsets)
+
+    def part(self, first: int, last: int) -> "Side":
+        """Return the sentences first .. last - 1; the ids are not copied."""
+        start, end = self.offsets[first], self.offsets[last]
+        return Side(self.ids[start:end], self.offsets[first:last + 1] - start)
+
+
+class Bitext(NamedTuple):
+    """Two languages, sentence by sentence. Either sentence of a pair may be empty."""
+
+    source: Side
+    target: Side
+
+    @classmethod
+    def from_pairs(cls, pairs: Pairs) -> "Bitext":
+        """Return views of an encoded corpus; nothing is read or copied before it is used."""
+        return cls(*(Side(*side) for side in pairs.sides()))
+
+    @property
+    def pairs(self) -> int:
+        """Number of sentence pairs."""
+        return len(self.source.offsets) - 1
+
+    def swapped(self) -> "Bitext":
+        """Return the other direction."""
+        return Bitext(self.target, self.source)
+
+    def part(self, first: int, last: int) -> "Bitext":
+        """Return the pairs first .. last - 1; the ids are not copied."""
+        return Bitext(self.source.part(first, last), self.target.part(first, last))
+
+
+def read_text(source: Path, target: Path, lowercase: bool = False) -> tuple[Bitext, list[str], list[str]]:
+    """Read two files of tokenised sentences, one a line.
+
+    Words are separated by spaces, tabs and the like of ASCII; a no-break space is part of its word.
+
+    Returns:
+        The pairs, and the words of both languages by id, in the order of their first appearance.
+
+    Raises:
+        PipelineError: a file cannot be read or is not UTF-8, or the files differ in their number of lines.
+    """
+    source_side, source_words = _read_side(source, lowercase)
+    target_side, target_words = _read_side(target, lowercase)
+    bitext = Bitext(source_side, target_side)
+    if bitext.pairs != bitext.swapped().pairs:
+        raise PipelineError(f"{source} has {bitext.pairs} lines and {target} has {bitext.swapped().pairs}; "
+                            "line N of one must translate line N of the other")
+    return bitext, source_words, target_words
+
+
+def _read_side(path: Path, lowercase: bool) -> tuple[Side, list[str]]:
+    known: defaultdict[bytes, int] = defaultdict()
+    known.default_factory = known.__len__  # a new word gets the next id
+    ids, offsets = array("i"), array("q", [0])
+    try:
+        with open(path, "rb") as file:
+            for line in file:
+                words = line.decode().lower().encode().split() if lowercase else line.split()
+                ids.extend(map(known.__getitem__, words))
+                offsets.append(len(ids))
+        side = Side(np.frombuffer(ids, np.int32), np.frombuffer(offsets, np.int64))
+        return side, [word.decode() for word in known]
+    except UnicodeDecodeError:
+        raise PipelineError(f"{path}: line {_first_bad_line(path)} is not UTF-8; convert the file first "
+                            "(iconv -t UTF-8)") from None
+    except OSError as error:
+        raise PipelineError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _first_bad_line(path: Path) -> int:
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return number
+    raise AssertionError(f"{path} changed while it was read")

@@ -1,0 +1,170 @@
+"""The stages `align` and `counts`: from encoded pairs to links, and from links to the count models of the lattice.
+
+Raw and distilled targets are aligned as one corpus, and counted each alone and both together: a lattice is built from
+what its scorer is trained on.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.alignment.arrays import map_arrays, write_arrays
+from pipeline.alignment.bitext import Bitext
+from pipeline.alignment.counting import Aligned, count
+from pipeline.alignment.counts import CountModel
+from pipeline.alignment.lengths import QUANTILES
+from pipeline.alignment.settings import AlignmentSettings, CountSettings
+from pipeline.corpus.bpe import Tokenizer
+from pipeline.corpus.pairs import Pairs
+from pipeline.errors import PipelineError
+from pipeline.files import atomic_path, write_json
+from pipeline.vocabulary import SPECIALS
+
+FORMAT = "links 1"
+TABLE = "lexicon.tsv"
+_TABLE_MINIMUM = 0.01
+_REMEDY = "run `python -m pipeline align` again"
+_PROJECTED_PAIRS = 4_500_000
+_WINDOW = 3
+
+
+def align(sides: Mapping[str, Path], tokenizer: Tokenizer, settings: AlignmentSettings, out: Path,
+          report: Path) -> None:
+    """Align encoded corpora in both directions, taken together.
+
+    Writes of each side SIDE.safetensors (`heads`: the source position of every target word or -1, what is counted) and
+    SIDE.pharaoh (both directions, symmetrised), and of all the lexical table `lexicon.tsv`.
+
+    Args:
+        sides: files of encoded pairs by name.
+        tokenizer: that made them.
+        settings: of the aligner.
+        out: folder to write, whole or not at all.
+        report: JSON file for the figures.
+    """
+    from pipeline.alignment.fast_align import train
+    from pipeline.alignment.links import Links
+    from pipeline.alignment.pharaoh import write_pharaoh
+    from pipeline.alignment.progress import progress
+    from pipeline.alignment.symmetrise import symmetrise
+    from pipeline.alignment.table import write_table
+
+    bitexts = {side: Bitext.from_pairs(Pairs.open(path, tokenizer.digest)) for side, path in sides.items()}
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with progress(settings.iterations, "forward", "reverse") as (show_forward, show_reverse):
+        forward = train(list(bitexts.values()), settings, threads=threads, progress=show_forward)
+        reverse = train([bitext.swapped() for bitext in bitexts.values()], settings, threads=threads,
+                        progress=show_reverse)
+    figures: dict[str, Any] = {
+        name: {"cross_entropy": [round(step.cross_entropy, 4) for step in model.history],
+               "tension": round(model.tension, 4)} for name, model in (("forward", forward), ("reverse", reverse))}
+    with atomic_path(out) as folder:
+        folder.mkdir(parents=True)
+        for side, bitext in bitexts.items():
+            heads = forward.align(bitext, threads=threads)
+            write_arrays(folder / f"{side}.safetensors", {"heads": heads}, {
+                "format": FORMAT, "digest": tokenizer.digest, "pairs": str(bitext.pairs),
+                "tension": repr(forward.tension), "null_probability": repr(forward.null_probability)})
+            backward = Links.from_heads(bitext.swapped(), reverse.align(bitext.swapped(), threads=threads)).swapped()
+            links = symmetrise(Links.from_heads(bitext, heads), backward, settings.symmetrise)
+            write_pharaoh(folder / f"{side}.pharaoh", links)
+            figures[side] = {"pairs": bitext.pairs, "links": len(links.source),
+                             "unlinked_target_words": round(float((heads < 0).mean()), 4)}
+        write_table(folder / TABLE, forward, tokenizer.source_pieces, tokenizer.target_pieces, _TABLE_MINIMUM)
+    write_json(report, figures)
+
+
+def read_heads(path: Path, bitext: Bitext, digest: str) -> tuple[NDArray[np.int32], dict[str, str]]:
+    """The links of a side, mapped, and what is known of the aligner.
+
+    Raises:
+        PipelineError: absent, damaged, made with another vocabulary, or of another corpus.
+    """
+    arrays, metadata = map_arrays(path, _REMEDY)
+    if metadata.get("format") != FORMAT:
+        raise PipelineError(f"{path}: not links of format {FORMAT!r}; {_REMEDY}")
+    if metadata["digest"] != digest:
+        raise PipelineError(f"{path}: aligned with vocabulary {metadata['digest'][:12]}, but {digest[:12]} is in use; "
+                            f"{_REMEDY}")
+    if int(metadata["pairs"]) != bitext.pairs or len(arrays["heads"]) != len(bitext.target.ids):
+        raise PipelineError(f"{path}: links of {metadata['pairs']} pairs with {len(arrays['heads'])} target words, but "
+                            f"the corpus has {bitext.pairs} with {len(bitext.target.ids)}; {_REMEDY}")
+    return arrays["heads"], metadata
+
+
+def count_sides(sides: Mapping[str, Path], links: Path, tokenizer: Tokenizer, settings: CountSettings, out: Path,
+                report: Path) -> None:
+    """Count every side alone, and all of them together as `both`.
+
+    Args:
+        sides: files of encoded pairs by name.
+        links: folder that `align` wrote.
+        tokenizer: that made the pairs.
+        settings: of the count model.
+        out: folder to write, whole or not at all.
+        report: JSON file for the figures.
+
+    Raises:
+        PipelineError: links and pairs do not belong together.
+    """
+    aligned: dict[str, Aligned] = {}
+    aligner: dict[str, str] = {}
+    for side, path in sides.items():
+        bitext = Bitext.from_pairs(Pairs.open(path, tokenizer.digest))
+        heads, aligner = read_heads(links / f"{side}.safetensors", bitext, tokenizer.digest)
+        aligned[side] = Aligned(bitext, heads)
+    parts = {**{side: [one] for side, one in aligned.items()}, "both": list(aligned.values())}
+    copies = piece_copies(tokenizer)
+
+    def counted(part: list[Aligned]) -> CountModel:
+        return count(part, top=settings.top, target_vocabulary=tokenizer.target_size, copies=copies,
+                     digest=tokenizer.digest, tension=float(aligner["tension"]),
+                     null_probability=float(aligner["null_probability"]))
+
+    figures = {}
+    with atomic_path(out) as folder:
+        folder.mkdir(parents=True)
+        for side, part in parts.items():
+            model, file = counted(part), folder / f"{side}.safetensors"
+            model.save(file)
+            figures[side] = _figures(part, model, file.stat().st_size, counted([_half(one) for one in part]))
+            print(f"counts of {side}: {figures[side]['pairs_of_word_and_offset']:,} (word, offset), "
+                  f"{figures[side]['entries']:,} entries, {figures[side]['megabytes']} MB; projected for "
+                  f"{_PROJECTED_PAIRS:,} pairs: {figures[side]['projected_megabytes']} MB")
+    write_json(report, figures)
+
+
+def piece_copies(tokenizer: Tokenizer) -> NDArray[np.int32]:
+    """(V,) of every source piece the target id of the same piece, or -1; special symbols have none."""
+    targets = {piece: token for token, piece in enumerate(tokenizer.target_pieces)}
+    copies = np.array([targets.get(piece, -1) for piece in tokenizer.source_pieces], np.int32)
+    copies[:len(SPECIALS)] = -1
+    return copies
+
+
+def _half(aligned: Aligned) -> Aligned:
+    pairs = aligned.bitext.pairs // 2
+    return Aligned(aligned.bitext.part(0, pairs), aligned.links[:aligned.bitext.target.offsets[pairs]])
+
+
+def _figures(part: list[Aligned], model: CountModel, size: int, of_half: CountModel) -> dict[str, Any]:
+    """What the table holds, how it grows, and how well lengths are predicted."""
+    sources, targets = (np.concatenate([side.lengths for side in sides])
+                        for sides in zip(*(one.bitext for one in part), strict=True))
+    residuals = model.lengths.residuals(sources, targets)
+    # From half of the corpus to all of it the table grew by a power of its size, which is assumed to go on.
+    entries, half = len(model.lexicon.table.items), max(1, len(of_half.lexicon.table.items))
+    exponent = float(np.log2(max(entries, 1) / half))
+    growth = (_PROJECTED_PAIRS / max(part[0].bitext.pairs, 1)) ** exponent
+    return {
+        "pairs": len(sources), "pairs_of_word_and_offset": len(model.lexicon.offsets), "entries": entries,
+        "megabytes": round(size / 1e6, 2), "growth_exponent": round(exponent, 3),
+        "projected_megabytes": round(size * growth / 1e6),
+        "length": {"slope": round(model.lengths.slope, 4), "intercept": round(model.lengths.intercept, 4),
+                   "residual_quantiles": {str(q): float(np.quantile(residuals, q)) for q in QUANTILES},
+                   f"within_{_WINDOW}": round(float((np.abs(residuals) <= _WINDOW).mean()), 4)},
+    }

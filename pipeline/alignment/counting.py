@@ -1,0 +1,143 @@
+"""From aligned sentence pairs to the tables of the count model, in memory that the tables bound and not the corpus."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.alignment.bitext import Bitext
+from pipeline.alignment.counts import CountModel, Floats, Ints, Lexicon, Table
+from pipeline.alignment.lengths import fit_lengths
+from pipeline.alignment.look_up import EMPTY_WORD
+
+_CHUNK = 1 << 21  # target words counted at once
+
+
+class Aligned(NamedTuple):
+    """Sentence pairs with their links."""
+
+    bitext: Bitext
+    links: NDArray[np.int32]
+    """Of every target word the position of its source word in its sentence, from 0, or -1."""
+
+    def chunks(self) -> Iterator["_Words"]:
+        """The target words with what they are aligned to, some million at a time, pairs whole."""
+        starts = self.bitext.target.offsets
+        first = 0
+        while first < self.bitext.pairs:
+            last = int(np.searchsorted(starts, starts[first] + _CHUNK, side="right")) - 1
+            last = max(last, first + 1)
+            yield _words(self.bitext.part(first, last), self.links[starts[first]:starts[last]].astype(np.int64))
+            first = last
+
+
+class _Words(NamedTuple):
+    """Target words: source word, offset a - t, a (0: the empty word), t, S, and the word itself."""
+
+    x: Ints
+    offset: Ints
+    a: Ints
+    t: Ints
+    S: Ints
+    y: Ints
+
+
+def _words(bitext: Bitext, links: Ints) -> _Words:
+    source, target = bitext
+    counts = target.lengths
+    t = np.arange(len(target.ids)) - np.repeat(target.offsets[:-1], counts) + 1
+    places = np.repeat(source.offsets[:-1], counts) + links
+    linked = links >= 0
+    x = np.full(len(t), EMPTY_WORD, np.int64)
+    x[linked] = source.ids[places[linked]]
+    return _Words(x, np.where(linked, links + 1 - t, 0), links + 1, t, np.repeat(source.lengths, counts),
+                  target.ids.astype(np.int64))
+
+
+class _Counter:
+    """Counts of 64-bit keys; chunks are merged when they have become as many as what is known."""
+
+    def __init__(self) -> None:
+        self._keys, self._counts = np.empty(0, np.int64), np.empty(0, np.int64)
+        self._waiting: list[tuple[Ints, Ints]] = []
+
+    def add(self, keys: Ints) -> None:
+        distinct, counts = np.unique(keys, return_counts=True)
+        self._waiting.append((distinct, counts.astype(np.int64)))
+        if sum(len(keys) for keys, _ in self._waiting) > len(self._keys):
+            self._merge()
+
+    def result(self) -> tuple[Ints, Ints]:
+        """Distinct keys in rising order, and how often each came."""
+        self._merge()
+        return self._keys, self._counts
+
+    def _merge(self) -> None:
+        keys = np.concatenate([self._keys, *(keys for keys, _ in self._waiting)])
+        counts = np.concatenate([self._counts, *(counts for _, counts in self._waiting)])
+        self._waiting = []
+        self._keys, places = np.unique(keys, return_inverse=True)
+        self._counts = np.bincount(places, counts, len(self._keys)).astype(np.int64)
+
+
+def count(aligned: Sequence[Aligned], *, top: int, target_vocabulary: int, copies: NDArray[np.int32], digest: str,
+          tension: float, null_probability: float) -> CountModel:
+    """Count aligned pairs, and fit the lengths.
+
+    Args:
+        aligned: one or several corpora, counted as one.
+        top: words to keep of every P(y | x, offset) and P(y | t), the most frequent ones.
+        target_vocabulary: size of the target vocabulary.
+        copies, digest, tension, null_probability: see `CountModel`.
+    """
+    lengths = [np.concatenate([side.lengths for side in sides])
+               for sides in zip(*(one.bitext for one in aligned), strict=True)]
+    longest = int(max(side.max(initial=0) for side in lengths))
+    reach, V = 2 * longest + 1, target_vocabulary
+    lexical, prior, position = _Counter(), _Counter(), _Counter()
+    for one in aligned:
+        for words in one.chunks():
+            lexical.add((words.x * reach + words.offset + longest) * V + words.y)
+            prior.add((words.S * (longest + 1) + words.t) * (longest + 1) + words.a)
+            position.add(words.t * V + words.y)
+            position.add(words.y)  # row 0: at any position
+    keys, table = _table(*lexical.result(), V, top)
+    first = np.searchsorted(keys // reach, np.arange(len(copies) + 1)).astype(np.int64)
+    _, priors = _table(*prior.result(), longest + 1, longest + 1, rows=(longest + 1) ** 2)
+    _, positions = _table(*position.result(), V, top, rows=longest + 1)
+    kind = np.uint16 if V <= 1 << 16 else np.uint32
+    return CountModel(
+        Lexicon(first, (keys % reach - longest).astype(np.int16), _narrow(table, kind)), _narrow(priors, np.uint16),
+        _narrow(positions, kind), copies, fit_lengths(*lengths), longest, tension, null_probability,
+        target_vocabulary, digest)
+
+
+def _narrow(table: Table, kind: type) -> Table:
+    return table._replace(items=table.items.astype(kind))
+
+
+def _table(keys: Ints, counts: Ints, width: int, top: int, rows: int | None = None) -> tuple[Ints, Table]:
+    """Relative frequencies of the items of every row.
+
+    Args:
+        keys: row * width + item, rising.
+        counts: of the keys.
+        width: items are below it.
+        top: items to keep of a row.
+        rows: how many there are; None: only those that occur, numbered through.
+
+    Returns:
+        The rows that occur, rising, and the table.
+    """
+    row, item = np.divmod(keys, width)
+    names, place = np.unique(row, return_inverse=True)
+    totals = np.bincount(place, counts, len(names))
+    probability: Floats = (counts / totals[place]).astype(np.float32)
+    order = np.lexsort((item, -counts, place))
+    begins = np.searchsorted(place, np.arange(len(names)))
+    rank = np.arange(len(keys)) - begins[place]  # `place` is sorted before and after the reordering
+    kept = order[rank < top]
+    numbers = place if rows is None else row
+    starts = np.searchsorted(numbers[kept], np.arange((len(names) if rows is None else rows) + 1)).astype(np.int64)
+    return names, Table(starts, item[kept], probability[kept])

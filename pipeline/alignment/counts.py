@@ -1,0 +1,145 @@
+"""The position-aware count model of Deng and Rush's sequence-to-lattice paper (section 3), by maximum likelihood.
+
+    P(y_t | x, t) = sum over a of P(y_t | x_a, a - t) P(a | S, t)
+
+a is the source position that the target position t is aligned with, S the number of source words; positions count from
+1. Both factors are relative frequencies in word-aligned pairs, without smoothing; of P(y | x, offset) the `top` most
+frequent words are kept. A target word without a link is aligned with a = 0, an empty word in front of the source, whose
+offset is always 0 (the paper says nothing about such words).
+
+What was never counted has no probability, and then, in this order:
+- a source word that was never seen proposes itself if the target vocabulary has the same piece (numbers, placeholders);
+- a pair (S, t) that was never seen takes the aligner's prior P(a | S, t), which favours the diagonal and needs a target
+  length: the one that is predicted from S;
+- a position without any candidate takes the most frequent words at this position, whatever the source, and beyond the
+  longest target that was seen, the most frequent words of all.
+
+The tables grow with the distinct (x, offset) that occur, and are mapped into memory, not read.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.alignment.arrays import map_arrays, write_arrays
+from pipeline.alignment.lengths import LengthRegression
+from pipeline.errors import PipelineError
+from pipeline.vocabulary import PAD
+
+FORMAT = "counts 1"
+_REMEDY = "run `dvc repro` to produce it again"
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
+
+
+class Table(NamedTuple):
+    """Rows of (item, probability), most probable first, ties by item. Row r is `starts[r]:starts[r + 1]`."""
+
+    starts: Ints
+    items: NDArray[Any]
+    probabilities: Floats
+
+
+class Lexicon(NamedTuple):
+    """P(y | x, offset), a row for each pair that occurs."""
+
+    first: Ints
+    """(V + 1): the rows of source word x are `first[x]:first[x + 1]`."""
+    offsets: NDArray[np.int16]
+    """(rows): a - t, rising within a source word."""
+    table: Table
+
+
+class CountModel(NamedTuple):
+    """P(y | x, t) by look-up."""
+
+    lexicon: Lexicon
+    prior: Table
+    """P(a | S, t) in row `S * (longest + 1) + t`."""
+    by_position: Table
+    """P(y | t) in row t; row 0 is P(y)."""
+    copies: NDArray[np.int32]
+    """(V,) the target id of the same piece as a source id, or -1."""
+    lengths: LengthRegression
+    """Of targets given sources."""
+    longest: int
+    """S and t that the tables reach to."""
+    tension: float
+    """Of the aligner's prior."""
+    null_probability: float
+    """Of the aligner's prior."""
+    target_vocabulary: int
+    digest: str
+    """Of the vocabulary whose ids these are."""
+    path: Path | None = None
+    """The file that is mapped."""
+
+    def candidates(self, sources: NDArray[np.int64], lengths: Ints, positions: int,
+                   k: int) -> tuple[NDArray[np.int64], Floats]:
+        """The most probable words of every target position.
+
+        Args:
+            sources: (B, S) ids, of which only the first `lengths[b]` of a row are read.
+            lengths: (B,) words a source, without an end symbol.
+            positions: N; target positions 1 .. N.
+            k: words a position.
+
+        Returns:
+            Words (B, N, k), most probable first, the lower id where two tie, and their log P(y | x, t). A position with
+            fewer candidates has PAD and -inf behind them. No word comes twice at a position.
+        """
+        from pipeline.alignment.look_up import look_up  # numba: half a second that no other search needs
+
+        if k < 1:
+            raise PipelineError(f"candidates: {k} must be at least 1")
+        words = np.full((len(sources), positions, k), PAD, np.int64)
+        scores = np.full((len(sources), positions, k), -np.inf, np.float32)
+        mass, predicted = np.zeros(self.target_vocabulary), self.lengths.predict(lengths)
+        for b in range(len(sources)):
+            look_up(sources[b, :lengths[b]], mass, words[b], scores[b], *self.lexicon[:2], *self.lexicon.table,
+                     *self.prior, *self.by_position, self.copies, self.longest, float(predicted[b]), self.tension,
+                     self.null_probability)
+        return words, scores
+
+    def save(self, path: Path) -> None:
+        """Write the model into one file."""
+        arrays: dict[str, NDArray[Any]] = {
+            "first": self.lexicon.first, "offsets": self.lexicon.offsets, "copies": self.copies}
+        for name, table in self._tables().items():
+            arrays |= {f"{name}.{part}": array for part, array in table._asdict().items()}
+        numbers = {name: repr(getattr(self, name)) for name in _NUMBERS}
+        lengths = {name: repr(number) for name, number in self.lengths._asdict().items()}
+        write_arrays(path, arrays, {"format": FORMAT, "digest": self.digest, **numbers, **lengths})
+
+    @classmethod
+    def open(cls, path: Path, digest: str | None = None) -> "CountModel":
+        """Map a model into memory.
+
+        Args:
+            path: written by `save`.
+            digest: of the vocabulary in use; None skips the check.
+
+        Raises:
+            PipelineError: absent, damaged, of another format, or made with another vocabulary.
+        """
+        arrays, metadata = map_arrays(path, _REMEDY)
+        if metadata.get("format") != FORMAT:
+            raise PipelineError(f"{path}: not a count model of format {FORMAT!r}; {_REMEDY}")
+        if digest is not None and metadata["digest"] != digest:
+            raise PipelineError(f"{path}: counted with vocabulary {metadata['digest'][:12]}, but {digest[:12]} is in "
+                                f"use; {_REMEDY}")
+        tables = {name: Table(*(arrays[f"{name}.{part}"] for part in Table._fields))
+                  for name in ("lexicon", "prior", "by_position")}
+        numbers = {name: kind(metadata[name]) for name, kind in _NUMBERS.items()}
+        lengths = LengthRegression(*(float(metadata[name]) for name in LengthRegression._fields))
+        return cls(lexicon=Lexicon(arrays["first"], arrays["offsets"], tables["lexicon"]), prior=tables["prior"],
+                   by_position=tables["by_position"], copies=arrays["copies"], lengths=lengths,
+                   digest=metadata["digest"], path=path, **numbers)
+
+    def _tables(self) -> dict[str, Table]:
+        return {"lexicon": self.lexicon.table, "prior": self.prior, "by_position": self.by_position}
+
+
+_NUMBERS = {"longest": int, "tension": float, "null_probability": float, "target_vocabulary": int}

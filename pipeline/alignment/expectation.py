@@ -1,0 +1,143 @@
+"""The two halves of an iteration: expected links of every cell, and the probabilities that fit them best.
+
+Expected counts are added up as integers, in units of 2^-32: their sums do not depend on the order, so the result is the
+same for any number of threads.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pipeline.alignment.diagonal import Prior, Shapes
+
+UNIT = 2.0 ** 32
+"""Integer counts are so many times the expected ones. 2^31 links of one pair of words would overflow."""
+_SMALLEST = 1e-150
+"""Floor of the weights of variational Bayes, which fall with exp(-1 / alpha): a product with a prior stays positive."""
+
+
+@njit(cache=True, nogil=True)
+def expect(shapes: Shapes, prior: Prior, shape_of: NDArray[np.int32], cells: NDArray[np.int32],
+           probabilities: NDArray[np.float64], counts: NDArray[np.int64],
+           mass: NDArray[np.int64]) -> tuple[float, float]:
+    """Add the expected links of some pairs.
+
+    Args:
+        shape_of: shape of every pair.
+        cells: entry of every cell (`lexicon.look_up`), none unknown.
+        probabilities: of all entries.
+        counts: expected links of all entries, in units; added to.
+        mass: expected words with a source word at every position of every shape, in units; added to.
+
+    Returns:
+        The log-likelihood of the pairs in nats, and the expectation of h summed over their target words.
+    """
+    weights = np.empty(shapes.m.max() + 1)
+    log_likelihood, feature, base = 0.0, 0.0, 0
+    for shape in shape_of:
+        m, n = shapes.m[shape], shapes.n[shape]
+        for i in range(n):
+            position = shapes.starts[shape] + i
+            diagonal = (i + 1) * m // n
+            total = weights[0] = prior.null[shape] * probabilities[cells[base + i]]
+            near = prior.left[position]
+            for j in range(diagonal, 0, -1):
+                weights[j] = near * probabilities[cells[base + j * n + i]]
+                total += weights[j]
+                near *= prior.decay[shape]
+            near = prior.right[position]
+            for j in range(diagonal + 1, m + 1):
+                weights[j] = near * probabilities[cells[base + j * n + i]]
+                total += weights[j]
+                near *= prior.decay[shape]
+            log_likelihood += np.log(total)
+            for j in range(m + 1):
+                weights[j] /= total
+                counts[cells[base + j * n + i]] += np.int64(weights[j] * UNIT + 0.5)
+                if j:
+                    feature -= weights[j] * abs((i + 1) / n - j / m)
+            mass[position] += np.int64((1 - weights[0]) * UNIT + 0.5)
+        base += (m + 1) * n
+    return log_likelihood, feature
+
+
+@njit(cache=True, nogil=True)
+def maximise(starts: NDArray[np.int64], first: int, last: int, counts: NDArray[np.int64], alpha: float,
+             probabilities: NDArray[np.float64]) -> None:
+    """Set the probabilities of the rows first .. last - 1 from their counts, and the counts to 0.
+
+    With alpha = 0 these are relative frequencies; otherwise exp(E[log theta]) under the posterior of a symmetric
+    Dirichlet prior, over the words that occur with the row's word (variational Bayes).
+
+    Args:
+        starts: of the lexicon.
+        counts: expected links in units, one row a thread, shape (threads, entries).
+        probabilities: shape (entries); written.
+    """
+    for row in range(first, last):
+        begin, end = starts[row], starts[row + 1]
+        if begin == end:
+            continue
+        total = np.int64(0)
+        for entry in range(begin, end):
+            for thread in range(1, len(counts)):
+                counts[0, entry] += counts[thread, entry]
+                counts[thread, entry] = 0
+            total += counts[0, entry]
+        if alpha > 0:
+            scale = digamma(total / UNIT + alpha * (end - begin))
+            without_links = max(np.exp(digamma(alpha) - scale), _SMALLEST)  # nine entries of ten
+        for entry in range(begin, end):
+            count = counts[0, entry]
+            counts[0, entry] = 0
+            if alpha == 0:
+                probabilities[entry] = count / total if total else 0.0
+            elif count == 0:
+                probabilities[entry] = without_links
+            else:
+                probabilities[entry] = max(np.exp(digamma(count / UNIT + alpha) - scale), _SMALLEST)
+
+
+@njit(cache=True, nogil=True)
+def choose(shapes: Shapes, prior: Prior, shape_of: NDArray[np.int32], cells: NDArray[np.int32],
+           probabilities: NDArray[np.float64], links: NDArray[np.int32]) -> None:
+    """Write the most probable source position of every target word, from 0, or -1 for none.
+
+    Args:
+        probabilities: of all entries and, in the last place, 0 for the unknown ones.
+        links: shape (target words); written. Of equally probable ones none wins, then the first.
+    """
+    base, word = 0, 0
+    for shape in shape_of:
+        m, n = shapes.m[shape], shapes.n[shape]
+        for i in range(n):
+            position = shapes.starts[shape] + i
+            diagonal = (i + 1) * m // n
+            best, at = prior.null[shape] * probabilities[cells[base + i]], 0
+            near = prior.left[position]
+            for j in range(diagonal, 0, -1):
+                weight = near * probabilities[cells[base + j * n + i]]
+                if weight > best or (weight == best and j < at):
+                    best, at = weight, j
+                near *= prior.decay[shape]
+            near = prior.right[position]
+            for j in range(diagonal + 1, m + 1):
+                weight = near * probabilities[cells[base + j * n + i]]
+                if weight > best:
+                    best, at = weight, j
+                near *= prior.decay[shape]
+            links[word] = at - 1
+            word += 1
+        base += (m + 1) * n
+
+
+@njit(cache=True, nogil=True)
+def digamma(x: float) -> float:
+    """Derivative of log Gamma for x > 0, to 1e-11: recurrence, then asymptotic series."""
+    result = 0.0
+    while x < 7:
+        result -= 1 / x
+        x += 1
+    square = 1 / (x * x)
+    tail = square * (1 / 12 - square * (1 / 120 - square * (1 / 252 - square * (1 / 240 - square * (1 / 132)))))
+    return result + np.log(x) - 0.5 / x - tail

@@ -1,0 +1,174 @@
+"""Which pairs of words occur together, and where in the table of their probabilities each cell of the corpus looks.
+
+A *cell* is one source word (or none) beside one target word of the same pair: a pair of m and n words has (m + 1) n.
+There is no hash table. A row of the lexicon is spread out over an array as wide as the target vocabulary, and all
+places of the corpus where its source word stands are looked up in that array before the next row takes its turn.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pipeline.alignment.bitext import Bitext, Side
+from pipeline.errors import PipelineError
+
+_KEYS = 1 << 22
+"""At most so many word pairs are collected at once (8 bytes each, a thread)."""
+
+
+class Lexicon(NamedTuple):
+    """Pairs of words that occur together, by source word. Row 0 is of no word, row e + 1 of source id e."""
+
+    starts: NDArray[np.int64]
+    """Where rows start and end, shape (source ids + 2)."""
+    words: NDArray[np.int32]
+    """Target ids, rising in every row, shape (entries)."""
+
+    @property
+    def target_types(self) -> int:
+        """One more than the largest target id (which stands in row 0, as all do)."""
+        end = self.starts[1]
+        return int(self.words[end - 1]) + 1 if end else 0
+
+
+def collect(bitexts: Sequence[Bitext], threads: int, pool: Executor) -> Lexicon:
+    """Find all pairs of words that occur together.
+
+    Memory: 16 bytes a pair of words, and 32 MB a thread.
+
+    Raises:
+        PipelineError: there are 2^31 pairs of words or more.
+    """
+    sources = max((_types(bitext.source) for bitext in bitexts), default=0)
+    targets = max((_types(bitext.target) for bitext in bitexts), default=0)
+    cells = np.zeros(sources, np.int64)
+    seen = np.zeros(targets, np.bool_)
+    for bitext in bitexts:
+        _count_cells(bitext.source, bitext.target, cells)
+        seen[bitext.target.ids] = True
+    bounds = np.minimum(cells, targets)
+    ranges = cut(bounds, min(_KEYS, int(bounds.sum()) // (4 * threads) + 1))
+
+    def row_keys(part: tuple[int, int]) -> NDArray[np.int64]:
+        bound = int(bounds[part[0]:part[1]].sum())
+        keys = np.concatenate([_keys(*bitext, *part, bound, targets) for bitext in bitexts])
+        keys.sort()  # np.unique would hash: ten times slower here
+        return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
+
+    keys = np.concatenate([np.flatnonzero(seen), *pool.map(row_keys, ranges)])
+    if len(keys) >= 1 << 31:
+        raise PipelineError(f"{len(keys)} pairs of words occur together, too many to align at once; align a part of "
+                            "the corpus, or fewer distinct words (BPE)")
+    starts = np.searchsorted(keys, np.arange(sources + 2, dtype=np.int64) << 32)
+    return Lexicon(starts, (keys & 0xFFFFFFFF).astype(np.int32))
+
+
+def _types(side: Side) -> int:
+    """One more than the largest id."""
+    return int(side.ids.max()) + 1 if len(side.ids) else 0
+
+
+def cut(weights: NDArray[np.int64], most: int) -> list[tuple[int, int]]:
+    """Cut an array into ranges of at most this sum each (or of one element)."""
+    before = np.append(0, np.cumsum(weights))
+    ranges, low = [], 0
+    while low < len(weights):
+        high = max(low + 1, int(np.searchsorted(before, before[low] + most, side="right")) - 1)
+        ranges.append((low, high))
+        low = high
+    return ranges
+
+
+@njit(cache=True, nogil=True)
+def _count_cells(source: Side, target: Side, cells: NDArray[np.int64]) -> None:
+    """Add to `cells`, shape (source ids), how many target words each source word stands beside."""
+    for sentence in range(len(source.offsets) - 1):
+        words = target.offsets[sentence + 1] - target.offsets[sentence]
+        for place in range(source.offsets[sentence], source.offsets[sentence + 1]):
+            cells[source.ids[place]] += words
+
+
+@njit(cache=True, nogil=True)
+def _occurrences(side: Side, low: int, high: int) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+    """Where the words low .. high - 1 stand.
+
+    Returns:
+        starts, shape (high - low + 1), and by word in the order of the corpus: sentences and positions in them.
+    """
+    starts = np.zeros(high - low + 2, np.int64)
+    for word in side.ids:
+        if low <= word < high:
+            starts[word - low + 2] += 1
+    starts = starts.cumsum()
+    sentences, positions = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.int32)
+    for sentence in range(len(side.offsets) - 1):
+        begin = side.offsets[sentence]
+        for place in range(begin, side.offsets[sentence + 1]):
+            word = side.ids[place]
+            if low <= word < high:
+                at = starts[word - low + 1]
+                sentences[at], positions[at] = sentence, place - begin
+                starts[word - low + 1] += 1
+    return starts[:-1], sentences, positions
+
+
+@njit(cache=True, nogil=True)
+def _keys(source: Side, target: Side, low: int, high: int, bound: int, target_types: int) -> NDArray[np.int64]:
+    """Return (row << 32 | target id) once for every pair of words whose source id lies in low .. high - 1.
+
+    Args:
+        bound: there are no more pairs than this.
+    """
+    starts, sentences, _ = _occurrences(source, low, high)
+    last_seen_by = np.full(target_types, -1, np.int64)
+    keys, found = np.empty(bound, np.int64), 0
+    for e in range(low, high):
+        for at in range(starts[e - low], starts[e - low + 1]):
+            sentence = sentences[at]
+            for place in range(target.offsets[sentence], target.offsets[sentence + 1]):
+                f = target.ids[place]
+                if last_seen_by[f] != e:
+                    last_seen_by[f] = e
+                    keys[found] = (np.int64(e) + 1) << 32 | np.int64(f)
+                    found += 1
+    return keys[:found]
+
+
+@njit(cache=True, nogil=True)
+def look_up(lexicon: Lexicon, target_types: int, source: Side, target: Side) -> NDArray[np.int32]:
+    """Return the entry of every cell; pairs of words that the lexicon lacks get the number of its entries.
+
+    Args:
+        source, target: of some pairs; word ids may be new.
+
+    Returns:
+        shape (cells). The cells of a pair of m and n words are an (m + 1, n) matrix, whose row 0 is of no source word.
+    """
+    rows = len(lexicon.starts) - 1
+    before = np.zeros(len(source.offsets), np.int64)
+    for sentence in range(len(source.offsets) - 1):
+        m = source.offsets[sentence + 1] - source.offsets[sentence]
+        before[sentence + 1] = before[sentence] + (m + 1) * (target.offsets[sentence + 1] - target.offsets[sentence])
+    cells = np.full(before[-1], len(lexicon.words), np.int32)
+    starts, sentences, positions = _occurrences(source, 0, rows - 1)
+    entry_of = np.full(target_types, -1, np.int32)  # where a word's entry in the row is, if it has one
+    for row in range(rows):
+        begin, end = lexicon.starts[row], lexicon.starts[row + 1]
+        first, last = (0, len(source.offsets) - 1) if row == 0 else (starts[row - 1], starts[row])
+        if first == last:
+            continue
+        for entry in range(begin, end):
+            entry_of[lexicon.words[entry]] = entry
+        for at in range(first, last):
+            sentence, j = (at, 0) if row == 0 else (sentences[at], positions[at] + 1)
+            start, n = target.offsets[sentence], target.offsets[sentence + 1] - target.offsets[sentence]
+            for i in range(n):
+                f = target.ids[start + i]
+                # Entries of earlier rows are still in the array; they lie outside of this one's range.
+                if f < target_types and begin <= entry_of[f] < end:
+                    cells[before[sentence] + j * n + i] = entry_of[f]
+    return cells

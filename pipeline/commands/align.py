@@ -1,0 +1,140 @@
+"""Align words (fast_align): the corpus of params.yaml, or two text files.
+
+Without --source, the stage of dvc.yaml: the training pairs and, where there are any, the teacher's translations.
+With it, tokenised text in and Pharaoh format out: a line a pair, SOURCE-TARGET positions from 0. By default every
+target word is linked to one source word or none; --reverse does the opposite, --symmetrise joins both.
+"""
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.alignment.settings import METHODS, AlignmentSettings
+from pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pipeline.alignment.bitext import Bitext
+    from pipeline.alignment.fast_align import AlignmentModel
+    from pipeline.alignment.links import Links
+    from pipeline.alignment.progress import Progress
+
+_DEFAULT = AlignmentSettings()
+_TABLE_MINIMUM = 0.01
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    # Options are None unless given: without --source they would be ignored, so they are refused.
+    parser.add_argument("--source", type=Path, help="text file, a sentence a line, words separated by spaces")
+    parser.add_argument("--target", type=Path, help="its translation, line by line")
+    parser.add_argument("--out", type=Path, help="links in Pharaoh format")
+    direction = parser.add_mutually_exclusive_group()
+    direction.add_argument("--reverse", action="store_true", default=None,
+                           help="link every source word to one target word")
+    direction.add_argument("--symmetrise", choices=METHODS[2:], metavar="METHOD",
+                           help=f"align in both directions and join the links: {', '.join(METHODS[2:])}")
+    parser.add_argument("--lowercase", action="store_true", default=None, help="align the lower-cased words")
+    parser.add_argument("--table", type=Path, help="write the lexical table: word, its translation, probability, "
+                        "tab-separated (--reverse: of target words; <eps> stands for no word)")
+    parser.add_argument("--table-minimum", type=float, metavar="P",
+                        help=f"leave less probable lines out of the table (default: {_TABLE_MINIMUM})")
+    parser.add_argument("--threads", type=int, help="default: all cores; the result is the same for any number")
+    parser.add_argument("--iterations", type=int, help=f"default: {_DEFAULT.iterations}")
+    parser.add_argument("--null-probability", type=float, metavar="P",
+                        help=f"prior of a word without a link (default: {_DEFAULT.null_probability})")
+    parser.add_argument("--tension", type=float,
+                        help=f"preference for the diagonal at the start (default: {_DEFAULT.tension})")
+    parser.add_argument("--fixed-tension", action="store_true", default=None, help="do not fit the tension")
+    parser.add_argument("--alpha", type=float, help="Dirichlet prior of variational Bayes; 0: maximum likelihood "
+                        f"(default: {_DEFAULT.alpha})")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    given = {name: value for name, value in vars(arguments).items() if value is not None}
+    if not given:
+        _align_corpus()
+        return
+    for name in ("source", "target", "out"):
+        if name not in given:
+            raise PipelineError(f"--{name}: missing; to align text give --source, --target and --out (no option at "
+                                "all aligns the corpus of params.yaml)")
+    _align_text(arguments, _settings(given))
+
+
+def _align_corpus() -> None:
+    from pipeline import layout
+    from pipeline.alignment.build import align
+    from pipeline.corpus.bpe import Tokenizer
+    from pipeline.params import load_params
+
+    align(layout.TRAINING_SIDES, Tokenizer.load(layout.BPE), load_params().alignment, layout.ALIGNMENT,
+          layout.REPORTS / "alignment.json")
+
+
+def _settings(given: dict[str, object]) -> AlignmentSettings:
+    chosen = {name: given[name] for name in ("iterations", "null_probability", "tension", "alpha", "symmetrise")
+              if name in given}
+    return AlignmentSettings(**chosen, optimise_tension="fixed_tension" not in given)  # type: ignore[arg-type]
+
+
+def _align_text(arguments: argparse.Namespace, settings: AlignmentSettings) -> None:
+    threads = _cores() if arguments.threads is None else arguments.threads
+    minimum = _TABLE_MINIMUM if arguments.table_minimum is None else arguments.table_minimum
+    if threads < 1:
+        raise PipelineError(f"--threads: {threads} must be at least 1")
+    if arguments.table is None and arguments.table_minimum is not None:
+        raise PipelineError("--table-minimum: has no effect without --table; name a file for the table")
+    from pipeline.alignment.bitext import read_text
+
+    bitext, source_words, target_words = read_text(arguments.source, arguments.target, bool(arguments.lowercase))
+    from pipeline.alignment.pharaoh import write_pharaoh  # after the input is known to be good: numba takes a while
+
+    words = (target_words, source_words) if arguments.reverse else (source_words, target_words)
+    if arguments.symmetrise is None:
+        model, links = _one_way(bitext, settings, threads, bool(arguments.reverse))
+    else:
+        model, links = _both_ways(bitext, settings, threads)
+    if arguments.table is not None:
+        from pipeline.alignment.table import write_table
+
+        write_table(arguments.table, model, *words, minimum=minimum)
+    write_pharaoh(arguments.out, links)
+    print(f"{arguments.out}: {len(links.source)} links of {links.pairs} pairs")
+
+
+def _one_way(bitext: "Bitext", settings: AlignmentSettings, threads: int,
+             reverse: bool) -> tuple["AlignmentModel", "Links"]:
+    from pipeline.alignment.progress import progress
+
+    with progress(settings.iterations, "reverse" if reverse else "forward") as (show,):
+        return _direction(bitext, settings, threads, reverse, show)
+
+
+def _both_ways(bitext: "Bitext", settings: AlignmentSettings, threads: int) -> tuple["AlignmentModel", "Links"]:
+    """Align in both directions at once, each with half of the threads: their serial parts then overlap."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from pipeline.alignment.progress import progress
+    from pipeline.alignment.symmetrise import symmetrise
+
+    with progress(settings.iterations, "forward", "reverse") as shows, ThreadPoolExecutor(min(threads, 2)) as pool:
+        (model, forward), (_, reverse) = pool.map(
+            lambda way, show: _direction(bitext, settings, max(1, threads // 2), way, show), (False, True), shows)
+    return model, symmetrise(forward, reverse, settings.symmetrise)
+
+
+def _direction(bitext: "Bitext", settings: AlignmentSettings, threads: int, reverse: bool,
+               show: "Progress") -> tuple["AlignmentModel", "Links"]:
+    """Return the model and the links, as (source, target) positions whatever the direction."""
+    from pipeline.alignment.fast_align import train
+    from pipeline.alignment.links import Links
+
+    pairs = bitext.swapped() if reverse else bitext
+    model = train([pairs], settings, threads=threads, progress=show)
+    links = Links.from_heads(pairs, model.align(pairs, threads=threads))
+    return model, links.swapped() if reverse else links
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,77 @@
+"""The look of the analyses' pictures: that of `pipeline.evaluation.figures`, for curves and bars."""
+
+import io
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from pipeline.evaluation.figures import LIGHT as THEME
+
+COLOURS = THEME.families
+_PIXELS, _DPI = (1600, 1000), 200
+
+
+def new_picture(columns: int = 1, *, above: float = 0.0) -> tuple[Figure, list[Axes]]:
+    """A figure of 1600 x 1000 pixels.
+
+    Args:
+        columns: axes side by side.
+        above: share of the height that a second row of axes takes above the first; they share its x.
+
+    Returns:
+        The figure, and the axes of the lower row and then those above them.
+    """
+    figure = Figure(figsize=(_PIXELS[0] / _DPI, _PIXELS[1] / _DPI), dpi=_DPI, facecolor=THEME.paper,
+                    layout="constrained")
+    FigureCanvasAgg(figure)
+    heights = [above, 1 - above] if above else [1.0]
+    grid = figure.add_gridspec(len(heights), columns, height_ratios=heights)
+    lower = [figure.add_subplot(grid[-1, column]) for column in range(columns)]
+    upper = [figure.add_subplot(grid[0, column], sharex=lower[column]) for column in range(columns)] if above else []
+    for axes in (*lower, *upper):
+        axes.set_facecolor(THEME.paper)
+        axes.grid(color=THEME.grid, linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.tick_params(colors=THEME.muted, labelsize=9, length=0)
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+    return figure, [*lower, *upper]
+
+
+def name_axes(axes: Axes, x: str, y: str, title: str = "") -> None:
+    """Write what the axes show."""
+    axes.set_xlabel(x, color=THEME.ink, fontsize=10)
+    axes.set_ylabel(y, color=THEME.ink, fontsize=10)
+    axes.set_title(title, color=THEME.ink, fontsize=10, loc="left")
+
+
+def powers_of_two(axes: Axes, ticks: Sequence[float]) -> None:
+    """A logarithmic x axis with a tick at each of the values."""
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(sorted(set(ticks)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def times(axes: Axes) -> None:
+    """A logarithmic y axis of ratios, from 1."""
+    axes.set_yscale("log", base=2)
+    axes.set_ylim(bottom=min(1.0, axes.get_ylim()[0]))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}×"))
+
+
+def add_legend(axes: Axes, columns: int = 1, place: str = "best") -> None:
+    """Name the lines that have a label."""
+    axes.legend(loc=place, ncols=columns, fontsize=9, labelcolor=THEME.ink, frameon=True, framealpha=0.85,
+                edgecolor=THEME.paper, facecolor=THEME.paper, handlelength=1.8)
+
+
+def png(figure: Figure) -> bytes:
+    """The picture's bytes; the same for the same picture."""
+    written = io.BytesIO()
+    figure.savefig(written, format="png", facecolor=THEME.paper, metadata={"Software": None})
+    return written.getvalue()

@@ -1,0 +1,72 @@
+"""How many layers does the scorer need, and how many does a non-autoregressive decoder? (Table 3 and Figure 3.)"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from matplotlib.ticker import MaxNLocator
+
+from pipeline.evaluation.analyses.chart import COLOURS, add_legend, name_axes, new_picture, png, times
+from pipeline.evaluation.analyses.finding import Finding, Point, not_measured
+from pipeline.evaluation.analyses.measured import Measured, Measurements
+
+
+class Network(NamedTuple):
+    """A trained network, under the decoder that it is judged by."""
+
+    family: str
+    decoder: str
+    layers: int
+    """`decoder_layers`: of a lattice its scorer's."""
+
+
+def layers(measurements: Measurements, groups: Mapping[str, Sequence[Network]]) -> Finding:
+    """Set BLEU and time against the number of layers.
+
+    Args:
+        measurements: of all decoders.
+        groups: kinds of networks, and those of each that differ in their number of layers. What was not measured is
+            left out.
+    """
+    found = {kind: _measured(networks, measurements) for kind, networks in groups.items()}
+    found = {kind: pairs for kind, pairs in found.items() if pairs}
+    if not found:
+        return not_measured("none of the families of analyses.lattice_layers and analyses.nat_layers is among the "
+                            "systems")
+    metric = {"sentences": measurements.sentences,
+              **{kind: {network.family: {"layers": network.layers, **measured.metric()} for network, measured in pairs}
+                 for kind, pairs in found.items()}}
+    points: list[Point] = [
+        {"kind": kind, "family": network.family, "decoder": network.decoder, "layers": network.layers,
+         "bleu": measured.bleu, "milliseconds": measured.milliseconds, "speedup_vs_beam5": measured.speedup}
+        for kind, pairs in found.items() for network, measured in pairs]
+    return Finding(metric, points, _picture(found, measurements.sentences))
+
+
+Pairs = list[tuple[Network, Measured]]
+
+
+def _measured(networks: Sequence[Network], measurements: Measurements) -> Pairs:
+    known = measurements.decoders
+    pairs = [(network, known[network[:2]]) for network in networks if network[:2] in known]
+    return sorted(pairs, key=lambda pair: (pair[0].layers, pair[0].family))
+
+
+def _picture(found: Mapping[str, Pairs], sentences: str) -> bytes:
+    figure, (quality, speed) = new_picture(2)
+    for (kind, pairs), colour in zip(found.items(), COLOURS, strict=False):
+        depths = [network.layers for network, _ in pairs]
+        alone = ", one depth trained" if len(set(depths)) == 1 else ""
+        look = {"color": colour, "linewidth": 1.6, "marker": "o", "markersize": 5}
+        quality.plot(depths, [one.bleu for _, one in pairs], label=kind + alone, **look)
+        speed.plot(depths, [one.speedup for _, one in pairs], **look)
+        speed.vlines(depths, *zip(*(one.interval for _, one in pairs), strict=True), color=colour, linewidth=2.5,
+                     alpha=0.3)
+    for axes in (quality, speed):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.margins(0.1)
+    times(speed)
+    name_axes(quality, "layers of scorer or decoder", "BLEU")
+    name_axes(speed, "layers of scorer or decoder",
+              f"speed against beam 5 of the baseline ({sentences} sentences, one at a time)")
+    add_legend(quality)
+    return png(figure)

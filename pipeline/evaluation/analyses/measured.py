@@ -1,0 +1,66 @@
+"""What `evaluate` and `speed` measured of every decoder, for the analyses that set it against a setting."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import PipelineError
+from pipeline.evaluation.rows import Name, read_speed, timed_decoders
+from pipeline.files import read_json
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A decoder's quality and speed, one sentence at a time."""
+
+    bleu: float
+    milliseconds: float
+    """A sentence."""
+    speedup: float
+    """Against the baseline's beam 5."""
+    interval: tuple[float, float]
+    """95 % of it."""
+
+    def metric(self) -> dict[str, float]:
+        """As a block of a metrics file."""
+        return {"bleu": self.bleu, "milliseconds": self.milliseconds, "speedup_vs_beam5": self.speedup,
+                "speedup_low": self.interval[0], "speedup_high": self.interval[1]}
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """All decoders of a run."""
+
+    sentences: str
+    """Over which times are: `long`, or `all` where no sentence is long."""
+    decoders: dict[Name, Measured]
+
+
+def read_measurements(quality: Path, speed: Path) -> Measurements:
+    """Read the figures of all timed decoders.
+
+    Args:
+        quality: folder of `<family>.json`.
+        speed: file of `speed.speed_report`.
+
+    Raises:
+        PipelineError: a file is absent or damaged, or a decoder was timed but not scored.
+    """
+    report = read_speed(speed)
+    sentences = "long" if report["long_sentences"] else "all"
+    scores = {family: read_json(quality / f"{family}.json") for family in {name[0] for name in timed_decoders(report)}}
+    decoders = {}
+    for entry in report["contestants"]:
+        family, decoder = entry["family"], entry["decoder"]
+        bleu = scores[family].get("decoders", {}).get(decoder, {}).get("bleu")
+        if bleu is None:
+            raise PipelineError(f"{quality / family}.json: decoder {decoder!r} of family {family!r} was timed but not "
+                                "scored; run `dvc repro`")
+        decoders[family, decoder] = _measured(bleu, entry, "_long" if sentences == "long" else "",
+                                              "" if sentences == "long" else "_all")
+    return Measurements(sentences, decoders)
+
+
+def _measured(bleu: float, entry: dict[str, Any], of_time: str, of_ratio: str) -> Measured:
+    ratio, low, high = entry[f"speedup_vs_beam5{of_ratio}"]
+    return Measured(bleu, entry[f"ms_per_sentence{of_time}"], ratio, (low, high))

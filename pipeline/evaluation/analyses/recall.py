@@ -1,0 +1,134 @@
+"""How many gold words do the candidates of their position hold? (Figure 1 of the paper.)
+
+At the gold length, without search, for three ways to choose K candidates: the position-aware count model; the shared
+vocabulary of L'Hostis et al. (2016), K words for each source word; and the K best words of a non-autoregressive
+network that sees nothing of the target. K means different things there, so that recall is also drawn against the
+number of different words that a position is offered.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pipeline.evaluation.analyses.chart import COLOURS, add_legend, name_axes, new_picture, png, powers_of_two
+from pipeline.evaluation.analyses.finding import Finding, Point
+from pipeline.evaluation.analyses.sentences import Sentences
+from pipeline.evaluation.analyses.shared_vocabulary import SharedVocabulary
+from pipeline.model.lattice import LatticeTransformer
+from pipeline.model.masked import MaskedTransformer
+from pipeline.vocabulary import BOS, EOD, EOS, LENGTH, MASK, PAD
+
+METHODS = {"position_aware": "position-aware counts", "shared": "shared vocabulary", "nat": "NAT"}
+"""Ways to choose candidates, and their names in the picture."""
+
+Ranked = tuple[Tensor, Tensor]
+"""(B, N) ranks of the gold words from 0, and (B, N, sizes) how many words their position is offered."""
+Method = Callable[[Sentences], Ranked]
+Curves = dict[str, dict[str, list[float]]]
+"""Of each method its `recall` and its mean number of `words` at each K."""
+
+
+def recall(golds: Mapping[str, tuple[Sequence[Sentences], int]], sizes: Sequence[int], lattice: LatticeTransformer,
+           shared: SharedVocabulary, nat: MaskedTransformer | None) -> Finding:
+    """Measure recall at every K.
+
+    Args:
+        golds: by name batches of sentences, and how many sentences are left out of them.
+        sizes: the values of K.
+        lattice: its count model is asked.
+        shared: of at least the largest K.
+        nat: None where there is no such network.
+    """
+    methods: dict[str, Method] = {
+        "position_aware": lambda sentences: by_position(lattice, sentences, sizes),
+        "shared": lambda sentences: by_sentence(shared, sentences, sizes)}
+    if nat is not None:
+        methods["nat"] = lambda sentences: by_network(nat, sentences, sizes)
+    metric, curves = {}, {}
+    for gold, (batches, left_out) in golds.items():
+        curves[gold] = measure_recall(batches, sizes, methods)
+        metric[gold] = {"sentences": sum(len(batch.source) for batch in batches), "sentences_left_out": left_out,
+                        "words": sum(int((batch.target != PAD).sum()) for batch in batches),
+                        **{f"{name}_{what}": dict(zip(map(str, sizes), values, strict=True))
+                           for name, curve in curves[gold].items() for what, values in curve.items()}}
+    return Finding({"sizes": list(sizes), **metric}, _points(curves, sizes), _picture(curves, sizes))
+
+
+def measure_recall(batches: Sequence[Sentences], sizes: Sequence[int], methods: Mapping[str, Method]) -> Curves:
+    """The share of gold words whose rank is below K, and the mean number of words offered to them."""
+    ranks, offered = defaultdict(list), defaultdict(list)
+    for sentences in batches:
+        present = sentences.target != PAD
+        for name, method in methods.items():
+            rank, words = method(sentences)
+            ranks[name].append(rank[present].cpu().numpy())
+            offered[name].append(words.expand(*present.shape, -1)[present].cpu().numpy())
+    return {name: {"recall": shares(np.concatenate(ranks[name]), sizes),
+                   "words": np.concatenate(offered[name]).mean(0).tolist()} for name in methods if ranks[name]}
+
+
+def shares(ranks: NDArray[np.int64], sizes: Sequence[int]) -> list[float]:
+    """The share of ranks below each size.
+
+    >>> shares(np.array([0, 3, 1, 9]), [1, 2, 8])
+    [0.25, 0.5, 0.75]
+    """
+    return (ranks[:, None] < np.array(sizes)).mean(0).tolist()
+
+
+def by_position(lattice: LatticeTransformer, sentences: Sentences, sizes: Sequence[int]) -> Ranked:
+    """The candidates that the count model has for each position."""
+    words, _ = lattice.candidates(sentences.source, sentences.target.shape[1], max(sizes))
+    same = words == sentences.target.unsqueeze(2)
+    ranks = torch.where(same.any(2), same.byte().argmax(2), max(sizes))
+    there = (words != PAD).sum(2, keepdim=True)
+    return ranks, there.clamp(max=torch.tensor(sizes, device=there.device))
+
+
+def by_sentence(shared: SharedVocabulary, sentences: Sentences, sizes: Sequence[int]) -> Ranked:
+    """The vocabulary that all positions of a sentence share."""
+    ranks, offered = shared.ranks(sentences.source.cpu().numpy(), sentences.target.cpu().numpy(), sizes)
+    return torch.from_numpy(ranks), torch.from_numpy(offered).unsqueeze(1)
+
+
+@torch.inference_mode()
+def by_network(nat: MaskedTransformer, sentences: Sentences, sizes: Sequence[int]) -> Ranked:
+    """The best words of a network that is told the length and no word; the lower id where two are as probable."""
+    target = sentences.target
+    state = nat.start(nat.encode(sentences.source), capacity=target.shape[1])
+    logits = nat.step(target.masked_fill(target != PAD, MASK), state)
+    logits = logits.index_fill(2, torch.tensor([PAD, BOS, EOS, MASK, EOD, LENGTH], device=target.device), -torch.inf)
+    own, ids = logits.gather(2, target.unsqueeze(2)), torch.arange(logits.shape[2], device=target.device)
+    before = (logits > own) | (logits == own) & (ids < target.unsqueeze(2))
+    there = (logits > -torch.inf).sum(2, keepdim=True)
+    return before.sum(2), there.clamp(max=torch.tensor(sizes, device=there.device))
+
+
+def _points(curves: Mapping[str, Curves], sizes: Sequence[int]) -> list[Point]:
+    """A row for each K; a method that was not measured is null in it, so that the columns are always the same."""
+    return [{"candidates": k, **{f"{name} {gold}": curve[name]["recall"][at] if name in curve else None
+                                 for gold, curve in curves.items() for name in METHODS}}
+            for at, k in enumerate(sizes)]
+
+
+def _picture(curves: Mapping[str, Curves], sizes: Sequence[int]) -> bytes:
+    figure, (by_k, by_words) = new_picture(2)
+    for gold, style in zip(curves, ("-", "--", ":"), strict=False):
+        for (name, label), colour in zip(METHODS.items(), COLOURS, strict=False):
+            if name in curves[gold]:
+                values = [100 * share for share in curves[gold][name]["recall"]]
+                look = {"color": colour, "linestyle": style, "linewidth": 1.6, "marker": "o", "markersize": 3.5}
+                by_k.plot(sizes, values, label=f"{label}, {gold}", **look)
+                by_words.plot(curves[gold][name]["words"], values, **look)
+    powers_of_two(by_k, sizes)
+    most = max(words for curve in curves.values() for values in curve.values() for words in values["words"])
+    powers_of_two(by_words, [2.0 ** power for power in range(0, int(np.log2(most)) + 2, 2)])
+    name_axes(by_k, "K", "gold words among the candidates, %")
+    name_axes(by_words, "different words offered to a position, mean", "")
+    by_words.sharey(by_k)
+    add_legend(by_k)
+    return png(figure)

@@ -1,0 +1,85 @@
+"""The family of sequence-to-lattice models (Deng and Rush 2021)."""
+
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from pipeline.corpus.datamodule import Batch
+from pipeline.decoding import lattice
+from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.limits import LengthLimit
+from pipeline.families.base import TranslationModule
+from pipeline.families.settings import OptimisationSettings
+from pipeline.model.lattice import LatticeTransformer, attach_counts
+from pipeline.model.settings import NetworkSettings, VocabularySettings
+from pipeline.vocabulary import EOS, PAD
+
+TRIGRAMS = 0.5
+"""Share of the training sentences in which every other word sees two words before it (appendix A.4)."""
+SELF_NORMALISATION = 0.2
+"""Weight of the squared error of the normaliser against a word's cross-entropy."""
+QUICK = lattice.Settings(candidates=32)
+"""The search that validation scores."""
+
+
+class LatticeModule(TranslationModule):
+    """A lattice scorer and its loss, the cross-entropy of a Markov transformer (Deng and Rush 2020)."""
+
+    network: LatticeTransformer
+
+    def __init__(self, network: NetworkSettings, optimisation: OptimisationSettings, vocabulary: VocabularySettings,
+                 counts: str, seed: int = 1) -> None:
+        """Args:
+            network: shape of the Transformer; its `decoder_layers` are the scorer's.
+            optimisation, vocabulary, seed: see `TranslationModule`.
+            counts: file of the count model, whose candidates validation scores; training does not read it.
+        """
+        super().__init__(LatticeTransformer(network, vocabulary.source, vocabulary.target), optimisation, vocabulary,
+                         seed)
+        attach_counts(self.network, Path(counts), vocabulary.digest)
+
+    def loss(self, batch: Batch, label_smoothing: float) -> tuple[Tensor, Tensor]:
+        """The summed loss of a batch's words and end symbols, and their number.
+
+        In evaluation mode every word sees one word before it, as in search, and the normaliser is not judged.
+        """
+        B, N = batch.target.shape
+        slots = torch.arange(N + 1, device=batch.target.device)
+        wanted = F.pad(batch.target, (0, 1), value=PAD).masked_fill(slots == batch.target_lengths.unsqueeze(1), EOS)
+        visible = markov_mask(B, N + 1, TRIGRAMS if self.training else 0.0, slots.device)
+        predicting = wanted != PAD
+        states = self.network.hidden_behind(batch.source, batch.target, visible)[predicting]
+        logits = self.network.projection(states)
+        loss = F.cross_entropy(logits, wanted[predicting], reduction="sum", label_smoothing=label_smoothing)
+        if self.training:
+            error = logits.logsumexp(1) - self.network.normaliser(states).squeeze(1)
+            loss = loss + SELF_NORMALISATION * error.square().sum()
+        return loss, predicting.sum()
+
+    def search(self, source: Tensor, limit: LengthLimit) -> Hypotheses:
+        return lattice.search(self.network, source, limit, QUICK)
+
+
+def markov_mask(rows: int, slots: int, trigrams: float, device: torch.device) -> Tensor:
+    """What the slots of a Markov transformer see: themselves, and every other one of some rows its predecessor.
+
+    Whole chunks of two slots, not a window of two: through several layers a window would widen.
+
+    Args:
+        rows: B.
+        slots: N + 1, the first of which holds the start symbol.
+        trigrams: share of the rows that are cut into chunks of two, drawn row by row; of these, half begin with a
+            chunk of one. The others are cut into single slots.
+        device: of the mask.
+
+    Returns:
+        (B, 1, N + 1, N + 1) booleans.
+    """
+    drawn = torch.rand(rows, 1, device=device)
+    paired, shifted = drawn < trigrams, drawn < trigrams / 2
+    seconds = ((torch.arange(slots, device=device) + shifted.long()) % 2 == 1) & paired
+    mask = torch.eye(slots, dtype=torch.bool, device=device).repeat(rows, 1, 1)
+    mask.diagonal(-1, 1, 2).copy_(seconds[:, 1:])
+    return mask.unsqueeze(1)

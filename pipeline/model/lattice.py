@@ -1,0 +1,137 @@
+"""The lattice scorer: a Transformer whose decoder sees one word of the past (sequence-to-lattice, section 3).
+
+P(y_t | y_{t-1}, t, x) of all K x K pairs of neighbouring candidates comes from one pass: it depends on nothing else of
+the past, so every candidate at every position is a row of its own, whose self-attention has a single key.
+
+The logits of the candidates alone are computed, never those of the vocabulary. What would turn a logit into a
+log-probability, the logarithm of the sum over the vocabulary, is predicted from the hidden state by a linear map, the
+normaliser, which training holds close to it (self-normalisation, Devlin et al. 2014).
+"""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from pipeline.alignment.counts import CountModel
+from pipeline.errors import PipelineError
+from pipeline.model import lean
+from pipeline.model.orders import make_order
+from pipeline.model.settings import NetworkSettings, OrderSettings
+from pipeline.model.state import Memory
+from pipeline.model.transformer import Transformer
+from pipeline.vocabulary import BOS, EOS, PAD
+
+
+class LatticeTransformer(Transformer):
+    """Scores words given the word before them (in training up to two), their position and the source.
+
+    Its `decoder_layers` are the scorer's. Training calls `hidden_behind` and `projection`; search calls `length`,
+    `candidates`, `encode` and `edges`. The count model, which the first two of these ask, is attached after the
+    network is made.
+    """
+
+    kind = "lattice"
+
+    def __init__(self, settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int) -> None:
+        super().__init__(settings, source_vocabulary, target_vocabulary, make_order(OrderSettings("left_to_right")))
+        self.normaliser = nn.Linear(settings.width, 1)
+        nn.init.zeros_(self.normaliser.weight)
+        nn.init.zeros_(self.normaliser.bias)
+        self._counts: CountModel | None = None
+        self._alone: list[lean.Alone] | None = None
+
+    @property
+    def counts(self) -> CountModel:
+        """The count model that proposes candidates and lengths."""
+        if self._counts is None:
+            raise RuntimeError("the lattice has no count model; attach one")
+        return self._counts
+
+    def attach(self, counts: CountModel) -> None:
+        """Take the count model to propose candidates by.
+
+        Raises:
+            PipelineError: it proposes words that the network does not know.
+        """
+        if counts.target_vocabulary != self.projection.out_features:
+            raise PipelineError(f"{counts.path}: counts {counts.target_vocabulary} target pieces, but the network has "
+                                f"{self.projection.out_features}; run `dvc repro` to produce both again")
+        self._counts = counts
+
+    # Training.
+
+    def hidden_behind(self, source: Tensor, target: Tensor, visible: Tensor) -> Tensor:
+        """Hidden states behind the start symbol and behind every word: what predicts the next one.
+
+        Args:
+            source: (B, S) ids, padded with PAD behind.
+            target: (B, N) words, padded with PAD behind.
+            visible: (B, 1, N + 1, N + 1), true where a slot may see another.
+
+        Returns:
+            (B, N + 1, D).
+        """
+        inputs = torch.cat([self.start_symbols.expand(len(target), -1), target], 1)
+        return self._decoder_states(inputs, visible, self._encoder_states(source))
+
+    # Search.
+
+    def length(self, source: Tensor) -> Tensor:
+        """(B,) predicted words of the translations of (B, S) padded ids; see `LengthRegression`."""
+        predicted = self.counts.lengths.predict(_words(source).cpu().numpy())
+        return torch.from_numpy(predicted).to(source.device).clamp(max=self.settings.max_length - 1)
+
+    def candidates(self, source: Tensor, positions: int, k: int) -> tuple[Tensor, Tensor]:
+        """At most k words for each of N positions and their log P(y | x, t), (B, N, k); see `CountModel.candidates`."""
+        words, scores = self.counts.candidates(source.cpu().numpy(), _words(source).cpu().numpy(), positions, k)
+        return torch.from_numpy(words).to(source.device), torch.from_numpy(scores).to(source.device)
+
+    @torch.no_grad()
+    def edges(self, memory: Memory, candidates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The log-probabilities of all steps between candidates, as far as the normaliser is right.
+
+        Args:
+            memory: of B sources.
+            candidates: (B, N, K) words.
+
+        Returns:
+            Of starting with candidate i, (B, K); of candidate j of position t + 1 behind candidate i of position t,
+            (B, N - 1, K, K); of the end symbol behind candidate i of position t, (B, N, K).
+        """
+        B, N, K = candidates.shape
+        D, table = self.settings.width, self._weights().target_positions
+        words = torch.cat([candidates.new_full((B, 1), BOS), candidates.flatten(1)], 1)
+        positions = torch.cat([table[:1], table[1:N + 1].repeat_interleave(K, 0)])
+        x = self._embed(self.target_embedding, words, positions)
+        x = lean.score(x, self._weights().decoder, self._alone_blocks(), self._style,
+                       self._source_keys_values(memory), memory.mask)
+        x = self.decoder_norm(x)
+        offsets = torch.addmm(self.normaliser.bias, x, self.normaliser.weight.t()).view(B, 1 + N * K, 1)
+        x = x.view(B, 1 + N * K, D)
+        outputs = self.projection.weight
+        behind, below = x[:, 1:].view(B, N, K, D), offsets[:, 1:].view(B, N, K, 1)
+        choices = outputs[candidates]
+        first = (x[:, :1] @ choices[:, 0].mT - offsets[:, :1]).squeeze(1)
+        inner = (behind[:, :-1] @ choices[:, 1:].mT).sub_(below[:, :-1])
+        end = (behind @ outputs[EOS]).sub_(below.squeeze(3))
+        return first, inner, end
+
+    def regather(self) -> None:
+        super().regather()
+        self._alone = None
+
+    def _alone_blocks(self) -> list[lean.Alone]:
+        if self._alone is None:
+            self._alone = [lean.alone(own) for own, _, _ in self._weights().decoder]
+        return self._alone
+
+
+def _words(source: Tensor) -> Tensor:
+    """(B,) words of sources, which have an end symbol and then padding behind them."""
+    return (source != PAD).sum(1) - 1
+
+
+def attach_counts(network: LatticeTransformer, path: Path, digest: str | None) -> None:
+    """Map a count model and attach it; see `CountModel.open` and `LatticeTransformer.attach` for the errors."""
+    network.attach(CountModel.open(path, digest))
