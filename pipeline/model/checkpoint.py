@@ -20,7 +20,7 @@ from pipeline.model.transformer import Transformer
 
 FORMAT = 2
 WEIGHTS, CONFIG = "weights.safetensors", "config.json"
-_STACKED = "source_keys_values."
+_STACKED = ("source_keys_values.weight", "source_keys_values.bias")
 COUNTS = "counts.safetensors"
 """A lattice's count model: a checkpoint is all that is needed to translate."""
 
@@ -153,8 +153,7 @@ def load_weights(network: Transformer, path: Path, *, partial: bool = False) -> 
     """
     stored, own = read_weights(path), unique_weights(network)
     if partial:
-        stored |= {name: _common_layers(stored[name], own[name]) for name in own.keys() & stored.keys()
-                   if name.startswith(_STACKED)}
+        stored |= _common_layers(stored, own)
     fitting = {name for name in own if name in stored and stored[name].shape == own[name].shape}
     if not partial and fitting != own.keys() | stored.keys():
         name = min((own.keys() | stored.keys()) - fitting)
@@ -169,11 +168,11 @@ def load_weights(network: Transformer, path: Path, *, partial: bool = False) -> 
     return sorted(own.keys() - fitting)
 
 
-def _common_layers(stored: Tensor, own: Tensor) -> Tensor:
-    """The layers of `stored` as far as `own` has as many, and then those of `own`."""
-    if stored.shape[1:] != own.shape[1:]:
-        return stored
-    return torch.cat([stored[:len(own)], own.detach()[len(stored):]])
+def _common_layers(stored: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Matrices that are stacked layer by layer: the layers of `stored` as far as `own` has as many, then `own`'s."""
+    if any(name not in stored for name in _STACKED) or stored[_STACKED[0]].shape[1] != own[_STACKED[0]].shape[1]:
+        return {}
+    return {name: torch.cat([stored[name][:len(own[name])], own[name][len(stored[name]):]]) for name in _STACKED}
 
 
 def average_weights(states: list[dict[str, Tensor]], names: list[str]) -> dict[str, Tensor]:

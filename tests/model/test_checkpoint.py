@@ -127,7 +127,8 @@ def test_a_warm_start_copies_what_fits(tmp_path: Path, tiny: Tiny) -> None:
     fresh = load_weights(student, save(tmp_path / "model", teacher) / WEIGHTS, partial=True)
     known, after = unique_weights(teacher), unique_weights(student)
     stacked = {"source_keys_values.weight", "source_keys_values.bias"}
-    assert all(torch.equal(after[name], before[name] if name in fresh else known[name]) for name in after.keys() - stacked)
+    assert all(torch.equal(after[name], before[name] if name in fresh else known[name])
+               for name in after.keys() - stacked)
     # Of the source's keys and values, stacked layer by layer, the third layer's are its own.
     for name in stacked:
         assert torch.equal(after[name], torch.cat([known[name], before[name][len(known[name]):]]))
