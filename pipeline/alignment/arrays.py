@@ -9,20 +9,35 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
 
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path
 
 _LENGTH = struct.Struct("<Q")
 _LONGEST_HEADER = 100_000_000  # bytes, as the safetensors library has it
+_ALIGNMENT = 8
 _KINDS = {"U8": "u1", "I16": "<i2", "U16": "<u2", "I32": "<i4", "U32": "<u4", "I64": "<i8", "F32": "<f4", "F64": "<f8"}
+_NAMES = {np.dtype(kind): name for name, kind in _KINDS.items()}
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
-    """Write a safetensors file, whole or not at all."""
-    with atomic_path(path) as aside:
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, aside, dict(metadata))
+    """Write a safetensors file, whole or not at all; equal content is equal bytes.
+
+    Not by the safetensors library, which shuffles the metadata.
+    """
+    ordered = sorted(arrays.items(), key=lambda item: -item[1].itemsize)  # so that all of them are aligned
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    begin = 0
+    for name, array in ordered:
+        end = begin + array.nbytes
+        header[name] = {"dtype": _NAMES[array.dtype], "shape": array.shape, "data_offsets": (begin, end)}
+        begin = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % _ALIGNMENT)
+    with atomic_path(path) as aside, open(aside, "wb") as file:
+        file.write(_LENGTH.pack(len(text)) + text)
+        for _, array in ordered:
+            file.write(np.ascontiguousarray(array))
 
 
 def map_arrays(path: Path, remedy: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:

@@ -127,16 +127,19 @@ class CountModel(NamedTuple):
         arrays, metadata = map_arrays(path, _REMEDY)
         if metadata.get("format") != FORMAT:
             raise PipelineError(f"{path}: not a count model of format {FORMAT!r}; {_REMEDY}")
-        if digest is not None and metadata["digest"] != digest:
-            raise PipelineError(f"{path}: counted with vocabulary {metadata['digest'][:12]}, but {digest[:12]} is in "
-                                f"use; {_REMEDY}")
-        tables = {name: Table(*(arrays[f"{name}.{part}"] for part in Table._fields))
-                  for name in ("lexicon", "prior", "by_position")}
-        numbers = {name: kind(metadata[name]) for name, kind in _NUMBERS.items()}
-        lengths = LengthRegression(*(float(metadata[name]) for name in LengthRegression._fields))
-        return cls(lexicon=Lexicon(arrays["first"], arrays["offsets"], tables["lexicon"]), prior=tables["prior"],
-                   by_position=tables["by_position"], copies=arrays["copies"], lengths=lengths,
-                   digest=metadata["digest"], path=path, **numbers)
+        try:
+            if digest is not None and metadata["digest"] != digest:
+                raise PipelineError(f"{path}: counted with vocabulary {metadata['digest'][:12]}, but {digest[:12]} is "
+                                    f"in use; {_REMEDY}")
+            tables = {name: Table(*(arrays[f"{name}.{part}"] for part in Table._fields))
+                      for name in ("lexicon", "prior", "by_position")}
+            numbers = {name: kind(metadata[name]) for name, kind in _NUMBERS.items()}
+            lengths = LengthRegression(*(float(metadata[name]) for name in LengthRegression._fields))
+            return cls(lexicon=Lexicon(arrays["first"], arrays["offsets"], tables["lexicon"]), prior=tables["prior"],
+                       by_position=tables["by_position"], copies=arrays["copies"], lengths=lengths,
+                       digest=metadata["digest"], path=path, **numbers)
+        except KeyError as error:
+            raise PipelineError(f"{path}: incomplete ({error}); {_REMEDY}") from None
 
     def _tables(self) -> dict[str, Table]:
         return {"lexicon": self.lexicon.table, "prior": self.prior, "by_position": self.by_position}

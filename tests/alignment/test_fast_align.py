@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from dense import Pair, bitext, corpora, divergence, feature, prior, uniform
+from dense import Pair, bitext, corpora, divergence, uniform
 from dense import expect as dense_expect
 from dense import maximise as dense_maximise
 from hypothesis import example, given, settings
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from pipeline.alignment import diagonal, fast_align
 from pipeline.alignment.bitext import Bitext
-from pipeline.alignment.expectation import UNIT, digamma, expect
+from pipeline.alignment.expectation import UNIT, choose, digamma, expect
 from pipeline.alignment.fast_align import AlignmentModel, train
 from pipeline.alignment.settings import AlignmentSettings
 from pipeline.corpus.pairs import Pairs, write_pairs
@@ -37,42 +37,6 @@ def table_of(model: AlignmentModel) -> dict[tuple[int | None, int], float]:
     starts, words = model.lexicon
     return {(row - 1 if row else None, int(words[entry])): float(model.probabilities[entry])
             for row in range(len(starts) - 1) for entry in range(starts[row], starts[row + 1])}
-
-
-# The diagonal
-
-@settings(max_examples=60)
-@given(m=st.integers(1, 60), n=st.integers(1, 12), tension=tensions, null=nulls)
-def test_the_prior_equals_its_explicit_sum(m: int, n: int, tension: float, null: float) -> None:
-    shapes, _ = diagonal.find_shapes([bitext([([0] * m, [0] * n)])])
-    found = diagonal.tabulate(shapes, tension, null)
-    for i in range(1, n + 1):
-        here = i * m // n
-        walked = [found.null[0]] + [0.0] * m
-        for j in range(1, m + 1):
-            near, steps = (found.left[i - 1], here - j) if j <= here else (found.right[i - 1], j - here - 1)
-            walked[j] = near * found.decay[0] ** steps
-        assert walked == pytest.approx(prior(i, m, n, tension, null), rel=1e-9)
-        assert sum(walked) == pytest.approx(1, rel=1e-9)
-
-
-def log_Z(i: int, m: int, n: int, tension: float) -> float:
-    return math.log(sum(math.exp(tension * feature(i, j, m, n)) for j in range(1, m + 1)))
-
-
-@settings(max_examples=60)
-@given(m=st.integers(1, 60), n=st.integers(1, 12), tension=tensions, data=st.data())
-def test_the_expected_feature_is_the_derivative_of_log_Z(m: int, n: int, tension: float, data: st.DataObject) -> None:
-    shapes, _ = diagonal.find_shapes([bitext([([0] * m, [0] * n)])])
-    mass = np.array(data.draw(st.lists(st.floats(0, 5), min_size=n, max_size=n)))
-    found = diagonal.expected_feature(shapes, tension, mass)
-    explicit = sum(weight * probability * feature(i, j, m, n) for i, weight in enumerate(mass, 1)
-                   for j, probability in enumerate(prior(i, m, n, tension, 0.0)) if j)
-    assert found == pytest.approx(explicit, rel=1e-9, abs=1e-12)
-    step = 1e-4
-    slope = sum(weight * (log_Z(i, m, n, tension + step) - log_Z(i, m, n, tension - step)) / (2 * step)
-                for i, weight in enumerate(mass, 1))
-    assert found == pytest.approx(slope, rel=1e-5, abs=1e-7)
 
 
 # Expectation and maximisation
@@ -221,12 +185,19 @@ def test_words_that_never_met_are_not_linked() -> None:
     assert model.align(bitext([([999], [34])])).tolist() == [-1]
 
 
-def test_equally_good_words_the_first_one() -> None:
-    # Both source words are the same, and the one target word stands between them: |1/1 - 1/2| > |1/1 - 2/2|.
-    assert fit([([0, 0], [0])]).align(bitext([([0, 0], [0])])).tolist() == [1]
-    # Position 1 of 2 is as far from 1 of 4 as from 3 of 4; word 7 in the middle never met it.
-    model = AlignmentModel(fit([([0], [0])]).lexicon, np.array([0.0, 1.0]), 4.0, 0.08, ())
-    assert model.align(bitext([([0, 7, 0, 7], [0, 5])])).tolist()[0] == 0
+@pytest.mark.parametrize(("probabilities", "expected"), [
+    ([0.0, 0.5, 0.25, 0.0, 0.0], 0), ([0.0, 0.0, 0.25, 0.25, 0.0], 1), ([0.0, 0.0, 0.0, 0.25, 0.5], 2),
+    ([0.25, 0.0, 0.25, 0.25, 0.5], -1), ([0.125, 0.0, 0.25, 0.25, 0.5], 1), ([0.0, 0.0, 0.0, 0.0, 0.0], -1),
+])
+def test_of_equally_good_words_none_then_the_first(probabilities: list[float], expected: int) -> None:
+    """Four source words, of which the second and third are beside the diagonal and the others half as likely."""
+    shapes, shape_of = diagonal.find_shapes([bitext([([0] * 4, [0, 0])])])
+    middle = np.array([1.0, 0.0])  # of the first target word
+    beside = diagonal.Prior(left=middle, right=middle, decay=np.array([0.5]), null=np.array([1.0]))
+    cells = np.repeat(np.arange(5, dtype=np.int32), 2)  # each source word has one entry
+    links = np.empty(2, np.int32)
+    choose(shapes, beside, shape_of[0], cells, np.array(probabilities), links)
+    assert links[0] == expected
 
 
 # The same result, however it is computed

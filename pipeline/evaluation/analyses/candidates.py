@@ -11,6 +11,7 @@ from pipeline.evaluation.analyses.chart import (
     COLOURS,
     THEME,
     add_legend,
+    curve,
     name_axes,
     new_picture,
     png,
@@ -36,7 +37,7 @@ def candidates(measurements: Measurements, families: Mapping[str, str], decoders
     """
     ladders = {family: found for family in families if (found := ladder(family, measurements, decoders))}
     if not ladders:
-        return not_measured("no lattice family is among the systems")
+        return not_measured("no lattice family was timed under a search in its lattice")
     metric = {"sentences": measurements.sentences, "baseline": baseline.metric(),
               **{family: {decoder: {"candidates": k, **measured.metric()} for k, decoder, measured in steps}
                  for family, steps in ladders.items()}}
@@ -72,10 +73,8 @@ def _picture(ladders: Mapping[str, Ladder], families: Mapping[str, str], sentenc
     quality.axhline(baseline.bleu, color=THEME.muted, linewidth=1, linestyle="--", label="beam 5 of the baseline")
     for (family, steps), colour in zip(ladders.items(), COLOURS * len(ladders), strict=False):
         sizes, found = [k for k, _, _ in steps], [measured for _, _, measured in steps]
-        look = {"color": colour, "linewidth": 1.6, "marker": "o", "markersize": 5}
-        quality.plot(sizes, [one.bleu for one in found], label=f"{family} ({families[family]} targets)", **look)
-        speed.plot(sizes, [one.speedup for one in found], **look)
-        speed.vlines(sizes, *zip(*(one.interval for one in found), strict=True), color=colour, linewidth=2.5, alpha=0.3)
+        curve(quality, sizes, [one.bleu for one in found], colour, label=f"{family} ({families[family]} targets)")
+        curve(speed, sizes, [one.speedup for one in found], colour, intervals=[one.interval for one in found])
         for k, one in zip(sizes, found, strict=True):
             speed.annotate(f"{one.milliseconds:.1f} ms", (k, one.speedup), xytext=(4, 5), textcoords="offset points",
                            fontsize=8, color=colour)

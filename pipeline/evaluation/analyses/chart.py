@@ -48,6 +48,14 @@ def name_axes(axes: Axes, x: str, y: str, title: str = "") -> None:
     axes.set_title(title, color=THEME.ink, fontsize=10, loc="left")
 
 
+def curve(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, *, label: str = "", style: str = "-",
+          intervals: Sequence[tuple[float, float]] = ()) -> None:
+    """A line with a dot at each point, and a bar behind it where there are intervals."""
+    axes.plot(x, y, color=colour, linestyle=style, linewidth=1.6, marker="o", markersize=4, label=label or None)
+    for at, (low, high) in zip(x, intervals, strict=False):
+        axes.plot([at, at], [low, high], color=colour, linewidth=3, alpha=0.3, solid_capstyle="round")
+
+
 def powers_of_two(axes: Axes, ticks: Sequence[float]) -> None:
     """A logarithmic x axis with a tick at each of the values."""
     axes.set_xscale("log", base=2)
@@ -64,10 +72,10 @@ def times(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}×"))
 
 
-def add_legend(axes: Axes, columns: int = 1, place: str = "best") -> None:
+def add_legend(axes: Axes) -> None:
     """Name the lines that have a label."""
-    axes.legend(loc=place, ncols=columns, fontsize=9, labelcolor=THEME.ink, frameon=True, framealpha=0.85,
-                edgecolor=THEME.paper, facecolor=THEME.paper, handlelength=1.8)
+    axes.legend(fontsize=9, labelcolor=THEME.ink, frameon=True, framealpha=0.85, edgecolor=THEME.paper,
+                facecolor=THEME.paper, handlelength=1.8)
 
 
 def png(figure: Figure) -> bytes:

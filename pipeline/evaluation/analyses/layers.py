@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from matplotlib.ticker import MaxNLocator
 
-from pipeline.evaluation.analyses.chart import COLOURS, add_legend, name_axes, new_picture, png, times
+from pipeline.evaluation.analyses.chart import COLOURS, add_legend, curve, name_axes, new_picture, png, times
 from pipeline.evaluation.analyses.finding import Finding, Point, not_measured
 from pipeline.evaluation.analyses.measured import Measured, Measurements
 
@@ -56,11 +56,8 @@ def _picture(found: Mapping[str, Pairs], sentences: str) -> bytes:
     for (kind, pairs), colour in zip(found.items(), COLOURS, strict=False):
         depths = [network.layers for network, _ in pairs]
         alone = ", one depth trained" if len(set(depths)) == 1 else ""
-        look = {"color": colour, "linewidth": 1.6, "marker": "o", "markersize": 5}
-        quality.plot(depths, [one.bleu for _, one in pairs], label=kind + alone, **look)
-        speed.plot(depths, [one.speedup for _, one in pairs], **look)
-        speed.vlines(depths, *zip(*(one.interval for _, one in pairs), strict=True), color=colour, linewidth=2.5,
-                     alpha=0.3)
+        curve(quality, depths, [one.bleu for _, one in pairs], colour, label=kind + alone)
+        curve(speed, depths, [one.speedup for _, one in pairs], colour, intervals=[one.interval for _, one in pairs])
     for axes in (quality, speed):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.margins(0.1)

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pipeline.evaluation.analyses.chart import COLOURS, add_legend, name_axes, new_picture, png, powers_of_two
+from pipeline.evaluation.analyses.chart import COLOURS, add_legend, curve, name_axes, new_picture, png, powers_of_two
 from pipeline.evaluation.analyses.finding import Finding, Point
 from pipeline.evaluation.analyses.sentences import Sentences
 from pipeline.evaluation.analyses.shared_vocabulary import SharedVocabulary
@@ -53,9 +53,9 @@ def recall(golds: Mapping[str, tuple[Sequence[Sentences], int]], sizes: Sequence
         curves[gold] = measure_recall(batches, sizes, methods)
         metric[gold] = {"sentences": sum(len(batch.source) for batch in batches), "sentences_left_out": left_out,
                         "words": sum(int((batch.target != PAD).sum()) for batch in batches),
-                        **{f"{name}_{what}": dict(zip(map(str, sizes), values, strict=True))
-                           for name, curve in curves[gold].items() for what, values in curve.items()}}
-    return Finding({"sizes": list(sizes), **metric}, _points(curves, sizes), _picture(curves, sizes))
+                        **{name: {what: dict(zip(map(str, sizes), values, strict=True)) for what, values in curve.items()}
+                           for name, curve in curves[gold].items()}}
+    return Finding(metric, _points(curves, sizes), _picture(curves, sizes))
 
 
 def measure_recall(batches: Sequence[Sentences], sizes: Sequence[int], methods: Mapping[str, Method]) -> Curves:
@@ -121,9 +121,8 @@ def _picture(curves: Mapping[str, Curves], sizes: Sequence[int]) -> bytes:
         for (name, label), colour in zip(METHODS.items(), COLOURS, strict=False):
             if name in curves[gold]:
                 values = [100 * share for share in curves[gold][name]["recall"]]
-                look = {"color": colour, "linestyle": style, "linewidth": 1.6, "marker": "o", "markersize": 3.5}
-                by_k.plot(sizes, values, label=f"{label}, {gold}", **look)
-                by_words.plot(curves[gold][name]["words"], values, **look)
+                curve(by_k, sizes, values, colour, label=f"{label}, {gold}", style=style)
+                curve(by_words, curves[gold][name]["words"], values, colour, style=style)
     powers_of_two(by_k, sizes)
     most = max(words for curve in curves.values() for values in curve.values() for words in values["words"])
     powers_of_two(by_words, [2.0 ** power for power in range(0, int(np.log2(most)) + 2, 2)])

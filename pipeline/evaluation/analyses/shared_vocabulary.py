@@ -60,8 +60,8 @@ class SharedVocabulary(NamedTuple):
             not among their K best: the sentence's vocabulary of k words a source word holds it if this is below k. And
             (B, sizes) how many different words that vocabulary has.
         """
-        B, (V, K) = len(source), self.best.shape
-        width = max(V, int(self.best.max()) + 1, int(target.max()) + 1)
+        B, K = len(source), self.best.shape[1]
+        width = int(max(self.best.max(), target.max())) + 1
         rows = np.arange(B)[:, None]
         words = self.best[source]  # (B, S, K)
         offers = ((rows[:, :, None] * width + words) * K + np.arange(K))[words != PAD]

@@ -1,0 +1,20 @@
+"""Ask of a finished run what the lattice paper asks of its system: reports/analyses.
+
+Recall of its candidates, BLEU and time against their number and against layers, what search changes, where time goes.
+"""
+
+import argparse
+
+from pipeline import layout
+from pipeline.params import load_params
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """No options: the block `analyses` says it all."""
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from pipeline.evaluation.analyses.analyse import analyse
+    from pipeline.evaluation.analyses.settings import AnalysesSettings
+
+    analyse(load_params(), AnalysesSettings(), layout.REPORTS / "analyses")

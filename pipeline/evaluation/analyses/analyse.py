@@ -1,0 +1,195 @@
+"""The stage `analyses`: every question of this package, on what the run has trained and measured."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import cast
+
+import torch
+
+from pipeline import layout
+from pipeline.alignment.bitext import Bitext
+from pipeline.alignment.build import read_heads
+from pipeline.alignment.counting import Aligned
+from pipeline.corpus.bpe import Tokenizer
+from pipeline.corpus.pairs import Ids, Pairs
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.settings import make_decoder
+from pipeline.errors import PipelineError
+from pipeline.evaluation.analyses.breakdown import breakdown
+from pipeline.evaluation.analyses.candidates import candidates, words_a_position
+from pipeline.evaluation.analyses.finding import Finding, not_measured, write_finding
+from pipeline.evaluation.analyses.layers import Network, layers
+from pipeline.evaluation.analyses.measured import Measurements, read_measurements
+from pipeline.evaluation.analyses.recall import recall
+from pipeline.evaluation.analyses.search_moves import search_moves
+from pipeline.evaluation.analyses.sentences import Sentences, make_batches
+from pipeline.evaluation.analyses.settings import AnalysesSettings
+from pipeline.evaluation.analyses.shared_vocabulary import SharedVocabulary
+from pipeline.evaluation.rows import read_texts
+from pipeline.evaluation.speed import REFERENCE_DECODERS
+from pipeline.files import atomic_path
+from pipeline.model.checkpoint import load_checkpoint
+from pipeline.model.lattice import LatticeTransformer
+from pipeline.model.masked import MaskedTransformer
+from pipeline.model.transformer import Transformer
+from pipeline.params import TEACHER, Params
+from pipeline.translation import pick_device
+
+_ROWS = 16
+"""Sentences a batch: a lattice of 64 candidates makes a thousand rows of each."""
+
+
+def analyse(params: Params, settings: AnalysesSettings, out: Path) -> None:
+    """Answer every question and write `out`, all of it or nothing.
+
+    A question about a family that is not among the systems is answered by saying so.
+
+    Raises:
+        PipelineError: what an earlier stage writes is missing or damaged, or a family is of another kind than it
+            should be.
+    """
+    lab = Lab(params, settings)
+    questions: dict[str, Callable[[Lab], Finding]] = {
+        "recall": ask_recall, "candidates": ask_candidates, "layers": ask_layers, "search_moves": ask_search_moves,
+        "breakdown": ask_breakdown}
+    findings = {name: question(lab) for name, question in questions.items()}
+    with atomic_path(out) as folder:
+        for name, finding in findings.items():
+            write_finding(folder, name, finding)
+
+
+@dataclass
+class Lab:
+    """What the questions share, read when first asked for."""
+
+    params: Params
+    settings: AnalysesSettings
+
+    @cached_property
+    def device(self) -> torch.device:
+        if self.params.speed.threads:
+            torch.set_num_threads(self.params.speed.threads)
+        return torch.device(pick_device(self.params.speed.device))
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        return Tokenizer.load(layout.BPE)
+
+    @cached_property
+    def lattice(self) -> LatticeTransformer | None:
+        return cast("LatticeTransformer | None", self._network(self.settings.lattice, "lattice"))
+
+    @cached_property
+    def nat(self) -> MaskedTransformer | None:
+        return cast("MaskedTransformer | None", self._network(self.settings.nat, "masked"))
+
+    @cached_property
+    def test(self) -> list[tuple[Ids, Ids]]:
+        """Sources and references of the test split."""
+        pairs = Pairs.open(layout.BPE / "test.pairs", self.tokenizer.digest)
+        return [(pairs.source(row), pairs.target(row)) for row in range(len(pairs))]
+
+    @cached_property
+    def measurements(self) -> Measurements:
+        return read_measurements(layout.REPORTS / "quality", layout.REPORTS / "speed.json")
+
+    @property
+    def absent(self) -> Finding:
+        """What is said where there is no lattice to look into."""
+        return not_measured(f"family {self.settings.lattice!r} is not among the systems")
+
+    def batches(self, pairs: list[tuple[Ids, Ids]], rows: int) -> tuple[list[Sentences], int]:
+        """See `make_batches`."""
+        networks = [network for network in (self.lattice, self.nat) if network is not None]
+        longest = min(network.settings.max_length for network in networks)
+        return make_batches(pairs, rows=rows, longest=longest, device=self.device)
+
+    def limit(self, network: Transformer) -> LengthLimit:
+        """The longest output."""
+        return LengthLimit(self.params.limit.ratio, self.params.limit.extra, network.settings.max_length - 1)
+
+    def _network(self, family: str, kind: str) -> Transformer | None:
+        if family not in self.params.systems:
+            return None
+        network, _ = load_checkpoint(layout.checkpoint(family), self.tokenizer.digest)
+        if network.kind != kind:
+            raise PipelineError(f"analyses: family {family!r} is of kind {network.kind}, not {kind}; name another one")
+        return network.to(self.device)
+
+
+def ask_recall(lab: Lab) -> Finding:
+    """On the test references, and on the teacher's translations of the test sources (the paper's distilled data)."""
+    if lab.lattice is None:
+        return lab.absent
+    teacher = TEACHER, REFERENCE_DECODERS[0]
+    targets = lab.tokenizer.encode_target(read_texts(layout.HYPOTHESES, [teacher], len(lab.test))[teacher])
+    teachers: list[tuple[Ids, Ids]] = [(source, target) for (source, _), target in zip(lab.test, targets, strict=True)]
+    rows = lab.params.evaluation.batch_rows
+    golds = {"references": lab.batches(lab.test, rows), "teacher": lab.batches(teachers, rows)}
+    sizes = sorted(lab.settings.candidates)
+    return recall(golds, sizes, lab.lattice, _shared_vocabulary(lab, sizes[-1]), lab.nat)
+
+
+def ask_candidates(lab: Lab) -> Finding:
+    """Of all lattice families."""
+    families = {name: lab.params.family(name).data.side for name in lab.params.systems
+                if lab.params.family(name).kind == "lattice"}
+    if not families:
+        return not_measured("no lattice family is among the systems")
+    baseline = lab.measurements.decoders[lab.params.baseline, REFERENCE_DECODERS[0]]
+    return candidates(lab.measurements, families, lab.params.decoders, baseline)
+
+
+def ask_layers(lab: Lab) -> Finding:
+    """Of the families that the settings name."""
+    params, chosen = lab.params, lab.settings.decoder
+
+    def networks(names: tuple[str, ...], decoder: str | None) -> list[Network]:
+        return [Network(name, decoder or params.decoders_of(name)[0], params.family(name).network.decoder_layers)
+                for name in names if name in params.systems]
+
+    return layers(lab.measurements, {f"lattice scorer ({chosen})": networks(lab.settings.lattice_layers, chosen),
+                                     "NAT decoder": networks(lab.settings.nat_layers, None)})
+
+
+def ask_search_moves(lab: Lab) -> Finding:
+    """Over the whole test split."""
+    if lab.lattice is None:
+        return lab.absent
+    batches, _ = lab.batches(lab.test, _ROWS)
+    return search_moves(lab.lattice, [batch.source for batch in batches], lab.limit(lab.lattice), _k(lab))
+
+
+def ask_breakdown(lab: Lab) -> Finding:
+    """Over some sentences of the test split."""
+    if lab.lattice is None:
+        return lab.absent
+    _k(lab)
+    name, limit = lab.settings.decoder, lab.limit(lab.lattice)
+    batches, _ = lab.batches(lab.test, 1)
+    return breakdown(lab.lattice, make_decoder(name, lab.params.decoder(name), limit),
+                     [batch.source for batch in batches], count=lab.settings.sentences,
+                     bin_words=lab.settings.bin_words, repetitions=lab.settings.repetitions,
+                     warmup=lab.params.speed.warmup, device=lab.device)
+
+
+def _k(lab: Lab) -> int:
+    """Candidates a position of the decoder that is looked into."""
+    name = lab.settings.decoder
+    block = lab.params.decoder(name, "analyses.decoder")
+    if block.get("algorithm") != "lattice":
+        raise PipelineError(f"analyses.decoder: {name!r} is not a search in a lattice; name one that is")
+    return words_a_position(block) or 1
+
+
+def _shared_vocabulary(lab: Lab, k: int) -> SharedVocabulary:
+    """Counted from the links of what the lattice's own count model was counted from."""
+    side = lab.params.family(lab.settings.lattice).data.side
+    aligned = []
+    for name in layout.TRAINING_SIDES if side == "both" else (side,):
+        bitext = Bitext.from_pairs(Pairs.open(layout.TRAINING_SIDES[name], lab.tokenizer.digest))
+        heads, _ = read_heads(layout.ALIGNMENT / f"{name}.safetensors", bitext, lab.tokenizer.digest)
+        aligned.append(Aligned(bitext, heads))
+    return SharedVocabulary.from_links(aligned, k, lab.tokenizer.source_size, lab.tokenizer.target_size)

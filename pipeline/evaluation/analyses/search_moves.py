@@ -1,0 +1,72 @@
+"""How much does search change? (Figure 2 of the paper.)
+
+Before search, the candidates of a position are ranked by their edge scores alone: a candidate's score is that of the
+best edge that leads to it, from the start symbol at the first position and from any candidate of the position before
+elsewhere, whether or not that candidate is on the path that search chooses. Rank 1 is the highest score; of equal ones
+the candidate that the count model finds more probable comes first. Counted is the rank of every word of the best path,
+with lattices of the predicted length alone (D = 0), as in the paper.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pipeline.decoding.lattice import Settings, search
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.protocol import LatticeModel
+from pipeline.evaluation.analyses.chart import COLOURS, THEME, name_axes, new_picture, png
+from pipeline.evaluation.analyses.finding import Finding, Point
+from pipeline.vocabulary import PAD
+
+_SHOWN = 16
+"""Ranks that have a bar of their own; the rest share one."""
+
+
+def search_moves(model: LatticeModel, sources: Sequence[Tensor], limit: LengthLimit, k: int) -> Finding:
+    """Count the words of best paths by their rank before search.
+
+    Args:
+        model: a count model with a scorer.
+        sources: batches (B, S) of ids, padded with PAD.
+        limit: the longest output.
+        k: candidates a position.
+    """
+    ranks = torch.cat([chosen_ranks(model, source, limit, k) for source in sources])
+    counts = np.bincount(ranks.numpy(), minlength=k + 1)[1:]
+    share = counts / max(int(counts.sum()), 1)
+    moved = float(share[1:].sum())
+    metric = {"candidates": k, "window": 0, "sentences": sum(map(len, sources)), "words": len(ranks),
+              "moved_words": int(counts[1:].sum()), "moved_share": moved,
+              "share_by_rank": {str(rank): float(one) for rank, one in enumerate(share, 1)}}
+    points: list[Point] = [{"rank": rank, "share": float(one)} for rank, one in enumerate(share, 1)]
+    return Finding(metric, points, _picture(share, moved, k))
+
+
+@torch.inference_mode()
+def chosen_ranks(model: LatticeModel, source: Tensor, limit: LengthLimit, k: int) -> Tensor:
+    """The ranks before search, from 1, of all words of the best translations of a batch: (words,), on the CPU."""
+    found = search(model, source, limit, Settings(candidates=k, window=0))
+    chosen = found.tokens[:, 0]
+    words, _ = model.candidates(source, chosen.shape[1], k)
+    first, inner, _ = model.edges(model.encode(source), words)
+    nowhere = words == PAD
+    inner = inner.masked_fill(nowhere[:, :-1].unsqueeze(3), -torch.inf)
+    scores = torch.cat([first.unsqueeze(1), inner.amax(2)], 1).masked_fill(nowhere, -torch.inf)
+    order = scores.argsort(dim=2, descending=True, stable=True)
+    rank = (words.gather(2, order) == chosen.unsqueeze(2)).byte().argmax(2) + 1
+    return rank[chosen != PAD].cpu()
+
+
+def _picture(share: np.ndarray, moved: float, k: int) -> bytes:
+    figure, (axes,) = new_picture()
+    shown = min(_SHOWN, k)
+    bars = [*share[:shown], *([share[shown:].sum()] if k > shown else [])]
+    names = [str(rank) for rank in range(1, shown + 1)] + ([f"{shown + 1}–{k}"] if k > shown else [])
+    drawn = axes.bar(names, [100 * one for one in bars], color=COLOURS[0])
+    axes.bar_label(drawn, [f"{100 * one:.1f}" for one in bars], fontsize=8, color=THEME.muted, padding=2)
+    axes.grid(axis="x", visible=False)
+    name_axes(axes, f"rank by the best incoming edge alone, of {k} candidates", "words of the best path, %",
+              f"search chooses another word than the one with the best edge at {100 * moved:.1f} % of all positions")
+    return png(figure)
