@@ -50,7 +50,6 @@ _SHARDS = 32
 _TENSION_STEPS, _TENSION_RATE, _TENSION_RANGE = 8, 20.0, (0.1, 14.0)
 
 
-
 class FitStep(NamedTuple):
     """What an iteration found."""
 
@@ -83,7 +82,7 @@ class AlignmentModel:
             the start wins a tie, and none wins over all. A word that the model has seen with no word of the source
             sentence gets none.
         """
-        corpus = _Corpus([bitext], self.lexicon)
+        corpus = _Corpus([bitext], self.lexicon, keep=False)
         prior = tabulate(corpus.shapes, self.tension, self.null_probability)
         probabilities = np.append(self.probabilities, 0.0)
         links = np.empty(len(bitext.target.ids), np.int32)
@@ -105,7 +104,7 @@ def train(bitexts: Sequence[Bitext], settings: AlignmentSettings, *, threads: in
     """
     with ThreadPoolExecutor(threads) as pool:
         lexicon = collect(bitexts, threads, pool)
-        corpus = _Corpus(bitexts, lexicon)
+        corpus = _Corpus(bitexts, lexicon, keep=True)
         entries = len(lexicon.words)
         rows = cut(np.diff(lexicon.starts), entries // (4 * threads) + 1)
         probabilities = np.full(entries, 1 / max(1, lexicon.starts[1]))
@@ -117,7 +116,7 @@ def train(bitexts: Sequence[Bitext], settings: AlignmentSettings, *, threads: in
             maximise(lexicon.starts, *part, counts, float(settings.alpha), probabilities)
 
         for iteration in range(1, settings.iterations + 1):
-            prior = tabulate(corpus.shapes, tension, settings.null_probability)
+            prior = tabulate(corpus.shapes, tension, float(settings.null_probability))
             log_likelihood, feature, mass = _expect(corpus, prior, probabilities, counts, pool)
             history.append(FitStep(-log_likelihood / math.log(2) / max(1, words), tension))
             if settings.optimise_tension and iteration > 1:
@@ -125,7 +124,7 @@ def train(bitexts: Sequence[Bitext], settings: AlignmentSettings, *, threads: in
             list(pool.map(fit_rows, rows))
             if progress is not None:
                 progress(iteration, *history[-1])
-    return AlignmentModel(lexicon, probabilities, tension, settings.null_probability, tuple(history))
+    return AlignmentModel(lexicon, probabilities, tension, float(settings.null_probability), tuple(history))
 
 
 def _expect(corpus: "_Corpus", prior: Prior, probabilities: NDArray[np.float64], counts: NDArray[np.int64],
@@ -167,7 +166,8 @@ class _Shard(NamedTuple):
 class _Corpus:
     """Bitexts cut into shards. The cut depends on them alone, so that sums over shards do not depend on threads."""
 
-    def __init__(self, bitexts: Sequence[Bitext], lexicon: Lexicon) -> None:
+    def __init__(self, bitexts: Sequence[Bitext], lexicon: Lexicon, *, keep: bool) -> None:
+        """With `keep`, what has been looked up is kept if `_CACHE` bytes hold all of it."""
         self.shapes, shape_of = find_shapes(bitexts)
         self._lexicon = lexicon
         pair_cells = [((self.shapes.m + 1) * self.shapes.n)[each] for each in shape_of]
@@ -177,7 +177,7 @@ class _Corpus:
                               slice(bitext.target.offsets[first], bitext.target.offsets[last]))
                        for bitext, shapes, each in zip(bitexts, shape_of, pair_cells, strict=True)
                        for first, last in cut(each, most)]
-        self._kept: dict[int, NDArray[np.int32]] | None = {} if 4 * cells <= _CACHE else None
+        self._kept: dict[int, NDArray[np.int32]] | None = {} if keep and 4 * cells <= _CACHE else None
 
     def cells(self, shard: int) -> NDArray[np.int32]:
         """Return the entries of a shard's cells."""

@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "tab-separated (--reverse: of target words; <eps> stands for no word)")
     parser.add_argument("--table-minimum", type=float, metavar="P",
                         help=f"leave less probable lines out of the table (default: {_TABLE_MINIMUM})")
+    parser.add_argument("--show", type=int, metavar="LINE", help="print the links of this line (from 1)")
     parser.add_argument("--threads", type=int, help="default: all cores; the result is the same for any number")
     parser.add_argument("--iterations", type=int, help=f"default: {_DEFAULT.iterations}")
     parser.add_argument("--null-probability", type=float, metavar="P",
@@ -89,6 +90,8 @@ def _align_text(arguments: argparse.Namespace, settings: AlignmentSettings) -> N
     bitext, source_words, target_words = read_text(arguments.source, arguments.target, bool(arguments.lowercase))
     from pipeline.alignment.pharaoh import write_pharaoh  # after the input is known to be good: numba takes a while
 
+    if arguments.show is not None and not 1 <= arguments.show <= bitext.pairs:
+        raise PipelineError(f"--show: {arguments.show} is no line of {arguments.source}, which has {bitext.pairs}")
     words = (target_words, source_words) if arguments.reverse else (source_words, target_words)
     if arguments.symmetrise is None:
         model, links = _one_way(bitext, settings, threads, bool(arguments.reverse))
@@ -100,6 +103,10 @@ def _align_text(arguments: argparse.Namespace, settings: AlignmentSettings) -> N
         write_table(arguments.table, model, *words, minimum=minimum)
     write_pharaoh(arguments.out, links)
     print(f"{arguments.out}: {len(links.source)} links of {links.pairs} pairs")
+    if arguments.show is not None:
+        from pipeline.alignment.drawing import draw
+
+        print(draw(bitext, links, arguments.show - 1, source_words, target_words))
 
 
 def _one_way(bitext: "Bitext", settings: AlignmentSettings, threads: int,

@@ -44,6 +44,19 @@ def as_text(links: list[Pair], by_source: bool = False) -> str:
     return "".join(" ".join(f"{s}-{t}" for s, t in row) + "\n" for row in rows)
 
 
+def test_a_line_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.en").write_text("otter\nsings\notter sings\nthe otter sings\n")
+    (tmp_path / "a.xx").write_text("lumo\ndaglu\ndaglu lumo\nlumo daglu\n")
+    options = ["align", "--source", str(tmp_path / "a.en"), "--target", str(tmp_path / "a.xx"),
+               "--out", str(tmp_path / "out")]
+    assert main([*options, "--show", "3"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["daglu <- sings", "lumo  <- otter"]
+    assert main([*options, "--reverse", "--show", "4"]) == 0
+    assert "lumo  <- " in capsys.readouterr().out
+    assert main([*options, "--show", "5"]) == 2
+    assert "--show: 5 is no line of" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("options", [(), ("--reverse",), ("--symmetrise", "grow-diag-final-and"),
                                      ("--threads", "1", "--iterations", "8", "--alpha", "0")], ids=" ".join)
 def test_known_links_are_written(text: tuple[Path, Path, list[Pair]], tmp_path: Path,

@@ -55,7 +55,7 @@ def test_expected_links_and_the_gradient_equal_the_plain_ones(pairs: list[Pair],
     model = fit(pairs, iterations=1)
     probabilities = np.random.default_rng(seed).uniform(0.01, 1, len(model.probabilities))
     model = AlignmentModel(model.lexicon, probabilities, tension, null, ())
-    corpus = fast_align._Corpus([bitext(pairs)], model.lexicon)
+    corpus = fast_align._Corpus([bitext(pairs)], model.lexicon, keep=True)
 
     def expected(at: float) -> tuple[float, float, np.ndarray, np.ndarray]:
         counts, mass = np.zeros(len(probabilities), np.int64), np.zeros(corpus.shapes.positions, np.int64)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import cast
 
 import torch
+from torch import Tensor
 
 from pipeline import layout
 from pipeline.alignment.bitext import Bitext
@@ -24,7 +25,7 @@ from pipeline.evaluation.analyses.layers import Network, layers
 from pipeline.evaluation.analyses.measured import Measurements, read_measurements
 from pipeline.evaluation.analyses.recall import recall
 from pipeline.evaluation.analyses.search_moves import search_moves
-from pipeline.evaluation.analyses.sentences import Sentences, make_batches
+from pipeline.evaluation.analyses.sentences import make_batches, make_sources
 from pipeline.evaluation.analyses.settings import AnalysesSettings
 from pipeline.evaluation.analyses.shared_vocabulary import SharedVocabulary
 from pipeline.evaluation.rows import read_texts
@@ -37,8 +38,8 @@ from pipeline.model.transformer import Transformer
 from pipeline.params import TEACHER, Params
 from pipeline.translation import pick_device
 
-_ROWS = 16
-"""Sentences a batch: a lattice of 64 candidates makes a thousand rows of each."""
+_ROWS = 8
+"""Sentences a batch; more are slower on a CPU, because a lattice makes a thousand rows of each."""
 
 
 def analyse(params: Params, settings: AnalysesSettings, out: Path) -> None:
@@ -50,6 +51,8 @@ def analyse(params: Params, settings: AnalysesSettings, out: Path) -> None:
         PipelineError: what an earlier stage writes is missing or damaged, or a family is of another kind than it
             should be.
     """
+    if params.speed.threads:
+        torch.set_num_threads(params.speed.threads)
     lab = Lab(params, settings)
     questions: dict[str, Callable[[Lab], Finding]] = {
         "recall": ask_recall, "candidates": ask_candidates, "layers": ask_layers, "search_moves": ask_search_moves,
@@ -67,10 +70,8 @@ class Lab:
     params: Params
     settings: AnalysesSettings
 
-    @cached_property
+    @property
     def device(self) -> torch.device:
-        if self.params.speed.threads:
-            torch.set_num_threads(self.params.speed.threads)
         return torch.device(pick_device(self.params.speed.device))
 
     @cached_property
@@ -100,11 +101,10 @@ class Lab:
         """What is said where there is no lattice to look into."""
         return not_measured(f"family {self.settings.lattice!r} is not among the systems")
 
-    def batches(self, pairs: list[tuple[Ids, Ids]], rows: int) -> tuple[list[Sentences], int]:
-        """See `make_batches`."""
-        networks = [network for network in (self.lattice, self.nat) if network is not None]
-        longest = min(network.settings.max_length for network in networks)
-        return make_batches(pairs, rows=rows, longest=longest, device=self.device)
+    def sources(self, network: Transformer, rows: int) -> list[Tensor]:
+        """The test sources in batches."""
+        return make_sources([source for source, _ in self.test], rows=rows, longest=network.settings.max_length,
+                            device=self.device)
 
     def limit(self, network: Transformer) -> LengthLimit:
         """The longest output."""
@@ -126,8 +126,9 @@ def ask_recall(lab: Lab) -> Finding:
     teacher = TEACHER, REFERENCE_DECODERS[0]
     targets = lab.tokenizer.encode_target(read_texts(layout.HYPOTHESES, [teacher], len(lab.test))[teacher])
     teachers: list[tuple[Ids, Ids]] = [(source, target) for (source, _), target in zip(lab.test, targets, strict=True)]
-    rows = lab.params.evaluation.batch_rows
-    golds = {"references": lab.batches(lab.test, rows), "teacher": lab.batches(teachers, rows)}
+    longest = min(network.settings.max_length for network in (lab.lattice, lab.nat) if network is not None)
+    golds = {name: make_batches(pairs, rows=_ROWS, longest=longest, device=lab.device)
+             for name, pairs in {"references": lab.test, "teacher": teachers}.items()}
     sizes = sorted(lab.settings.candidates)
     return recall(golds, sizes, lab.lattice, _shared_vocabulary(lab, sizes[-1]), lab.nat)
 
@@ -158,8 +159,7 @@ def ask_search_moves(lab: Lab) -> Finding:
     """Over the whole test split."""
     if lab.lattice is None:
         return lab.absent
-    batches, _ = lab.batches(lab.test, _ROWS)
-    return search_moves(lab.lattice, [batch.source for batch in batches], lab.limit(lab.lattice), _k(lab))
+    return search_moves(lab.lattice, lab.sources(lab.lattice, _ROWS), lab.limit(lab.lattice), _k(lab))
 
 
 def ask_breakdown(lab: Lab) -> Finding:
@@ -168,11 +168,9 @@ def ask_breakdown(lab: Lab) -> Finding:
         return lab.absent
     _k(lab)
     name, limit = lab.settings.decoder, lab.limit(lab.lattice)
-    batches, _ = lab.batches(lab.test, 1)
-    return breakdown(lab.lattice, make_decoder(name, lab.params.decoder(name), limit),
-                     [batch.source for batch in batches], count=lab.settings.sentences,
-                     bin_words=lab.settings.bin_words, repetitions=lab.settings.repetitions,
-                     warmup=lab.params.speed.warmup, device=lab.device)
+    return breakdown(lab.lattice, make_decoder(name, lab.params.decoder(name), limit), lab.sources(lab.lattice, 1),
+                     count=lab.settings.sentences, bin_words=lab.settings.bin_words,
+                     repetitions=lab.settings.repetitions, warmup=lab.params.speed.warmup, device=lab.device)
 
 
 def _k(lab: Lab) -> int:

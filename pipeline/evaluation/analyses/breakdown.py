@@ -20,7 +20,7 @@ from torch import Tensor
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.protocol import LatticeModel
 from pipeline.decoding.settings import Decoder
-from pipeline.evaluation.analyses.chart import COLOURS, THEME, add_legend, curve, name_axes, new_picture, png
+from pipeline.evaluation.analyses.chart import COLOURS, THEME, add_legend, curve, logarithmic, name_axes, new_picture, png
 from pipeline.evaluation.analyses.finding import Finding, Point
 from pipeline.evaluation.clock import spread
 from pipeline.evaluation.speed import Clock, Contestant, measure
@@ -75,7 +75,7 @@ def breakdown(model: LatticeModel, decoder: Decoder, sources: Sequence[Tensor], 
         model: a count model with a scorer.
         decoder: the search.
         sources: (1, S) ids of all test sentences, on the device.
-        count: about how many of them to time, as many from each bin as there are.
+        count: how many of them to time; see `choose`.
         bin_words: target lengths that share a bin.
         repetitions, warmup: see `speed.measure`.
         device: that the model is on.
@@ -101,14 +101,16 @@ def breakdown(model: LatticeModel, decoder: Decoder, sources: Sequence[Tensor], 
 
 
 def choose(lengths: Ints, bins: Ints, count: int) -> list[int]:
-    """About `count` sentences, the same number from each bin that has so many, evenly spaced over its lengths.
+    """Up to `count` sentences but one of each bin, from every bin as many as it has or as all others.
 
-    >>> choose(np.array([1, 2, 3, 9]), np.array([0, 0, 0, 2]), 4)
-    [0, 2, 3]
+    Those of a bin are evenly spaced over its lengths. The last bin comes first, so that warm-up meets long sentences.
+
+    >>> choose(np.array([1, 2, 3, 9]), np.array([0, 0, 0, 2]), 3)
+    [3, 0, 2]
     """
-    filled = np.unique(bins)
-    share = max(1, count // max(len(filled), 1))
-    return [row for one in filled for row in spread(lengths.astype(np.int32), np.flatnonzero(bins == one), share)]
+    filled, sizes = np.unique(bins, return_counts=True)
+    share = max((one for one in range(1, count + 1) if np.minimum(sizes, one).sum() <= count), default=1)
+    return [row for one in filled[::-1] for row in spread(lengths.astype(np.int32), np.flatnonzero(bins == one), share)]
 
 
 def time_parts(model: LatticeModel, decoder: Decoder, sentences: Sequence[Tensor], repetitions: int, warmup: int,
@@ -150,8 +152,8 @@ def _picture(means: Floats, lengths: Ints, bin_words: int) -> bytes:
         curve(axes, centres.tolist(), values.tolist(), colour, label=label)
     above.bar(*np.unique(lengths, return_counts=True), width=1.0, color=THEME.muted)
     above.tick_params(labelbottom=False)
-    axes.set_ylim(bottom=0)
+    logarithmic(axes)
     name_axes(above, "", "test\nsentences")
     name_axes(axes, f"predicted target length in words of the vocabulary (bins of {bin_words})", "ms a sentence")
-    add_legend(axes)
+    add_legend(figure, len(PARTS))
     return png(figure)

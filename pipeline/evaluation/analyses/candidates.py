@@ -12,11 +12,11 @@ from pipeline.evaluation.analyses.chart import (
     THEME,
     add_legend,
     curve,
+    logarithmic,
     name_axes,
     new_picture,
     png,
     powers_of_two,
-    times,
 )
 from pipeline.evaluation.analyses.finding import Finding, Point, not_measured
 from pipeline.evaluation.analyses.measured import Measured, Measurements
@@ -81,8 +81,9 @@ def _picture(ladders: Mapping[str, Ladder], families: Mapping[str, str], sentenc
     every = [k for steps in ladders.values() for k, _, _ in steps]
     for axes in (quality, speed):
         powers_of_two(axes, every)
-    times(speed)
-    name_axes(quality, "K", "BLEU")
-    name_axes(speed, "K", f"speed against beam 5 of the baseline ({sentences} sentences, one at a time)")
-    add_legend(quality)
+    logarithmic(speed, "×")
+    name_axes(quality, "K, candidates a position", "BLEU")
+    name_axes(speed, "K, candidates a position", "speed against beam 5 of the baseline",
+              f"{sentences} sentences, one at a time")
+    add_legend(figure, 3)
     return png(figure)

@@ -64,18 +64,17 @@ def powers_of_two(axes: Axes, ticks: Sequence[float]) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-def times(axes: Axes) -> None:
-    """A logarithmic y axis of ratios, from 1."""
+def logarithmic(axes: Axes, unit: str = "") -> None:
+    """A logarithmic y axis with a unit at every tick."""
     axes.set_yscale("log", base=2)
-    axes.set_ylim(bottom=min(1.0, axes.get_ylim()[0]))
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}×"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}{unit}"))
 
 
-def add_legend(axes: Axes) -> None:
-    """Name the lines that have a label."""
-    axes.legend(fontsize=9, labelcolor=THEME.ink, frameon=True, framealpha=0.85, edgecolor=THEME.paper,
-                facecolor=THEME.paper, handlelength=1.8)
+def add_legend(figure: Figure, columns: int) -> None:
+    """Name the lines that have a label, above the axes."""
+    figure.legend(loc="outside upper left", ncols=columns, fontsize=9, labelcolor=THEME.ink, frameon=False,
+                  handlelength=1.8, columnspacing=1.6)
 
 
 def png(figure: Figure) -> bytes:

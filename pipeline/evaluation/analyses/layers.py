@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from matplotlib.ticker import MaxNLocator
 
-from pipeline.evaluation.analyses.chart import COLOURS, add_legend, curve, name_axes, new_picture, png, times
+from pipeline.evaluation.analyses.chart import COLOURS, add_legend, curve, name_axes, new_picture, png
 from pipeline.evaluation.analyses.finding import Finding, Point, not_measured
 from pipeline.evaluation.analyses.measured import Measured, Measurements
 
@@ -61,9 +61,9 @@ def _picture(found: Mapping[str, Pairs], sentences: str) -> bytes:
     for axes in (quality, speed):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.margins(0.1)
-    times(speed)
+    speed.set_ylim(bottom=0)
     name_axes(quality, "layers of scorer or decoder", "BLEU")
-    name_axes(speed, "layers of scorer or decoder",
-              f"speed against beam 5 of the baseline ({sentences} sentences, one at a time)")
-    add_legend(quality)
+    name_axes(speed, "layers of scorer or decoder", "speed against beam 5 of the baseline, times",
+              f"{sentences} sentences, one at a time")
+    add_legend(figure, len(found))
     return png(figure)

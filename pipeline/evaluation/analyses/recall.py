@@ -24,6 +24,7 @@ from pipeline.vocabulary import BOS, EOD, EOS, LENGTH, MASK, PAD
 
 METHODS = {"position_aware": "position-aware counts", "shared": "shared vocabulary", "nat": "NAT"}
 """Ways to choose candidates, and their names in the picture."""
+_STYLES = {"-": "solid", "--": "dashed", ":": "dotted"}
 
 Ranked = tuple[Tensor, Tensor]
 """(B, N) ranks of the gold words from 0, and (B, N, sizes) how many words their position is offered."""
@@ -62,11 +63,11 @@ def measure_recall(batches: Sequence[Sentences], sizes: Sequence[int], methods: 
     """The share of gold words whose rank is below K, and the mean number of words offered to them."""
     ranks, offered = defaultdict(list), defaultdict(list)
     for sentences in batches:
-        present = sentences.target != PAD
+        present = (sentences.target != PAD).cpu()
         for name, method in methods.items():
             rank, words = method(sentences)
-            ranks[name].append(rank[present].cpu().numpy())
-            offered[name].append(words.expand(*present.shape, -1)[present].cpu().numpy())
+            ranks[name].append(rank.cpu()[present].numpy())
+            offered[name].append(words.cpu().expand(*present.shape, -1)[present].numpy())
     return {name: {"recall": shares(np.concatenate(ranks[name]), sizes),
                    "words": np.concatenate(offered[name]).mean(0).tolist()} for name in methods if ranks[name]}
 
@@ -117,17 +118,19 @@ def _points(curves: Mapping[str, Curves], sizes: Sequence[int]) -> list[Point]:
 
 def _picture(curves: Mapping[str, Curves], sizes: Sequence[int]) -> bytes:
     figure, (by_k, by_words) = new_picture(2)
-    for gold, style in zip(curves, ("-", "--", ":"), strict=False):
+    styles = dict(zip(curves, _STYLES, strict=False))
+    for gold, style in styles.items():
         for (name, label), colour in zip(METHODS.items(), COLOURS, strict=False):
             if name in curves[gold]:
                 values = [100 * share for share in curves[gold][name]["recall"]]
-                curve(by_k, sizes, values, colour, label=f"{label}, {gold}", style=style)
+                curve(by_k, sizes, values, colour, label=label if style == "-" else "", style=style)
                 curve(by_words, curves[gold][name]["words"], values, colour, style=style)
     powers_of_two(by_k, sizes)
-    most = max(words for curve in curves.values() for values in curve.values() for words in values["words"])
+    most = max((words for of in curves.values() for values in of.values() for words in values["words"]), default=1.0)
     powers_of_two(by_words, [2.0 ** power for power in range(0, int(np.log2(most)) + 2, 2)])
-    name_axes(by_k, "K", "gold words among the candidates, %")
+    name_axes(by_k, "K", "gold words among the candidates, %",
+              ", ".join(f"{_STYLES[style]}: {gold}" for gold, style in styles.items()))
     name_axes(by_words, "different words offered to a position, mean", "")
     by_words.sharey(by_k)
-    add_legend(by_k)
+    add_legend(figure, len(METHODS))
     return png(figure)

@@ -8,6 +8,7 @@ with lattices of the predicted length alone (D = 0), as in the paper.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,13 +45,26 @@ def search_moves(model: LatticeModel, sources: Sequence[Tensor], limit: LengthLi
     return Finding(metric, points, _picture(share, moved, k))
 
 
+class Witness:
+    """A lattice model that remembers the last lattice that it was asked to score."""
+
+    kind = "lattice"
+
+    def __init__(self, model: LatticeModel) -> None:
+        self.length, self.candidates, self.encode = model.length, model.candidates, model.encode
+        self._edges = model.edges
+
+    def edges(self, memory: Any, candidates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        self.words, self.scores = candidates, self._edges(memory, candidates)
+        return self.scores
+
+
 @torch.inference_mode()
 def chosen_ranks(model: LatticeModel, source: Tensor, limit: LengthLimit, k: int) -> Tensor:
     """The ranks before search, from 1, of all words of the best translations of a batch: (words,), on the CPU."""
-    found = search(model, source, limit, Settings(candidates=k, window=0))
-    chosen = found.tokens[:, 0]
-    words, _ = model.candidates(source, chosen.shape[1], k)
-    first, inner, _ = model.edges(model.encode(source), words)
+    witness = Witness(model)
+    chosen = search(witness, source, limit, Settings(candidates=k, window=0)).tokens[:, 0]
+    words, (first, inner, _) = witness.words, witness.scores
     nowhere = words == PAD
     inner = inner.masked_fill(nowhere[:, :-1].unsqueeze(3), -torch.inf)
     scores = torch.cat([first.unsqueeze(1), inner.amax(2)], 1).masked_fill(nowhere, -torch.inf)

@@ -1,13 +1,13 @@
 """Sentences with a known translation, in padded batches."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pipeline.corpus.batches import EvaluationBatches
+from pipeline.corpus.batches import EvaluationBatches, Rows
 from pipeline.corpus.datamodule import pad_sources
 from pipeline.corpus.pairs import Ids
 from pipeline.vocabulary import PAD
@@ -36,11 +36,22 @@ def make_batches(pairs: Sequence[tuple[Ids, Ids]], *, rows: int, longest: int,
         The batches, longest sources first, and how many pairs are not in them.
     """
     kept = [pair for pair in pairs if 0 < len(pair[1]) < longest]
-    lengths = np.array([len(source) for source, _ in kept], np.int64)
     batches = []
-    for chosen in EvaluationBatches(lengths, rows=rows):
-        sources, targets = zip(*(kept[row] for row in chosen.rows), strict=True)
+    for chosen in _by_length([source for source, _ in kept], rows):
+        source = pad_sources([kept[row][0] for row in chosen], longest)
         target = torch.nn.utils.rnn.pad_sequence(
-            [torch.from_numpy(np.asarray(ids, np.int64)) for ids in targets], batch_first=True, padding_value=PAD)
-        batches.append(Sentences(pad_sources(sources, longest).to(device), target.to(device)))
+            [torch.from_numpy(np.asarray(kept[row][1], np.int64)) for row in chosen], batch_first=True,
+            padding_value=PAD)
+        batches.append(Sentences(source.to(device), target.to(device)))
     return batches, len(pairs) - len(kept)
+
+
+def make_sources(sources: Sequence[Ids], *, rows: int, longest: int, device: torch.device) -> list[Tensor]:
+    """Batches (B, S) of all sources, longest first; see `make_batches`."""
+    return [pad_sources([sources[row] for row in chosen], longest).to(device) for chosen in _by_length(sources, rows)]
+
+
+def _by_length(sources: Sequence[Ids], rows: int) -> Iterator[Rows]:
+    """Places of sources of like length, a batch at a time."""
+    lengths = np.array([len(source) for source in sources], np.int64)
+    return (chosen.rows for chosen in EvaluationBatches(lengths, rows=rows))
