@@ -20,7 +20,7 @@ import numpy as np
 from pipeline.evaluation.bootstrap import Floats, Resampled, interval
 from pipeline.evaluation.rows import Name
 
-IMAMURA, ZHANG = "Imamura and Sumita", "Zhang et al. 2020"
+IMAMURA, ZHANG, DENG = "Imamura and Sumita", "Zhang et al. 2020", "Deng and Rush 2021"
 TRUE, FALSE, UNDECIDED, NOT_MEASURED = "true", "false", "undecided", "not measured"
 
 
@@ -118,7 +118,7 @@ def _all_of(claim: str, paper: str, where: str, rows: Sequence[Row]) -> Row:
 
 def _not_measured(missing: Sequence[Name]) -> str:
     listed = ", ".join(f"{family} under {decoder}" for family, decoder in missing)
-    return f"Not measured: {listed}; `make repro PROFILE=papers` measures what this profile does not."
+    return f"Not measured: {listed}; the profiles `papers` and `lattice` measure what others do not."
 
 
 # Speed: a ratio is [ratio, low, high].
@@ -203,12 +203,20 @@ def _narrowing(ar_raw: Any, raw: Any, ar_distilled: Any, distilled: Any) -> Any:
     return (ar_raw - raw) - (ar_distilled - distilled)
 
 
+def _costs_less_than_one(cheap: Any, dear: Any) -> Any:
+    return cheap + 1 - dear
+
+
 def _below_all(worst: Any, *others: Any) -> Any:
     return np.minimum.reduce(others) - worst
 
 
 def _beats(better: str, worse: str, decoder: str) -> Comparison:
     return Comparison(f"{better} beats {worse} under {decoder}", ((better, decoder), (worse, decoder)), _difference)
+
+
+def _above(better: Name, worse: Name) -> Comparison:
+    return Comparison(f"{' '.join(better)} beats {' '.join(worse)}", (better, worse), _difference)
 
 
 def _narrows(family: str, decoder: str, baseline: str) -> Comparison:
@@ -252,4 +260,20 @@ FINDINGS: tuple[Finding, ...] = (
     Finding("Middle-to-side is the worst ablation", ZHANG, "Table 2",
             (Comparison("middle_to_side_raw is worse than every other ablation",
                         tuple((name, "beam4") for name in _WORST_FIRST), _below_all),)),
+    Finding("A lattice is better than its counts alone", DENG, "Table 2",
+            (_above(("lattice", "lattice64"), ("lattice", "counts")),)),
+    Finding("More candidates a position raise BLEU", DENG, "Tables 4 to 9",
+            (_above(("lattice", "lattice64"), ("lattice", "lattice32")),
+             _above(("lattice", "lattice128"), ("lattice", "lattice64")))),
+    Finding("Distillation raises the lattice's BLEU (equal budgets)", DENG, "Tables 4 to 9",
+            tuple(_beats("lattice_distilled", "lattice_raw", decoder)
+                  for decoder in ("lattice32", "lattice64", "lattice128"))),
+    Finding("A lattice beats a non-autoregressive model with as many layers", DENG, "Figure 3",
+            tuple(_above((lattice, "lattice64"), (nat, "nat")) for lattice, nat in (
+                ("lattice", "nat_1"), ("lattice_3", "nat_3"), ("lattice_6", "nat_6"))),
+            "The lattices start from ar's weights and see raw and distilled data, the others start from the teacher's "
+            "and see distilled data."),
+    Finding("One scorer layer costs less than one BLEU against six", DENG, "Table 3",
+            (Comparison("lattice costs less than one BLEU against lattice_6 under lattice64",
+                        (("lattice", "lattice64"), ("lattice_6", "lattice64")), _costs_less_than_one),)),
 )
