@@ -17,6 +17,7 @@ VERBS = {
     "align": "align the words of the training pairs, or of two text files (fast_align)",
     "counts": "count aligned pairs: the lattice's candidates and lengths",
     "speed": "time all families and decoders side by side",
+    "analyse": "the lattice paper's tables and figures of this run",
     "report": "write the table, the picture and the page",
     "translate": "translate standard input",
     "score": "log-probability of given translations",

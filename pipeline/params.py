@@ -142,12 +142,13 @@ class Params:
         if set(self.systems) != {TEACHER, *self.starts}:
             raise PipelineError(f"params.yaml: systems must be {TEACHER}, the students and the lattices, "
                                 f"{', '.join(self.starts)}")
-        for student in self.starts:
-            self._check_ancestors(student)
-            kind, stage = self.family(student, "students").kind, "lattices" if student in self.lattices else "students"
-            if (kind == "lattice") != (stage == "lattices"):
-                raise PipelineError(f"params.yaml: {stage}.{student}: a family of kind {kind} does not belong there; "
-                                    "`lattices` trains those of kind lattice, `students` all others")
+        for stage, students in (("students", self.students), ("lattices", self.lattices)):
+            for student in students:
+                self._check_ancestors(student)
+                kind = self.family(student, stage).kind
+                if (kind == "lattice") != (stage == "lattices"):
+                    raise PipelineError(f"params.yaml: {stage}.{student}: a family of kind {kind} does not belong "
+                                        "there; `lattices` trains those of kind lattice, `students` all others")
         if self.baseline not in self.systems:
             raise PipelineError(f"params.yaml: baseline: {self.baseline!r} is not among the systems, "
                                 f"{', '.join(self.systems)}")
@@ -169,7 +170,8 @@ class Params:
         while line[-1] != TEACHER:
             start = self.starts.get(line[-1])
             if start is None or start in line:
-                raise PipelineError(f"params.yaml: students.{line[-1]} starts from {start!r}; it must be {TEACHER} or "
+                stage = "lattices" if line[-1] in self.lattices else "students"
+                raise PipelineError(f"params.yaml: {stage}.{line[-1]} starts from {start!r}; it must be {TEACHER} or "
                                     "a student that does not start from it")
             line.append(start)
 

@@ -144,3 +144,31 @@ def workspace(toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def change_params(workspace: Path) -> Callable[[dict[str, Any]], None]:
     """A function that lays blocks over the toy folder's parameters: `change_params({"seed": 2})`."""
     return lambda changes: _write_params(workspace, merge(_PARAMS, changes))
+
+
+@pytest.fixture
+def lattice_family(workspace: Path, change_params: Callable[[dict[str, Any]], None]) -> Path:
+    """The workspace with a lattice besides: counts of the corpus (nothing aligned it), and a random checkpoint."""
+    from lattices import diagonal, lattice  # numba, which few tests need
+
+    from pipeline.alignment.bitext import Bitext
+    from pipeline.alignment.build import piece_copies
+    from pipeline.alignment.counting import count
+    from pipeline.corpus.pairs import Pairs
+
+    network_changes = {"decoder_layers": 2}
+    change_params({
+        "families": {"lattice": {"kind": "lattice", "network": network_changes, "decoders": ["lattice8", "counts"]}},
+        "lattices": {"lattice": "teacher"}, "systems": ["teacher", "interleaved", "lattice"],
+        "decoders": {"lattice8": {"algorithm": "lattice", "candidates": 8, "window": 2},
+                     "counts": {"algorithm": "counts"}}})
+    tokenizer = Tokenizer.load(layout.BPE)
+    counts = count([diagonal(Bitext.from_pairs(Pairs.open(layout.TRAINING_SIDES["raw"])))], top=10,
+                   target_vocabulary=tokenizer.target_size, copies=piece_copies(tokenizer), digest=tokenizer.digest,
+                   tension=4.0, null_probability=0.08)
+    counts.save(layout.counts("raw"))
+    network = lattice(dtype=torch.float32, vocabulary=tokenizer.source_size, counts=counts,
+                      **_PARAMS["network"] | network_changes)
+    save_checkpoint(layout.checkpoint("lattice"), network, VocabularySettings(
+        tokenizer.source_size, tokenizer.target_size, tokenizer.digest), unique_weights(network), {"data": "raw"})
+    return workspace

@@ -21,9 +21,9 @@ _SETTINGS: dict[str, Any] = {"width": 16, "heads": 2, "feed_forward": 32, "encod
                              "max_length": 24, "dropout": 0.0, "tied_embeddings": "none"}
 
 
-def aligned(corpus: Sequence[AlignedPair], dtype: type = np.uint16) -> Aligned:
+def aligned(corpus: Sequence[AlignedPair]) -> Aligned:
     """Pack aligned pairs, as the files of the stages hold them."""
-    source, target = (Side(np.array(list(chain(*side)), dtype), np.cumsum([0, *map(len, side)], dtype=np.int64))
+    source, target = (Side(np.array(list(chain(*side)), np.uint32), np.cumsum([0, *map(len, side)], dtype=np.int64))
                       for side in ([pair[which] for pair in corpus] for which in (0, 1)))
     return Aligned(Bitext(source, target), np.array(list(chain(*(heads for _, _, heads in corpus))), np.int32))
 
@@ -37,6 +37,13 @@ def counted(*corpora: Sequence[AlignedPair], top: int = 40, copies: NDArray[np.i
         copies[:7] = -1
     return count([aligned(corpus) for corpus in corpora], top=top, target_vocabulary=vocabulary, copies=copies,
                  digest=digest, tension=tension, null_probability=null_probability)
+
+
+def diagonal(bitext: Bitext) -> Aligned:
+    """Link every target word with the source word that is as far along."""
+    S, N = bitext.source.lengths, bitext.target.lengths
+    t = np.arange(len(bitext.target.ids)) - np.repeat(bitext.target.offsets[:-1], N)
+    return Aligned(bitext, (t * np.repeat(S, N) // np.repeat(N, N)).astype(np.int32))
 
 
 def random_corpus(pairs: int = 60, vocabulary: int = 20, longest: int = 8, seed: int = 3) -> list[AlignedPair]:

@@ -49,7 +49,7 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
 
 def test_every_verb_has_its_file() -> None:
     commands = Path(pipeline.__file__).parent / "commands"
-    assert set(VERBS) == {path.stem for path in commands.glob("*.py")} - {"__init__"}
+    assert {verb.replace("-", "_") for verb in VERBS} == {path.stem for path in commands.glob("*.py")} - {"__init__"}
 
 
 def test_an_unknown_verb(capsys: pytest.CaptureFixture[str]) -> None:

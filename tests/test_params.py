@@ -87,7 +87,12 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("families.ar.order", "left_to_right", "families.ar.order must be a block of keys, not 'left_to_right'"),
     ("families.ar.order.width", 2, "families.ar.order.width is unknown"),
     ("families.ar.kind", "masked", "a family of kind masked must have no `order`"),
-    ("families.ar.kind", "lattice", "kind 'lattice' is unknown; choose one of ordered, masked"),
+    ("families.ar.kind", "lattice", "a family of kind lattice must have no `order`"),
+    ("families.ar.kind", "trellis", "kind 'trellis' is unknown; choose one of ordered, masked, lattice"),
+    ("families.lattice.order", {"name": "left_to_right"}, "a family of kind lattice must have no `order`"),
+    ("families.mask_predict.masking", "half", "masking 'half' is unknown; choose one of uniform, all"),
+    ("families.lattice.masking", "all", "a family of kind lattice must have no `masking`"),
+    ("families.ar.masking", "all", "a family of kind ordered must have no `masking`"),
     ("students.ar", "nobody", "students.nobody starts from None; it must be teacher or a student"),
     ("students.ar", "semi_autoregressive", "students.semi_autoregressive starts from 'ar'; it must be teacher or a st"),
     ("students.ar", None, "params.students.ar is None; it must be of type str"),
@@ -99,9 +104,20 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("families", ["ar"], r"families must be a block of keys, not \['ar'\]"),
     ("families", None, "families must be a block of keys, not None"),
     ("systems", ["teacher", "ar", "nobody"], "systems: family 'nobody' is unknown"),
-    ("systems", ["teacher", "ar"], "systems must be teacher and the students, ar, interleaved"),
-    ("students", {"ar": "teacher"}, "systems must be teacher and the students, ar"),
+    ("systems", ["teacher", "ar"], "systems must be teacher, the students and the lattices, ar, interleaved"),
+    ("students", {"ar": "teacher"}, "systems must be teacher, the students and the lattices, ar, lattice$"),
     ("students", ["ar"], r"students must be a block of keys, not \['ar'\]"),
+    ("lattices", {}, "systems must be teacher, the students and the lattices, ar, .*"),
+    ("lattices", None, "params.lattices must be a block of keys, not None"),
+    ("lattices.lattice", "nobody", "students.nobody starts from None; it must be teacher or a student"),
+    ("lattices.lattice", "lattice", "lattices.lattice starts from 'lattice'; it must be teacher or a student"),
+    ("lattices", {"nat": "teacher"}, "systems must be teacher, the students and the lattices"),
+    ("students.lattice", "teacher", "students.lattice: a family of kind lattice does not belong there; `lattices` tr"),
+    ("lattices.nat", "teacher", "lattices.nat: a family of kind masked does not belong there; `lattices` trains those"),
+    ("alignment.tension", 0, "alignment.tension: 0.0 must be above 0"),
+    ("alignment.symmetrise", "diagonal", "alignment.symmetrise: 'diagonal' is unknown; choose one of forward"),
+    ("counts.top", 0, "counts.top: 0 must be at least 1"),
+    ("counts.smoothing", 0.1, "params.counts.smoothing is unknown"),
     ("baseline", "nobody", "baseline: 'nobody' is not among the systems, teacher, ar, ar_r2l"),
     ("decoders.greedy", "greedy", "params.decoders.greedy must be a block of keys, not 'greedy'"),
     ("decoders.beam5", ..., "decoder 'beam5' is unknown"),
@@ -113,6 +129,12 @@ def test_one_mistake(path: str, value: Any, message: str) -> None:
     with pytest.raises(PipelineError, match=message) as caught:
         parse_params(changed(path, value))
     assert "\n" not in str(caught.value)
+
+
+def test_every_system_has_a_start() -> None:
+    params = parse_params(shipped())
+    assert params.starts == {**params.students, **params.lattices} and "lattice" in params.starts
+    assert params.family("nat").masking == "all" and params.family("mask_predict").masking == "uniform"
 
 
 @pytest.mark.parametrize(("text", "message"), [

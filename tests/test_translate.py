@@ -153,3 +153,49 @@ def test_length_candidates_give_an_nbest_list(workspace: Path, change_params: Ca
     Translator(load_params(), "teacher", "masks", nbest=3)
     with pytest.raises(PipelineError, match="4 needs a decoder with at least as many beams; 'masks' has 3"):
         Translator(load_params(), "teacher", "masks", nbest=4)
+
+
+# A lattice, which has no teacher to fall back on: its words come from its counts.
+
+@pytest.mark.parametrize("decoder", ["lattice8", "counts"])
+def test_a_lattice_line_for_line(lattice_family: Path, translate: Translate, decoder: str) -> None:
+    for text in AWKWARD.values():
+        lines = text.split("\n")[:-1] if text.endswith("\n") else text.split("\n") if text else []
+        status, printed, _ = translate(text.encode(), "--decoder", decoder, family="lattice")
+        assert status == 0 and printed.count(b"\n") == len(lines)
+        for source, translation in zip(lines, printed.decode().split("\n"), strict=False):
+            assert source.strip() or translation == ""
+
+
+def test_a_lattice_keeps_the_order_of_lines(lattice_family: Path, translate: Translate) -> None:
+    lines = (lattice_family / "data/corpus/test.source").read_bytes().splitlines(keepends=True)
+    for decoder in ("lattice8", "counts"):
+        status, printed, _ = translate(b"".join(lines), "--decoder", decoder, family="lattice")
+        alone = [translate(line, "--decoder", decoder, family="lattice")[1] for line in lines[:5]]
+        assert status == 0 and printed.splitlines(keepends=True)[:5] == alone
+        assert all(line.strip() for line in printed.splitlines())
+
+
+def test_nbest_and_calls_of_a_lattice(lattice_family: Path, translate: Translate) -> None:
+    text = b"The red otter paints the lantern no 1 .\n"
+    for decoder, nbest, calls in (("lattice8", 8, 1), ("counts", 1, 0)):
+        status, printed, _ = translate(text, "--decoder", decoder, "--nbest", str(nbest), "--format", "json",
+                                       family="lattice")
+        result = json.loads(printed)
+        assert status == 0 and result["calls"] == calls and "warning" not in result
+        assert len(result["hypotheses"]) == len(result["scores"]) == nbest
+        assert result["scores"] == sorted(result["scores"], reverse=True)
+    status, _, error = translate(text, "--decoder", "counts", "--nbest", "2", family="lattice")
+    assert status == 2 and "2 needs a decoder with at least as many beams; 'counts' has 1" in error
+
+
+@pytest.mark.parametrize(("family", "decoder", "message"), [
+    ("lattice", "greedy", "decoders.greedy: greedy searches ordered models, and this one is lattice; choose another"),
+    ("lattice", "beam3", "decoders.beam3: beam searches ordered models, and this one is lattice; choose another"),
+    ("teacher", "lattice8", "decoders.lattice8: lattice searches lattice models, and this one is ordered; choose"),
+    ("teacher", "counts", "decoders.counts: counts searches lattice models, and this one is ordered; choose another"),
+])
+def test_decoders_of_other_models(lattice_family: Path, translate: Translate, family: str, decoder: str,
+                                  message: str) -> None:
+    status, printed, error = translate(b"The red otter\n", "--decoder", decoder, family=family)
+    assert (status, printed) == (2, b"") and error.startswith(f"error: {message}") and error.count("\n") == 1

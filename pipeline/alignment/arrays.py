@@ -37,7 +37,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mappi
     with atomic_path(path) as aside, open(aside, "wb") as file:
         file.write(_LENGTH.pack(len(text)) + text)
         for _, array in ordered:
-            file.write(np.ascontiguousarray(array))
+            file.write(np.ascontiguousarray(array).data)
 
 
 def map_arrays(path: Path, remedy: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:

@@ -90,10 +90,13 @@ def read_heads(path: Path, bitext: Bitext, digest: str) -> tuple[NDArray[np.int3
     if metadata["digest"] != digest:
         raise PipelineError(f"{path}: aligned with vocabulary {metadata['digest'][:12]}, but {digest[:12]} is in use; "
                             f"{_REMEDY}")
-    if int(metadata["pairs"]) != bitext.pairs or len(arrays["heads"]) != len(bitext.target.ids):
-        raise PipelineError(f"{path}: links of {metadata['pairs']} pairs with {len(arrays['heads'])} target words, but "
-                            f"the corpus has {bitext.pairs} with {len(bitext.target.ids)}; {_REMEDY}")
-    return arrays["heads"], metadata
+    heads = arrays["heads"]
+    if int(metadata["pairs"]) != bitext.pairs or len(heads) != len(bitext.target.ids):
+        raise PipelineError(f"{path}: links of {metadata['pairs']} pairs with {len(heads)} target words, but the "
+                            f"corpus has {bitext.pairs} with {len(bitext.target.ids)}; {_REMEDY}")
+    if bool((heads >= np.repeat(bitext.source.lengths, bitext.target.lengths)).any()):
+        raise PipelineError(f"{path}: links to words behind the end of their source, so of another corpus; {_REMEDY}")
+    return heads, metadata
 
 
 def count_sides(sides: Mapping[str, Path], links: Path, tokenizer: Tokenizer, settings: CountSettings, out: Path,

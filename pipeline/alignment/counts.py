@@ -8,7 +8,8 @@ frequent words are kept. A target word without a link is aligned with a = 0, an 
 offset is always 0 (the paper says nothing about such words).
 
 What was never counted has no probability, and then, in this order:
-- a source word that was never seen proposes itself if the target vocabulary has the same piece (numbers, placeholders);
+- a source word that was never linked proposes itself if the target vocabulary has the same piece (a number, a
+  placeholder);
 - a pair (S, t) that was never seen takes the aligner's prior P(a | S, t), which favours the diagonal and needs a target
   length: the one that is predicted from S;
 - a position without any candidate takes the most frequent words at this position, whatever the source, and beyond the

@@ -93,7 +93,7 @@ def _best(mass: Array, touched: Array, words: Array, scores: Array) -> None:
     """The k words of most mass in falling order, by a heap of k whose root is the worst; clears `mass`."""
     k, size = len(words), 0
     for word in touched:
-        value = np.float32(mass[word])  # rounded first, so that words which tie in the heap tie here
+        value: Any = np.float32(mass[word])  # rounded like the heap's, with which it may tie
         mass[word] = 0.0
         if size < k:
             at = size

@@ -1,13 +1,13 @@
 """The Lightning CLI's `test` of one family: every decoder over the whole test split, on any number of devices.
 
 Lightning's own way to a metric over devices repeats sentences to make shares equal. Here each device keeps what it
-translated with the sentence's index, the first one gathers all, checks that every index came once, and scores once;
-the batches are planned without regard to the devices, so the figures are the same for any number of them.
+translated with the sentence's index, all is gathered, each device scores its share of the decoders, and the first
+one checks that every index came once. The batches are planned without regard to the devices, so the figures are the
+same for any number of them.
 """
 
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytorch_lightning as lightning
 import torch
@@ -18,11 +18,14 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import Batch, PairsDataModule
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
+from pipeline.evaluation.processes import run_together, useful_processes
 from pipeline.evaluation.quality import HypothesisLine, score, write_hypotheses
 from pipeline.files import read_json, remove, write_json
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import load_params
 from pipeline.training.fit import family_config, quiet_lightning, write_config
+
+Part = TypeVar("Part")
 
 
 class TestModule(lightning.LightningModule):
@@ -41,7 +44,9 @@ class TestModule(lightning.LightningModule):
                                                     params.family(family).order)
         limit = LengthLimit(params.limit.ratio, params.limit.extra, self.network.settings.max_length - 1)
         self.decoders = {name: make_decoder(name, params.decoder(name), limit) for name in decoders}
+        self.bleu_tokenizer = params.evaluation.bleu_tokenizer
         self.lines: dict[str, list[HypothesisLine]] = {name: [] for name in decoders}
+        self.quality: dict[str, dict[str, Any]] = {}
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
         for name, decode in self.decoders.items():
@@ -53,11 +58,20 @@ class TestModule(lightning.LightningModule):
             self.lines[name] += [HypothesisLine(*line) for line in zip(*columns, strict=True)]
 
     def on_test_epoch_end(self) -> None:
-        parts: list[dict[str, list[HypothesisLine]]] = [self.lines]
-        if self.trainer.world_size > 1:
-            parts = [{} for _ in range(self.trainer.world_size)]
-            torch.distributed.all_gather_object(parts, self.lines)
-        self.lines = {name: [line for part in parts for line in part[name]] for name in self.decoders}
+        parts = self._gather(self.lines)
+        self.lines = {name: sorted((line for part in parts for line in part[name]), key=lambda line: line.index)
+                      for name in self.decoders}
+        references = layout.read_lines(layout.CORPUS / "test.target")
+        mine = list(self.decoders)[self.trainer.global_rank::self.trainer.world_size]
+        for share in self._gather({name: _figures(self.lines[name], references, self.bleu_tokenizer) for name in mine}):
+            self.quality |= share
+
+    def _gather(self, mine: Part) -> list[Part]:
+        """What each of the devices has."""
+        parts = [mine] * self.trainer.world_size
+        if len(parts) > 1:
+            torch.distributed.all_gather_object(parts, mine)
+        return parts
 
 
 def test(family: str, decoders: list[str] | None, overrides: list[str]) -> None:
@@ -76,34 +90,43 @@ def test(family: str, decoders: list[str] | None, overrides: list[str]) -> None:
     names = tuple(decoders or params.decoders_of(family))
     for name in names:
         params.decoder(name)
+    sentences = len(layout.read_lines(layout.CORPUS / "test.target"))
+    # Whoever has options for Lightning also has the choice of devices.
+    processes = 1 if overrides else useful_processes(-(-sentences // params.evaluation.batch_rows))
+    devices = ["--trainer.accelerator", "cpu", "--trainer.devices", str(processes)] if processes > 1 else []
     quiet_lightning()
     config = write_config(layout.WORK / f"test-{family}", _config(family, names))
-    cli = LightningCLI(TestModule, PairsDataModule, run=False, save_config_callback=None,
-                       args=["--config", config, *overrides])
+    run_together(lambda: _test(family, names, ["--config", config, *devices, *overrides], keep_others=bool(decoders)),
+                 processes)
+
+
+def _test(family: str, names: tuple[str, ...], options: list[str], keep_others: bool) -> None:
+    """One process of the run; the first one writes."""
+    cli = LightningCLI(TestModule, PairsDataModule, run=False, save_config_callback=None, args=options)
     cli.trainer.test(cli.model, cli.datamodule, verbose=False)
-    if cli.trainer.is_global_zero:
-        references = layout.read_lines(layout.CORPUS / "test.target")
-        folder = layout.HYPOTHESES / family
-        if decoders is None:
-            remove(folder)
-        quality = {name: _write_and_score(folder / f"{name}.jsonl", cli.model.lines[name], references,
-                                          params.evaluation.bleu_tokenizer) for name in names}
-        report = layout.REPORTS / "quality" / f"{family}.json"
-        # Some decoders alone leave the figures of the others where they are.
-        others = read_json(report)["decoders"] if decoders is not None and report.exists() else {}
-        write_json(report, {"family": family, "data": cli.model.config["training"]["data"],
-                            "decoders": {**others, **quality}})
-        remove(layout.WORK / f"test-{family}")
-        for name, figures in quality.items():
-            print(f"{family} {name}: BLEU {figures['bleu']:.2f}, chrF {figures['chrf']:.2f}, "
-                  f"TER {figures['ter']:.2f}, {figures['calls']:.2f} calls a sentence")
+    if not cli.trainer.is_global_zero:
+        return
+    folder = layout.HYPOTHESES / family
+    if not keep_others:
+        remove(folder)
+    sentences = len(layout.read_lines(layout.CORPUS / "test.target"))
+    for name in names:
+        write_hypotheses(folder / f"{name}.jsonl", cli.model.lines[name], sentences)
+    report = layout.REPORTS / "quality" / f"{family}.json"
+    # Some decoders alone leave the figures of the others where they are.
+    others = read_json(report)["decoders"] if keep_others and report.exists() else {}
+    quality = {name: cli.model.quality[name] for name in names}
+    write_json(report, {"family": family, "data": cli.model.config["training"]["data"],
+                        "decoders": {**others, **quality}})
+    remove(layout.WORK / f"test-{family}")
+    for name, figures in quality.items():
+        print(f"{family} {name}: BLEU {figures['bleu']:.2f}, chrF {figures['chrf']:.2f}, "
+              f"TER {figures['ter']:.2f}, {figures['calls']:.2f} calls a sentence")
 
 
-def _write_and_score(path: Path, lines: list[HypothesisLine], references: list[str], tokenizer: str) -> dict[str, Any]:
-    write_hypotheses(path, lines, len(references))
-    ordered = sorted(lines, key=lambda line: line.index)
-    figures = asdict(score([line.hypothesis for line in ordered], references, tokenizer))
-    return {**figures, "calls": sum(line.calls for line in lines) / len(lines),
+def _figures(lines: list[HypothesisLine], references: list[str], tokenizer: str) -> dict[str, Any]:
+    scores = asdict(score([line.hypothesis for line in lines], references, tokenizer))
+    return {**scores, "calls": sum(line.calls for line in lines) / len(lines),
             "tokens": sum(line.tokens for line in lines) / len(lines)}
 
 

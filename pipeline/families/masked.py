@@ -1,5 +1,7 @@
 """The family of conditional masked language models, which Mask-Predict decodes (Ghazvininejad et al. 2019)."""
 
+from typing import Literal
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -28,7 +30,7 @@ class MaskedModule(TranslationModule):
     network: MaskedTransformer
 
     def __init__(self, network: NetworkSettings, optimisation: OptimisationSettings, vocabulary: VocabularySettings,
-                 masking: str = "uniform", seed: int = 1) -> None:
+                 masking: Literal["uniform", "all"] = "uniform", seed: int = 1) -> None:
         """Args:
             network: shape of the Transformer.
             optimisation, vocabulary, seed: see `TranslationModule`.

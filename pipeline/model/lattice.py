@@ -22,6 +22,9 @@ from pipeline.model.state import Memory
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, EOS, PAD
 
+_ROWS = 2048
+"""Candidates that are scored together, sentences whole: more fall out of the cache."""
+
 
 class LatticeTransformer(Transformer):
     """Scores words given the word before them (in training up to two), their position and the source.
@@ -52,11 +55,13 @@ class LatticeTransformer(Transformer):
         """Take the count model to propose candidates by.
 
         Raises:
-            PipelineError: it proposes words that the network does not know.
+            PipelineError: it is of other vocabularies than the network.
         """
-        if counts.target_vocabulary != self.projection.out_features:
-            raise PipelineError(f"{counts.path}: counts {counts.target_vocabulary} target pieces, but the network has "
-                                f"{self.projection.out_features}; run `dvc repro` to produce both again")
+        sizes = len(counts.copies), counts.target_vocabulary
+        own = self.source_embedding.num_embeddings, self.projection.out_features
+        if sizes != own:
+            raise PipelineError(f"{counts.path}: counts {sizes[0]} source and {sizes[1]} target pieces, but the "
+                                f"network has {own[0]} and {own[1]}; run `dvc repro` to produce both again")
         self._counts = counts
 
     # Training.
@@ -99,6 +104,19 @@ class LatticeTransformer(Transformer):
             Of starting with candidate i, (B, K); of candidate j of position t + 1 behind candidate i of position t,
             (B, N - 1, K, K); of the end symbol behind candidate i of position t, (B, N, K).
         """
+        B, N, K = candidates.shape
+        together = max(1, _ROWS // (1 + N * K))
+        if len(candidates) <= together:
+            return self._edges(memory, candidates)
+        parts = []
+        for first in range(0, B, together):
+            some = slice(first, first + together)
+            mask = None if memory.mask is None else memory.mask[some]
+            parts.append(self._edges(Memory(memory.states[some], mask), candidates[some]))
+        first_steps, inner, end = (torch.cat(scores) for scores in zip(*parts, strict=True))
+        return first_steps, inner, end
+
+    def _edges(self, memory: Memory, candidates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         B, N, K = candidates.shape
         D, table = self.settings.width, self._weights().target_positions
         words = torch.cat([candidates.new_full((B, 1), BOS), candidates.flatten(1)], 1)

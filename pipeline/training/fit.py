@@ -174,10 +174,12 @@ def _fingerprint(cli: LightningCLI, params: Params, family: str) -> dict[str, st
     start = _start(params, family)
     if start is not None:
         files.append(start)
+    if params.family(family).kind == "lattice":
+        files.append(layout.counts(cli.datamodule.settings.side))
     for file in files:
         if not file.exists():
             raise PipelineError(f"{file}: not found; run `dvc repro` to produce it")
-    parts = ("corpus", "model", "families", "training")
+    parts = ("alignment", "corpus", "decoding", "families", "model", "training")
     sources = sorted(path for part in parts for path in (code / part).rglob("*.py"))
     return {
         "parameters": _digest(json.dumps([config, plain(params.family(family).training)], sort_keys=True,

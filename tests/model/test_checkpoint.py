@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from lattices import counted, lattice, random_corpus
 from orders import EVERY_ORDER
 
 from pipeline.errors import PipelineError
 from pipeline.model.checkpoint import (
     CONFIG,
+    COUNTS,
     WEIGHTS,
     average_weights,
     load_checkpoint,
@@ -18,6 +20,7 @@ from pipeline.model.checkpoint import (
     save_checkpoint,
     unique_weights,
 )
+from pipeline.model.lattice import LatticeTransformer
 from pipeline.model.settings import TIES, OrderSettings, VocabularySettings
 from pipeline.model.transformer import Transformer
 
@@ -172,3 +175,56 @@ def test_the_order_that_the_caller_expects(tmp_path: Path, tiny: Tiny) -> None:
     for other in (OrderSettings("interleaved", words=2), OrderSettings("double_token"), OrderSettings("left_to_right")):
         with pytest.raises(PipelineError, match=r"trained in the order .*'interleaved'.* is in use; train it again or"):
             load_checkpoint(folder, order=other)
+
+
+# A lattice brings its count model.
+
+def save_lattice(folder: Path, digest: str = VOCABULARY.digest) -> LatticeTransformer:
+    network = lattice(dtype=torch.float32, counts=counted(random_corpus(), digest=digest))
+    save(folder, network)
+    return network
+
+
+def test_a_lattice_comes_back_with_its_counts(tmp_path: Path) -> None:
+    network = save_lattice(tmp_path / "model")
+    loaded, config = load_checkpoint(tmp_path / "model", VOCABULARY.digest)
+    assert isinstance(loaded, LatticeTransformer) and not loaded.training
+    assert (config["kind"], config["order"]) == ("lattice", None) and loaded.settings == network.settings
+    assert loaded.counts.path == tmp_path / "model" / COUNTS
+    for found, expected in zip(loaded.candidates(SOURCE, 6, 4), network.candidates(SOURCE, 6, 4), strict=True):
+        assert torch.equal(found, expected)
+    words, _ = network.candidates(SOURCE, 6, 4)
+    for found, expected in zip(loaded.edges(loaded.encode(SOURCE), words), network.edges(network.encode(SOURCE), words),
+                               strict=True):
+        torch.testing.assert_close(found, expected)
+    assert torch.equal(loaded.length(SOURCE), network.length(SOURCE))
+
+
+def test_a_lattice_is_the_same_bytes_again(tmp_path: Path) -> None:
+    save_lattice(tmp_path / "first")
+    loaded, _ = load_checkpoint(tmp_path / "first")
+    for folder in (tmp_path / "second", tmp_path / "first"):  # the last over the counts that are mapped
+        before = {path.name: path.read_bytes() for path in (tmp_path / "first").iterdir()}
+        save(folder, loaded)
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+        assert sorted(before) == [CONFIG, COUNTS, WEIGHTS]
+
+
+def test_only_a_lattice_has_counts(tmp_path: Path, tiny: Tiny) -> None:
+    save_lattice(tmp_path / "model")
+    save(tmp_path / "model", tiny(dtype=torch.float32))
+    assert not (tmp_path / "model" / COUNTS).exists()
+
+
+@pytest.mark.parametrize(("spoil", "message"), [
+    (lambda path: path.unlink(), "not found"),
+    (lambda path: path.write_bytes(path.read_bytes()[:-1]), "truncated"),
+    (lambda path: counted(random_corpus(), digest="0" * 64).save(path), "counted with vocabulary 0{12}, but c0ffee"),
+    (lambda path: counted(random_corpus(vocabulary=19), vocabulary=19).save(path), "counts 19 source and 19 target"),
+])
+def test_counts_that_do_not_belong_to_a_lattice(tmp_path: Path, spoil: Callable[[Path], object], message: str) -> None:
+    save_lattice(tmp_path / "model")
+    spoil(tmp_path / "model" / COUNTS)
+    with pytest.raises(PipelineError, match=f"{COUNTS}: {message}.*run `dvc repro` to produce") as caught:
+        load_checkpoint(tmp_path / "model", VOCABULARY.digest)
+    assert "\n" not in str(caught.value)

@@ -17,18 +17,19 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.families.masked import LENGTH_WEIGHT, MaskedModule, choose_hidden
 from pipeline.families.settings import OptimisationSettings
 from pipeline.model.settings import NetworkSettings, VocabularySettings
+from pipeline.model.state import State
 from pipeline.vocabulary import MASK, PAD
 
 VOCABULARY = 40
 LIMIT = LengthLimit(2.0, 10, 15)
 
 
-def make_module(seed: int = 1, **changes: Any) -> MaskedModule:
+def make_module(seed: int = 1, masking: str = "uniform", **changes: Any) -> MaskedModule:
     torch.manual_seed(4)
     network = NetworkSettings(**{"width": 32, "heads": 2, "feed_forward": 64, "encoder_layers": 1, "decoder_layers": 1,
                                  "dropout": 0.0, "max_length": 16, **changes})
     optimisation = OptimisationSettings(learning_rate=0.01, warmup_steps=20, label_smoothing=0.0)
-    return MaskedModule(network, optimisation, VocabularySettings(VOCABULARY, VOCABULARY, "toy"), seed)
+    return MaskedModule(network, optimisation, VocabularySettings(VOCABULARY, VOCABULARY, "toy"), masking, seed)
 
 
 def make_batch(*lengths: int, first_row: int = 0) -> Batch:
@@ -78,12 +79,13 @@ def test_the_device_draws_where_no_generator_is_given() -> None:
 # The loss.
 
 def loss_by_hand(module: MaskedModule, batch: Batch, hidden: Tensor, smoothing: float) -> float:
-    """Sentence by sentence, word by word."""
+    """Sentence by sentence, word by word; the length counts for as many words as are hidden on average."""
     total = 0.0
     for row, (length, chosen) in enumerate(zip(batch.target_lengths.tolist(), hidden, strict=True)):
         source, target = batch.source[row][batch.source[row] != PAD].unsqueeze(0), batch.target[row, :length]
         memory = module.network.encoded(source)
-        total -= LENGTH_WEIGHT * (length + 1) / 2 * module.network.lengths(memory)[0, length].item()
+        expected = length if module.masking == "all" else (length + 1) / 2
+        total -= LENGTH_WEIGHT * expected * module.network.lengths(memory)[0, length].item()
         if length:
             tokens = target.masked_fill(chosen[:length], MASK).unsqueeze(0)
             scores = module.network(source, tokens)[0].log_softmax(1)
@@ -102,6 +104,19 @@ def test_the_loss_by_hand(monkeypatch: pytest.MonkeyPatch, smoothing: float) -> 
     assert loss.item() == pytest.approx(loss_by_hand(module, batch, hidden, smoothing), abs=1e-9)
 
 
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_all_words_are_hidden(training: bool, smoothing: float) -> None:
+    """Vanilla non-autoregressive translation: nothing is drawn, and no word is told."""
+    module, batch = make_module(masking="all").double().train(training), make_batch(6, 0, 1, 4)
+    fed: list[Tensor] = []
+    module.network.target_embedding.register_forward_hook(lambda layer, inputs, output: fed.append(inputs[0]))
+    loss, count = module.loss(batch, smoothing)
+    assert count.item() == 11 and torch.equal(module.loss(batch, smoothing)[0], loss)
+    assert torch.equal(fed[0], batch.target.masked_fill(batch.target != PAD, MASK))
+    assert loss.item() == pytest.approx(loss_by_hand(module, batch, batch.target != PAD, smoothing), abs=1e-9)
+
+
 def test_validation_hides_by_the_rows_of_the_batch_alone() -> None:
     module = make_module().eval()
     batch, others = make_batch(6, 3, 8), make_batch(6, 3, 8, first_row=40)
@@ -114,15 +129,17 @@ def test_validation_hides_by_the_rows_of_the_batch_alone() -> None:
     assert module.loss(batch, 0.0)[0] != module.loss(batch, 0.0)[0]
 
 
+@pytest.mark.parametrize("masking", ["uniform", "all"])
 @pytest.mark.parametrize("lengths", [(0,), (0, 0), (5, 0, 1)])
-def test_empty_targets_have_a_loss_and_finite_gradients(lengths: tuple[int, ...]) -> None:
-    module = make_module()
+def test_empty_targets_have_a_loss_and_finite_gradients(lengths: tuple[int, ...], masking: str) -> None:
+    module = make_module(masking=masking)
     loss, count = module.loss(make_batch(*lengths), 0.1)
     loss.backward()
     assert loss.isfinite() and count >= 1
     gradients = [parameter.grad for parameter in module.network.parameters() if parameter.grad is not None]
     assert gradients and all(gradient.isfinite().all() for gradient in gradients)
-    assert module.network.length.weight.grad is not None and module.network.length.weight.grad.abs().sum() > 0
+    length = module.network.length.weight.grad
+    assert length is not None and (length.abs().sum() > 0) == (masking == "uniform" or any(lengths))
 
 
 def test_every_weight_learns() -> None:
@@ -152,6 +169,22 @@ def test_what_was_learnt_by_heart_is_translated() -> None:
         assert torch.equal(found.tokens[:, 0], TOYS.target)
     quick = module.search(TOYS.source, LIMIT)
     assert torch.equal(quick.tokens[:, 0], TOYS.target)
+
+
+def test_one_iteration_says_what_was_learnt_with_all_words_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, fed = train(make_module(masking="all"), 200), []
+    step = module.network.step
+
+    def watched(tokens: Tensor, state: State) -> Tensor:
+        fed.append(tokens)
+        return step(tokens, state)
+
+    monkeypatch.setattr(module.network, "step", watched)
+    found = module.search(TOYS.source, LIMIT)
+    assert torch.equal(found.tokens[:, 0], TOYS.target) and found.calls.tolist() == [1] * len(TOYS.target)
+    assert len(fed) == 1 and torch.equal(fed[0], TOYS.target.masked_fill(TOYS.target != PAD, MASK))
+    quick = mask_predict.search(module.network, TOYS.source, LIMIT, mask_predict.Settings(1, 5))
+    assert torch.equal(quick.lengths[:, 0], TOYS.target_lengths)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.1])

@@ -1,8 +1,7 @@
 """The stage `analyses`: every question of this package, on what the run has trained and measured."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import cast
 
@@ -53,7 +52,7 @@ def analyse(params: Params, settings: AnalysesSettings, out: Path) -> None:
     """
     if params.speed.threads:
         torch.set_num_threads(params.speed.threads)
-    lab = Lab(params, settings)
+    lab = Lab.open(params, settings)
     questions: dict[str, Callable[[Lab], Finding]] = {
         "recall": ask_recall, "candidates": ask_candidates, "layers": ask_layers, "search_moves": ask_search_moves,
         "breakdown": ask_breakdown}
@@ -63,38 +62,44 @@ def analyse(params: Params, settings: AnalysesSettings, out: Path) -> None:
             write_finding(folder, name, finding)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Lab:
-    """What the questions share, read when first asked for."""
+    """What the questions share."""
 
     params: Params
     settings: AnalysesSettings
+    tokenizer: Tokenizer
+    device: torch.device
+    lattice: LatticeTransformer | None
+    """None where it is not among the systems."""
+    k: int
+    """Candidates a position of the decoder that is looked into; 0 without a lattice."""
+    nat: MaskedTransformer | None
+    """None where it is not among the systems."""
+    test: Sequence[tuple[Ids, Ids]]
+    """Sources and references of the test split."""
+    measurements: Measurements
 
-    @property
-    def device(self) -> torch.device:
-        return torch.device(pick_device(self.params.speed.device))
+    @classmethod
+    def open(cls, params: Params, settings: AnalysesSettings) -> "Lab":
+        """Read all of it, and refuse settings that do not fit before any work is done for them."""
+        tokenizer, device = Tokenizer.load(layout.BPE), torch.device(pick_device(params.speed.device))
 
-    @cached_property
-    def tokenizer(self) -> Tokenizer:
-        return Tokenizer.load(layout.BPE)
+        def network(family: str, kind: str) -> Transformer | None:
+            if family not in params.systems:
+                return None
+            loaded, _ = load_checkpoint(layout.checkpoint(family), tokenizer.digest)
+            if loaded.kind != kind:
+                raise PipelineError(f"analyses: family {family!r} is of kind {loaded.kind}, not {kind}; name another")
+            return loaded.to(device)
 
-    @cached_property
-    def lattice(self) -> LatticeTransformer | None:
-        return cast("LatticeTransformer | None", self._network(self.settings.lattice, "lattice"))
-
-    @cached_property
-    def nat(self) -> MaskedTransformer | None:
-        return cast("MaskedTransformer | None", self._network(self.settings.nat, "masked"))
-
-    @cached_property
-    def test(self) -> list[tuple[Ids, Ids]]:
-        """Sources and references of the test split."""
-        pairs = Pairs.open(layout.BPE / "test.pairs", self.tokenizer.digest)
-        return [(pairs.source(row), pairs.target(row)) for row in range(len(pairs))]
-
-    @cached_property
-    def measurements(self) -> Measurements:
-        return read_measurements(layout.REPORTS / "quality", layout.REPORTS / "speed.json")
+        lattice, nat = network(settings.lattice, "lattice"), network(settings.nat, "masked")
+        pairs = Pairs.open(layout.BPE / "test.pairs", tokenizer.digest)
+        test = [(pairs.source(row), pairs.target(row)) for row in range(len(pairs))]
+        measurements = read_measurements(layout.REPORTS / "quality", layout.REPORTS / "speed.json")
+        return cls(params, settings, tokenizer, device, cast("LatticeTransformer | None", lattice),
+                   0 if lattice is None else _candidates(params, settings.decoder),
+                   cast("MaskedTransformer | None", nat), test, measurements)
 
     @property
     def absent(self) -> Finding:
@@ -109,14 +114,6 @@ class Lab:
     def limit(self, network: Transformer) -> LengthLimit:
         """The longest output."""
         return LengthLimit(self.params.limit.ratio, self.params.limit.extra, network.settings.max_length - 1)
-
-    def _network(self, family: str, kind: str) -> Transformer | None:
-        if family not in self.params.systems:
-            return None
-        network, _ = load_checkpoint(layout.checkpoint(family), self.tokenizer.digest)
-        if network.kind != kind:
-            raise PipelineError(f"analyses: family {family!r} is of kind {network.kind}, not {kind}; name another one")
-        return network.to(self.device)
 
 
 def ask_recall(lab: Lab) -> Finding:
@@ -151,35 +148,34 @@ def ask_layers(lab: Lab) -> Finding:
         return [Network(name, decoder or params.decoders_of(name)[0], params.family(name).network.decoder_layers)
                 for name in names if name in params.systems]
 
-    return layers(lab.measurements, {f"lattice scorer ({chosen})": networks(lab.settings.lattice_layers, chosen),
-                                     "NAT decoder": networks(lab.settings.nat_layers, None)})
+    return layers(lab.measurements, {"lattice": networks(lab.settings.lattice_layers, chosen),
+                                     "nat": networks(lab.settings.nat_layers, None)})
 
 
 def ask_search_moves(lab: Lab) -> Finding:
     """Over the whole test split."""
     if lab.lattice is None:
         return lab.absent
-    return search_moves(lab.lattice, lab.sources(lab.lattice, _ROWS), lab.limit(lab.lattice), _k(lab))
+    return search_moves(lab.lattice, lab.sources(lab.lattice, _ROWS), lab.limit(lab.lattice), lab.k)
 
 
 def ask_breakdown(lab: Lab) -> Finding:
     """Over some sentences of the test split."""
     if lab.lattice is None:
         return lab.absent
-    _k(lab)
     name, limit = lab.settings.decoder, lab.limit(lab.lattice)
-    return breakdown(lab.lattice, make_decoder(name, lab.params.decoder(name), limit), lab.sources(lab.lattice, 1),
-                     count=lab.settings.sentences, bin_words=lab.settings.bin_words,
+    return breakdown(name, make_decoder(name, lab.params.decoder(name), limit), lab.lattice,
+                     lab.sources(lab.lattice, 1), count=lab.settings.sentences, bin_words=lab.settings.bin_words,
                      repetitions=lab.settings.repetitions, warmup=lab.params.speed.warmup, device=lab.device)
 
 
-def _k(lab: Lab) -> int:
-    """Candidates a position of the decoder that is looked into."""
-    name = lab.settings.decoder
-    block = lab.params.decoder(name, "analyses.decoder")
-    if block.get("algorithm") != "lattice":
-        raise PipelineError(f"analyses.decoder: {name!r} is not a search in a lattice; name one that is")
-    return words_a_position(block) or 1
+def _candidates(params: Params, decoder: str) -> int:
+    """K of a search in a lattice."""
+    block = params.decoder(decoder, "analyses.decoder")
+    k = words_a_position(block)
+    if k is None or block["algorithm"] != "lattice":
+        raise PipelineError(f"analyses.decoder: {decoder!r} is not a search in a lattice; name one that is")
+    return k
 
 
 def _shared_vocabulary(lab: Lab, k: int) -> SharedVocabulary:

@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.protocol import LatticeModel
 from pipeline.decoding.settings import Decoder
-from pipeline.evaluation.analyses.chart import COLOURS, THEME, add_legend, curve, logarithmic, name_axes, new_picture, png
+from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, Point
 from pipeline.evaluation.clock import spread
 from pipeline.evaluation.speed import Clock, Contestant, measure
@@ -67,13 +68,14 @@ class Stopwatch:
             torch.cuda.synchronize(self._device)
 
 
-def breakdown(model: LatticeModel, decoder: Decoder, sources: Sequence[Tensor], *, count: int, bin_words: int,
-              repetitions: int, warmup: int, device: torch.device) -> Finding:
+def breakdown(name: str, decoder: Decoder, model: LatticeModel, sources: Sequence[Tensor], *, count: int,
+              bin_words: int, repetitions: int, warmup: int, device: torch.device) -> Finding:
     """Time the parts of a search by target length.
 
     Args:
-        model: a count model with a scorer.
+        name: of the search.
         decoder: the search.
+        model: a count model with a scorer.
         sources: (1, S) ids of all test sentences, on the device.
         count: how many of them to time; see `choose`.
         bin_words: target lengths that share a bin.
@@ -87,8 +89,8 @@ def breakdown(model: LatticeModel, decoder: Decoder, sources: Sequence[Tensor], 
     every = np.bincount(bins)
     means = 1000 * mean_by_bin(seconds, bins[chosen], len(every))
     timed = np.bincount(bins[chosen], minlength=len(every))
-    metric: dict[str, Any] = {"device": device.type, "threads": torch.get_num_threads(), "sentences": len(chosen),
-                              "repetitions": repetitions, "bins": {}}
+    metric: dict[str, Any] = {"decoder": name, "device": device.type, "threads": torch.get_num_threads(),
+                              "sentences": len(chosen), "repetitions": repetitions, "bins": {}}
     points: list[Point] = []
     for place in np.flatnonzero(every):
         low, high = int(place) * bin_words + 1, (int(place) + 1) * bin_words
@@ -97,7 +99,7 @@ def breakdown(model: LatticeModel, decoder: Decoder, sources: Sequence[Tensor], 
             "sentences": int(timed[place]), "test_sentences": int(every[place]),
             **{f"{part}_milliseconds": value for part, value in parts.items()}}
         points.append({"target_length": (low + high) / 2, "test_sentences": int(every[place]), **parts})
-    return Finding(metric, points, _picture(means, lengths, bin_words))
+    return Finding(metric, points, _draw(name, means, lengths, bin_words))
 
 
 def choose(lengths: Ints, bins: Ints, count: int) -> list[int]:
@@ -144,16 +146,16 @@ def mean_by_bin(values: Floats, bins: Ints, count: int) -> Floats:
     return np.divide(sums, rows, out=np.full_like(sums, np.nan), where=rows > 0)
 
 
-def _picture(means: Floats, lengths: Ints, bin_words: int) -> bytes:
-    figure, (axes, above) = new_picture(above=0.22)
+def _draw(name: str, means: Floats, lengths: Ints, bin_words: int) -> Figure:
+    figure, (axes, above) = chart.new_picture(above=0.22)
     filled = np.flatnonzero(~np.isnan(means[:, 0]))
     centres = filled * bin_words + (bin_words + 1) / 2
-    for values, label, colour in zip(means[filled].T, _LABELS, COLOURS, strict=False):
-        curve(axes, centres.tolist(), values.tolist(), colour, label=label)
-    above.bar(*np.unique(lengths, return_counts=True), width=1.0, color=THEME.muted)
+    for values, label, colour in zip(means[filled].T, _LABELS, chart.COLOURS, strict=False):
+        chart.curve(axes, centres.tolist(), values.tolist(), colour, label=label)
+    above.bar(*np.unique(lengths, return_counts=True), width=1.0, color=chart.THEME.muted)
     above.tick_params(labelbottom=False)
-    logarithmic(axes)
-    name_axes(above, "", "test\nsentences")
-    name_axes(axes, f"predicted target length in words of the vocabulary (bins of {bin_words})", "ms a sentence")
-    add_legend(figure, len(PARTS))
-    return png(figure)
+    chart.logarithmic(axes)
+    chart.name_axes(above, "", "test\nsentences", f"{name}, one sentence at a time")
+    chart.name_axes(axes, f"predicted target length in words of the vocabulary (bins of {bin_words})", "ms a sentence")
+    chart.add_legend(figure, len(PARTS))
+    return figure

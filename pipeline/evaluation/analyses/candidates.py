@@ -7,17 +7,9 @@ count model alone.
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.evaluation.analyses.chart import (
-    COLOURS,
-    THEME,
-    add_legend,
-    curve,
-    logarithmic,
-    name_axes,
-    new_picture,
-    png,
-    powers_of_two,
-)
+from matplotlib.figure import Figure
+
+from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, Point, not_measured
 from pipeline.evaluation.analyses.measured import Measured, Measurements
 
@@ -45,7 +37,7 @@ def candidates(measurements: Measurements, families: Mapping[str, str], decoders
         {"family": family, "decoder": decoder, "candidates": k, "bleu": measured.bleu,
          "milliseconds": measured.milliseconds, "speedup_vs_beam5": measured.speedup}
         for family, steps in ladders.items() for k, decoder, measured in steps]
-    return Finding(metric, points, _picture(ladders, families, measurements.sentences, baseline))
+    return Finding(metric, points, _draw(ladders, families, measurements.sentences, baseline))
 
 
 def ladder(family: str, measurements: Measurements, decoders: Mapping[str, Mapping[str, Any]]) -> Ladder:
@@ -68,22 +60,22 @@ def words_a_position(block: Mapping[str, Any]) -> int | None:
     return block.get("candidates", Settings().candidates) if block.get("algorithm") == "lattice" else None
 
 
-def _picture(ladders: Mapping[str, Ladder], families: Mapping[str, str], sentences: str, baseline: Measured) -> bytes:
-    figure, (quality, speed) = new_picture(2)
-    quality.axhline(baseline.bleu, color=THEME.muted, linewidth=1, linestyle="--", label="beam 5 of the baseline")
-    for (family, steps), colour in zip(ladders.items(), COLOURS * len(ladders), strict=False):
+def _draw(ladders: Mapping[str, Ladder], families: Mapping[str, str], sentences: str, baseline: Measured) -> Figure:
+    figure, (quality, speed) = chart.new_picture(2)
+    quality.axhline(baseline.bleu, color=chart.THEME.muted, linewidth=1, linestyle="--", label="beam 5 of the baseline")
+    for (family, steps), colour in zip(ladders.items(), chart.COLOURS * len(ladders), strict=False):
         sizes, found = [k for k, _, _ in steps], [measured for _, _, measured in steps]
-        curve(quality, sizes, [one.bleu for one in found], colour, label=f"{family} ({families[family]} targets)")
-        curve(speed, sizes, [one.speedup for one in found], colour, intervals=[one.interval for one in found])
+        chart.curve(quality, sizes, [one.bleu for one in found], colour, label=f"{family} (data: {families[family]})")
+        chart.curve(speed, sizes, [one.speedup for one in found], colour, intervals=[one.interval for one in found])
         for k, one in zip(sizes, found, strict=True):
             speed.annotate(f"{one.milliseconds:.1f} ms", (k, one.speedup), xytext=(4, 5), textcoords="offset points",
                            fontsize=8, color=colour)
     every = [k for steps in ladders.values() for k, _, _ in steps]
     for axes in (quality, speed):
-        powers_of_two(axes, every)
-    logarithmic(speed, "×")
-    name_axes(quality, "K, candidates a position", "BLEU")
-    name_axes(speed, "K, candidates a position", "speed against beam 5 of the baseline",
-              f"{sentences} sentences, one at a time")
-    add_legend(figure, 3)
-    return png(figure)
+        chart.powers_of_two(axes, every)
+    chart.logarithmic(speed, "×")
+    chart.name_axes(quality, "K, candidates a position", "BLEU")
+    chart.name_axes(speed, "K, candidates a position", "speed against beam 5 of the baseline",
+                    f"{sentences} sentences, one at a time")
+    chart.add_legend(figure, 3)
+    return figure

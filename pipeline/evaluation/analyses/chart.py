@@ -73,6 +73,8 @@ def logarithmic(axes: Axes, unit: str = "") -> None:
 
 def add_legend(figure: Figure, columns: int) -> None:
     """Name the lines that have a label, above the axes."""
+    if not any(axes.get_legend_handles_labels()[0] for axes in figure.axes):
+        return
     figure.legend(loc="outside upper left", ncols=columns, fontsize=9, labelcolor=THEME.ink, frameon=False,
                   handlelength=1.8, columnspacing=1.6)
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from pipeline.evaluation.analyses.chart import new_picture, png
 from pipeline.files import atomic_path, write_json
 
@@ -17,8 +19,7 @@ class Finding:
 
     metric: dict[str, Any]
     points: list[Point]
-    picture: bytes
-    """PNG."""
+    figure: Figure
 
 
 def not_measured(reason: str) -> Finding:
@@ -27,7 +28,7 @@ def not_measured(reason: str) -> Finding:
     axes.set_axis_off()
     axes.text(0.5, 0.5, f"not measured: {reason}", ha="center", va="center", transform=axes.transAxes, fontsize=12,
               wrap=True)
-    return Finding({"not_measured": reason}, [], png(figure))
+    return Finding({"not_measured": reason}, [], figure)
 
 
 def write_finding(out: Path, name: str, finding: Finding) -> None:
@@ -35,4 +36,4 @@ def write_finding(out: Path, name: str, finding: Finding) -> None:
     write_json(out / f"{name}.json", finding.metric)
     write_json(out / "plots" / f"{name}.json", finding.points)
     with atomic_path(out / f"{name}.png") as aside:
-        aside.write_bytes(finding.picture)
+        aside.write_bytes(png(finding.figure))

@@ -3,11 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from pipeline.evaluation.analyses.chart import COLOURS, add_legend, curve, name_axes, new_picture, png
+from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, Point, not_measured
 from pipeline.evaluation.analyses.measured import Measured, Measurements
+
+_LABELS = {"lattice": "lattice scorer", "nat": "NAT decoder"}
 
 
 class Network(NamedTuple):
@@ -24,8 +27,8 @@ def layers(measurements: Measurements, groups: Mapping[str, Sequence[Network]]) 
 
     Args:
         measurements: of all decoders.
-        groups: kinds of networks, and those of each that differ in their number of layers. What was not measured is
-            left out.
+        groups: of the kinds `lattice` and `nat` the networks that differ in their number of layers. What was not
+            measured is left out.
     """
     found = {kind: _measured(networks, measurements) for kind, networks in groups.items()}
     found = {kind: pairs for kind, pairs in found.items() if pairs}
@@ -33,13 +36,14 @@ def layers(measurements: Measurements, groups: Mapping[str, Sequence[Network]]) 
         return not_measured("none of the families of analyses.lattice_layers and analyses.nat_layers is among the "
                             "systems")
     metric = {"sentences": measurements.sentences,
-              **{kind: {network.family: {"layers": network.layers, **measured.metric()} for network, measured in pairs}
+              **{kind: {network.family: {"decoder": network.decoder, "layers": network.layers, **measured.metric()}
+                       for network, measured in pairs}
                  for kind, pairs in found.items()}}
     points: list[Point] = [
         {"kind": kind, "family": network.family, "decoder": network.decoder, "layers": network.layers,
          "bleu": measured.bleu, "milliseconds": measured.milliseconds, "speedup_vs_beam5": measured.speedup}
         for kind, pairs in found.items() for network, measured in pairs]
-    return Finding(metric, points, _picture(found, measurements.sentences))
+    return Finding(metric, points, _draw(found, measurements.sentences))
 
 
 Pairs = list[tuple[Network, Measured]]
@@ -51,19 +55,28 @@ def _measured(networks: Sequence[Network], measurements: Measurements) -> Pairs:
     return sorted(pairs, key=lambda pair: (pair[0].layers, pair[0].family))
 
 
-def _picture(found: Mapping[str, Pairs], sentences: str) -> bytes:
-    figure, (quality, speed) = new_picture(2)
-    for (kind, pairs), colour in zip(found.items(), COLOURS, strict=False):
+def _label(kind: str, depths: Sequence[int]) -> str:
+    """What the legend says of networks.
+
+    >>> _label("lattice", [1, 2, 6]), _label("nat", [6])
+    ('lattice scorer', 'NAT decoder, one depth trained')
+    """
+    return _LABELS[kind] + (", one depth trained" if len(set(depths)) == 1 else "")
+
+
+def _draw(found: Mapping[str, Pairs], sentences: str) -> Figure:
+    figure, (quality, speed) = chart.new_picture(2)
+    for (kind, pairs), colour in zip(found.items(), chart.COLOURS, strict=False):
         depths = [network.layers for network, _ in pairs]
-        alone = ", one depth trained" if len(set(depths)) == 1 else ""
-        curve(quality, depths, [one.bleu for _, one in pairs], colour, label=kind + alone)
-        curve(speed, depths, [one.speedup for _, one in pairs], colour, intervals=[one.interval for _, one in pairs])
+        chart.curve(quality, depths, [one.bleu for _, one in pairs], colour, label=_label(kind, depths))
+        chart.curve(speed, depths, [one.speedup for _, one in pairs], colour,
+                    intervals=[one.interval for _, one in pairs])
     for axes in (quality, speed):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.margins(0.1)
     speed.set_ylim(bottom=0)
-    name_axes(quality, "layers of scorer or decoder", "BLEU")
-    name_axes(speed, "layers of scorer or decoder", "speed against beam 5 of the baseline, times",
-              f"{sentences} sentences, one at a time")
-    add_legend(figure, len(found))
-    return png(figure)
+    chart.name_axes(quality, "layers of scorer or decoder", "BLEU")
+    chart.name_axes(speed, "layers of scorer or decoder", "speed against beam 5 of the baseline, times",
+                    f"{sentences} sentences, one at a time")
+    chart.add_legend(figure, len(found))
+    return figure

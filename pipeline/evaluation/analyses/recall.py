@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pipeline.evaluation.analyses.chart import COLOURS, add_legend, curve, name_axes, new_picture, png, powers_of_two
+from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, Point
 from pipeline.evaluation.analyses.sentences import Sentences
 from pipeline.evaluation.analyses.shared_vocabulary import SharedVocabulary
@@ -52,11 +53,11 @@ def recall(golds: Mapping[str, tuple[Sequence[Sentences], int]], sizes: Sequence
     metric, curves = {}, {}
     for gold, (batches, left_out) in golds.items():
         curves[gold] = measure_recall(batches, sizes, methods)
+        by_size = {name: {what: dict(zip(map(str, sizes), values, strict=True)) for what, values in curve.items()}
+                   for name, curve in curves[gold].items()}
         metric[gold] = {"sentences": sum(len(batch.source) for batch in batches), "sentences_left_out": left_out,
-                        "words": sum(int((batch.target != PAD).sum()) for batch in batches),
-                        **{name: {what: dict(zip(map(str, sizes), values, strict=True)) for what, values in curve.items()}
-                           for name, curve in curves[gold].items()}}
-    return Finding(metric, _points(curves, sizes), _picture(curves, sizes))
+                        "words": sum(int((batch.target != PAD).sum()) for batch in batches), **by_size}
+    return Finding(metric, _points(curves, sizes), _draw(curves, sizes))
 
 
 def measure_recall(batches: Sequence[Sentences], sizes: Sequence[int], methods: Mapping[str, Method]) -> Curves:
@@ -111,26 +112,26 @@ def by_network(nat: MaskedTransformer, sentences: Sentences, sizes: Sequence[int
 
 def _points(curves: Mapping[str, Curves], sizes: Sequence[int]) -> list[Point]:
     """A row for each K; a method that was not measured is null in it, so that the columns are always the same."""
-    return [{"candidates": k, **{f"{name} {gold}": curve[name]["recall"][at] if name in curve else None
-                                 for gold, curve in curves.items() for name in METHODS}}
+    return [{"candidates": k, **{f"{name} {gold}": found[name]["recall"][at] if name in found else None
+                                 for gold, found in curves.items() for name in METHODS}}
             for at, k in enumerate(sizes)]
 
 
-def _picture(curves: Mapping[str, Curves], sizes: Sequence[int]) -> bytes:
-    figure, (by_k, by_words) = new_picture(2)
+def _draw(curves: Mapping[str, Curves], sizes: Sequence[int]) -> Figure:
+    figure, (by_k, by_words) = chart.new_picture(2)
     styles = dict(zip(curves, _STYLES, strict=False))
     for gold, style in styles.items():
-        for (name, label), colour in zip(METHODS.items(), COLOURS, strict=False):
+        for (name, label), colour in zip(METHODS.items(), chart.COLOURS, strict=False):
             if name in curves[gold]:
                 values = [100 * share for share in curves[gold][name]["recall"]]
-                curve(by_k, sizes, values, colour, label=label if style == "-" else "", style=style)
-                curve(by_words, curves[gold][name]["words"], values, colour, style=style)
-    powers_of_two(by_k, sizes)
-    most = max((words for of in curves.values() for values in of.values() for words in values["words"]), default=1.0)
-    powers_of_two(by_words, [2.0 ** power for power in range(0, int(np.log2(most)) + 2, 2)])
-    name_axes(by_k, "K", "gold words among the candidates, %",
-              ", ".join(f"{_STYLES[style]}: {gold}" for gold, style in styles.items()))
-    name_axes(by_words, "different words offered to a position, mean", "")
+                chart.curve(by_k, sizes, values, colour, label=label if style == "-" else "", style=style)
+                chart.curve(by_words, curves[gold][name]["words"], values, colour, style=style)
+    chart.powers_of_two(by_k, sizes)
+    most = max((curve["words"][-1] for found in curves.values() for curve in found.values()), default=1.0)
+    chart.powers_of_two(by_words, [2.0 ** power for power in range(0, int(np.log2(most)) + 2, 2)])
+    chart.name_axes(by_k, "K (shared vocabulary: a source word)", "gold words among the candidates, %",
+                    "gold: " + ", ".join(f"{gold} ({_STYLES[style]})" for gold, style in styles.items()))
+    chart.name_axes(by_words, "different words offered to a position, mean", "")
     by_words.sharey(by_k)
-    add_legend(figure, len(METHODS))
-    return png(figure)
+    chart.add_legend(figure, len(METHODS))
+    return figure

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from pipeline.decoding.lattice import Settings, search
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import LatticeModel
-from pipeline.evaluation.analyses.chart import COLOURS, THEME, name_axes, new_picture, png
+from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, Point
 from pipeline.vocabulary import PAD
 
@@ -42,7 +43,7 @@ def search_moves(model: LatticeModel, sources: Sequence[Tensor], limit: LengthLi
               "moved_words": int(counts[1:].sum()), "moved_share": moved,
               "share_by_rank": {str(rank): float(one) for rank, one in enumerate(share, 1)}}
     points: list[Point] = [{"rank": rank, "share": float(one)} for rank, one in enumerate(share, 1)]
-    return Finding(metric, points, _picture(share, moved, k))
+    return Finding(metric, points, _draw(share, moved, k))
 
 
 class Witness:
@@ -73,14 +74,14 @@ def chosen_ranks(model: LatticeModel, source: Tensor, limit: LengthLimit, k: int
     return rank[chosen != PAD].cpu()
 
 
-def _picture(share: np.ndarray, moved: float, k: int) -> bytes:
-    figure, (axes,) = new_picture()
+def _draw(share: np.ndarray, moved: float, k: int) -> Figure:
+    figure, (axes,) = chart.new_picture()
     shown = min(_SHOWN, k)
     bars = [*share[:shown], *([share[shown:].sum()] if k > shown else [])]
     names = [str(rank) for rank in range(1, shown + 1)] + ([f"{shown + 1}–{k}"] if k > shown else [])
-    drawn = axes.bar(names, [100 * one for one in bars], color=COLOURS[0])
-    axes.bar_label(drawn, [f"{100 * one:.1f}" for one in bars], fontsize=8, color=THEME.muted, padding=2)
+    drawn = axes.bar(names, [100 * one for one in bars], color=chart.COLOURS[0])
+    axes.bar_label(drawn, [f"{100 * one:.1f}" for one in bars], fontsize=8, color=chart.THEME.muted, padding=2)
     axes.grid(axis="x", visible=False)
-    name_axes(axes, f"rank by the best incoming edge alone, of {k} candidates", "words of the best path, %",
+    chart.name_axes(axes, f"rank by the best incoming edge alone, of {k} candidates", "words of the best path, %",
               f"search chooses another word than the one with the best edge at {100 * moved:.1f} % of all positions")
-    return png(figure)
+    return figure

@@ -26,7 +26,7 @@ class AnalysesSettings:
     """Test sentences whose time is taken apart, spread over the lengths of their translations."""
     bin_words: int = 10
     """Target lengths that share a bin."""
-    repetitions: int = 5
+    repetitions: int = 3
     """Rounds over the sentences; the median of each part of a sentence counts."""
 
     def __post_init__(self) -> None:

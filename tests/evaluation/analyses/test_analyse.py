@@ -1,0 +1,181 @@
+"""The stage `analyses` on a toy run with random networks: with a lattice, without, and with parts missing."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from lattices import lattice
+from masked import masked
+
+from pipeline import layout
+from pipeline.alignment.arrays import write_arrays
+from pipeline.alignment.bitext import Bitext
+from pipeline.alignment.build import FORMAT, piece_copies
+from pipeline.alignment.counting import Aligned, count
+from pipeline.corpus.bpe import Tokenizer
+from pipeline.corpus.pairs import Pairs
+from pipeline.errors import PipelineError
+from pipeline.evaluation.analyses.analyse import analyse
+from pipeline.evaluation.analyses.settings import AnalysesSettings
+from pipeline.evaluation.quality import HypothesisLine, write_hypotheses
+from pipeline.evaluation.speed import Timings, speed_report
+from pipeline.files import read_json, write_json
+from pipeline.model.checkpoint import save_checkpoint, unique_weights
+from pipeline.model.settings import VocabularySettings
+from pipeline.params import Params, load_params
+
+NAMES = ("recall", "candidates", "layers", "search_moves", "breakdown")
+OUT = layout.REPORTS / "analyses"
+SETTINGS = AnalysesSettings(candidates=(1, 2, 4), decoder="lattice4", sentences=4, repetitions=1)
+NETWORK: dict[str, Any] = {"vocabulary": 120, "encoder_layers": 1, "decoder_layers": 1, "max_length": 64}
+Change = Callable[[dict[str, Any]], None]
+
+FAMILIES: dict[str, Any] = {
+    "families": {"lattice": {"kind": "lattice"}, "nat": {"kind": "masked", "masking": "all", "decoders": ["nat"]}},
+    "decoders": {"beam5": {"algorithm": "beam", "beams": 5}, "counts": {"algorithm": "counts"},
+                 "lattice4": {"algorithm": "lattice", "candidates": 4},
+                 "nat": {"algorithm": "mask_predict", "iterations": 1, "candidates": 1}}}
+TIMED = {"teacher": ("greedy", "beam5"), "nat": ("nat",), "lattice": ("counts", "lattice4")}
+
+
+@pytest.fixture
+def run(workspace: Path, change_params: Change) -> Callable[..., Params]:
+    """A function that writes what the stages before this one would, for the families of `TIMED` that it is given."""
+    tokenizer = Tokenizer.load(layout.BPE)
+    vocabulary = VocabularySettings(120, 120, tokenizer.digest)
+
+    def write(*families: str) -> Params:
+        change_params({**FAMILIES, "systems": ["teacher", "interleaved", *families],
+                       "students": {family: "teacher" for family in families if family == "nat"},
+                       "lattices": {family: "teacher" for family in families if family == "lattice"}})
+        pairs = Pairs.open(layout.BPE / "train.pairs")
+        bitext = Bitext.from_pairs(pairs)
+        heads = np.concatenate([np.minimum(np.arange(len(pairs.target(row))), len(pairs.source(row)) - 1)
+                                for row in range(len(pairs))]).astype(np.int32)
+        write_arrays(layout.ALIGNMENT / "raw.safetensors", {"heads": heads}, {
+            "format": FORMAT, "digest": tokenizer.digest, "pairs": str(len(pairs))})
+        counts = count([Aligned(bitext, heads)], top=40, target_vocabulary=120, copies=piece_copies(tokenizer),
+                       digest=tokenizer.digest, tension=4.0, null_probability=0.08)
+        for name, network in {"lattice": lattice(counts=counts, **NETWORK), "nat": masked(**NETWORK)}.items():
+            save_checkpoint(layout.checkpoint(name), network.float(), vocabulary, unique_weights(network), {})
+        references = layout.read_lines(layout.CORPUS / "test.target")
+        lines = [HypothesisLine(index, text, 1, 1, True) for index, text in enumerate(references[::-1])]
+        write_hypotheses(layout.HYPOTHESES / "teacher/beam5.jsonl", lines, len(lines))
+        write_measurements({family: TIMED[family] for family in ("teacher", *families)})
+        return load_params()
+    return write
+
+
+def write_measurements(timed: dict[str, tuple[str, ...]]) -> None:
+    names = tuple((family, decoder) for family, decoders in timed.items() for decoder in decoders)
+    seconds = np.arange(1.0, len(names) + 1)[:, None, None] * np.array([0.01, 0.03])
+    words = np.ones((len(names), 2))
+    timings = {size: Timings(names, seconds, words, words) for size in (1, 32)}
+    write_json(layout.REPORTS / "speed.json", speed_report(
+        timings, np.array([True, True]), np.array([False, True]), long_rule="the second", baseline="teacher",
+        counterparts={}, machine={}))
+    for family, decoders in timed.items():
+        write_json(layout.REPORTS / f"quality/{family}.json", {"decoders": {name: {"bleu": 10.0} for name in decoders}})
+
+
+def written() -> dict[str, bytes]:
+    return {str(path.relative_to(OUT)): path.read_bytes() for path in sorted(OUT.rglob("*")) if path.is_file()}
+
+
+def test_every_question_is_answered(run: Callable[..., Params]) -> None:
+    params = run("nat", "lattice")
+    analyse(params, SETTINGS, OUT)
+    assert set(written()) == {f"{name}.json" for name in NAMES} | {f"{name}.png" for name in NAMES} | {
+        f"plots/{name}.json" for name in NAMES}
+    metrics = {name: read_json(OUT / f"{name}.json") for name in NAMES}
+    assert not any("not_measured" in metric for metric in metrics.values())
+    # The teacher's hypotheses are the references of other sentences: as many words, and less to be recalled.
+    references, teacher = metrics["recall"]["references"], metrics["recall"]["teacher"]
+    assert references["words"] == teacher["words"] == Pairs.open(layout.BPE / "test.pairs").target_lengths.sum()
+    assert references["position_aware"]["recall"]["4"] > teacher["position_aware"]["recall"]["4"]
+    assert set(references) >= {"position_aware", "shared", "nat"}
+    assert metrics["candidates"]["lattice"]["lattice4"]["milliseconds"] == pytest.approx(150)
+    assert metrics["candidates"]["lattice"]["counts"]["speedup_vs_beam5"] == pytest.approx(2 / 4)
+    assert metrics["layers"]["lattice"]["lattice"]["layers"] == metrics["layers"]["nat"]["nat"]["layers"] == 1
+    assert metrics["search_moves"]["candidates"] == 4 and metrics["search_moves"]["sentences"] == 24
+    assert sum(metrics["search_moves"]["share_by_rank"].values()) == pytest.approx(1)
+    assert sum(one["test_sentences"] for one in metrics["breakdown"]["bins"].values()) == 24
+    for name in NAMES:
+        assert (OUT / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        points = read_json(OUT / f"plots/{name}.json")
+        assert points and all(point.keys() == points[0].keys() for point in points)
+
+    # Again: what is not timed is the same.
+    first = written()
+    analyse(params, SETTINGS, OUT)
+    assert {name for name, content in written().items() if content != first[name]} == {
+        "breakdown.json", "breakdown.png", "plots/breakdown.json"}
+
+
+def test_without_a_nat_its_curve_is_missing(run: Callable[..., Params]) -> None:
+    analyse(run("lattice"), SETTINGS, OUT)
+    assert "nat" not in read_json(OUT / "recall.json")["references"]
+    assert "nat" not in read_json(OUT / "layers.json")
+    assert read_json(OUT / "plots/recall.json")[0]["nat teacher"] is None
+
+
+@pytest.mark.parametrize("families", [(), ("nat",)])
+def test_without_a_lattice_the_files_say_so(run: Callable[..., Params], families: tuple[str, ...]) -> None:
+    analyse(run(*families), SETTINGS, OUT)
+    silent = set(NAMES) - ({"layers"} if families else set())
+    for name in silent:
+        assert "among the systems" in read_json(OUT / f"{name}.json")["not_measured"]
+        assert read_json(OUT / f"plots/{name}.json") == []
+        assert (OUT / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert len(written()) == 3 * len(NAMES)
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"lattice": "nat"}, "analyses: family 'nat' is of kind masked, not lattice"),
+    ({"nat": "interleaved"}, "analyses: family 'interleaved' is of kind ordered, not masked"),
+    ({"decoder": "nat"}, r"analyses\.decoder: 'nat' is not a search in a lattice"),
+    ({"decoder": "nosuch"}, r"analyses\.decoder: decoder 'nosuch' is unknown"),
+])
+def test_settings_that_do_not_fit(run: Callable[..., Params], changes: dict[str, str], message: str) -> None:
+    params = run("nat", "lattice")
+    OUT.mkdir()
+    (OUT / "recall.json").write_text("before")
+    with pytest.raises(PipelineError, match=message) as refused:
+        analyse(params, dataclasses.replace(SETTINGS, **changes), OUT)
+    assert "\n" not in str(refused.value)
+    assert written() == {"recall.json": b"before"}  # a failed run leaves what there was
+
+
+@pytest.mark.parametrize(("path", "message"), [
+    (layout.ALIGNMENT / "raw.safetensors", r"raw\.safetensors: not found"),
+    (layout.checkpoint("lattice") / "config.json", r"config\.json: not found"),
+    (layout.HYPOTHESES / "teacher/beam5.jsonl", r"beam5\.jsonl: not found"),
+    (layout.REPORTS / "speed.json", r"speed\.json: not found"),
+])
+def test_absent_files_are_named(run: Callable[..., Params], path: Path, message: str) -> None:
+    params = run("nat", "lattice")
+    path.unlink()
+    with pytest.raises(PipelineError, match=message):
+        analyse(params, SETTINGS, OUT)
+
+
+def test_hypotheses_of_another_test_set_are_refused(run: Callable[..., Params]) -> None:
+    params = run("nat", "lattice")
+    path = layout.HYPOTHESES / "teacher/beam5.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(PipelineError, match=r"beam5\.jsonl: 23 hypotheses for 24 references"):
+        analyse(params, SETTINGS, OUT)
+
+
+@pytest.mark.parametrize(("block", "message"), [
+    ({"sentences": 0}, r"analyses\.sentences: 0 must be at least 1"),
+    ({"bin_words": -1}, r"analyses\.bin_words: -1 must"),
+    ({"candidates": ()}, r"analyses\.candidates: \[\] must"),
+    ({"candidates": (4, 0)}, r"analyses\.candidates: \[4, 0\] must"),
+])
+def test_impossible_settings(block: dict[str, Any], message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        AnalysesSettings(**block)
