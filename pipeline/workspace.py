@@ -74,9 +74,10 @@ def publish(folder: Path, out: Path) -> None:
         folder: of the profile.
         out: a folder of its own for them.
     """
-    for path in sorted((folder / layout.REPORTS).iterdir()):
+    reports = folder / layout.REPORTS
+    for path in sorted([*reports.glob("*"), *reports.glob("analyses/*")]):
         if path.is_file():
-            with atomic_path(out / path.name) as aside:
+            with atomic_path(out / path.relative_to(reports)) as aside:
                 shutil.copyfile(path, aside)
 
 

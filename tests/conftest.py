@@ -161,7 +161,8 @@ def lattice_family(workspace: Path, change_params: Callable[[dict[str, Any]], No
         "families": {"lattice": {"kind": "lattice", "network": network_changes, "decoders": ["lattice8", "counts"]}},
         "lattices": {"lattice": "teacher"}, "systems": ["teacher", "interleaved", "lattice"],
         "decoders": {"lattice8": {"algorithm": "lattice", "candidates": 8, "window": 2},
-                     "counts": {"algorithm": "counts"}}})
+                     "counts": {"algorithm": "counts"}},
+        "analyses": {"decoder": "lattice8"}})
     tokenizer = Tokenizer.load(layout.BPE)
     counts = count([diagonal(Bitext.from_pairs(Pairs.open(layout.TRAINING_SIDES["raw"])))], top=10,
                    target_vocabulary=tokenizer.target_size, copies=piece_copies(tokenizer), digest=tokenizer.digest,

@@ -15,6 +15,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from pipeline.evaluation.analyses.analyse import analyse
-    from pipeline.evaluation.analyses.settings import AnalysesSettings
 
-    analyse(load_params(), AnalysesSettings(), layout.REPORTS / "analyses")
+    analyse(load_params(), layout.REPORTS / "analyses")

@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 
@@ -47,25 +48,33 @@ def run_together(task: Callable[[], None], processes: int) -> None:
     threads, port = max(1, torch.get_num_threads() // processes), str(_free_port())
     running: dict[int, tuple[ForkProcess, Connection]] = {}  # by sentinel
     sys.stdout.flush()  # or what is still in the buffer would come out once a process
-    for rank in range(processes):
-        receiver, sender = forks.Pipe(duplex=False)
-        process = forks.Process(target=_take_part, args=(task, sender, rank, threads, port))
-        process.start()
-        sender.close()
-        running[process.sentinel] = process, receiver
     try:
+        for rank in range(processes):
+            receiver, sender = forks.Pipe(duplex=False)
+            process = forks.Process(target=_take_part, args=(task, sender, rank, threads, port))
+            process.start()
+            sender.close()  # the end of a process is then the end of its pipe
+            running[process.sentinel] = process, receiver
         while running:
-            for sentinel in wait(list(running)):
-                process, receiver = running.pop(sentinel)  # type: ignore[arg-type]
+            ended = [running.pop(sentinel) for sentinel in wait(list(running))]  # type: ignore[arg-type]
+            for process, _ in ended:
                 process.join()
-                if process.exitcode:
-                    raise PipelineError(receiver.recv() if receiver.poll() else
-                                        f"a process of this run died (exit code {process.exitcode}); see above, or "
-                                        "look for lack of memory; --trainer.devices 1 runs it in one process")
+            if any(process.exitcode for process, _ in ended):
+                raise PipelineError(_reason(ended))
     finally:
         for process, _ in running.values():
             process.kill()
             process.join()
+
+
+def _reason(ended: list[tuple[ForkProcess, Connection]]) -> str:
+    """The error that one of the processes sent; where none did, how one of them ended."""
+    for _, receiver in ended:
+        with suppress(EOFError):
+            return str(receiver.recv())
+    code = next(process.exitcode for process, _ in ended if process.exitcode)
+    return (f"a process of this run died (exit code {code}); see above, or look for lack of memory; "
+            "--trainer.devices 1 runs it in one process")
 
 
 def _take_part(task: Callable[[], None], sender: Connection, rank: int, threads: int, port: str) -> None:

@@ -25,7 +25,6 @@ from pipeline.evaluation.analyses.measured import Measurements, read_measurement
 from pipeline.evaluation.analyses.recall import recall
 from pipeline.evaluation.analyses.search_moves import search_moves
 from pipeline.evaluation.analyses.sentences import make_batches, make_sources
-from pipeline.evaluation.analyses.settings import AnalysesSettings
 from pipeline.evaluation.analyses.shared_vocabulary import SharedVocabulary
 from pipeline.evaluation.rows import read_texts
 from pipeline.evaluation.speed import REFERENCE_DECODERS
@@ -41,7 +40,7 @@ _ROWS = 8
 """Sentences a batch; more are slower on a CPU, because a lattice makes a thousand rows of each."""
 
 
-def analyse(params: Params, settings: AnalysesSettings, out: Path) -> None:
+def analyse(params: Params, out: Path) -> None:
     """Answer every question and write `out`, all of it or nothing.
 
     A question about a family that is not among the systems is answered by saying so.
@@ -52,7 +51,7 @@ def analyse(params: Params, settings: AnalysesSettings, out: Path) -> None:
     """
     if params.speed.threads:
         torch.set_num_threads(params.speed.threads)
-    lab = Lab.open(params, settings)
+    lab = Lab.open(params)
     questions: dict[str, Callable[[Lab], Finding]] = {
         "recall": ask_recall, "candidates": ask_candidates, "layers": ask_layers, "search_moves": ask_search_moves,
         "breakdown": ask_breakdown}
@@ -67,7 +66,6 @@ class Lab:
     """What the questions share."""
 
     params: Params
-    settings: AnalysesSettings
     tokenizer: Tokenizer
     device: torch.device
     lattice: LatticeTransformer | None
@@ -81,8 +79,9 @@ class Lab:
     measurements: Measurements
 
     @classmethod
-    def open(cls, params: Params, settings: AnalysesSettings) -> "Lab":
+    def open(cls, params: Params) -> "Lab":
         """Read all of it, and refuse settings that do not fit before any work is done for them."""
+        settings = params.analyses
         tokenizer, device = Tokenizer.load(layout.BPE), torch.device(pick_device(params.speed.device))
 
         def network(family: str, kind: str) -> Transformer | None:
@@ -97,14 +96,14 @@ class Lab:
         pairs = Pairs.open(layout.BPE / "test.pairs", tokenizer.digest)
         test = [(pairs.source(row), pairs.target(row)) for row in range(len(pairs))]
         measurements = read_measurements(layout.REPORTS / "quality", layout.REPORTS / "speed.json")
-        return cls(params, settings, tokenizer, device, cast("LatticeTransformer | None", lattice),
+        return cls(params, tokenizer, device, cast("LatticeTransformer | None", lattice),
                    0 if lattice is None else _candidates(params, settings.decoder),
                    cast("MaskedTransformer | None", nat), test, measurements)
 
     @property
     def absent(self) -> Finding:
         """What is said where there is no lattice to look into."""
-        return not_measured(f"family {self.settings.lattice!r} is not among the systems")
+        return not_measured(f"family {self.params.analyses.lattice!r} is not among the systems")
 
     def sources(self, network: Transformer, rows: int) -> list[Tensor]:
         """The test sources in batches."""
@@ -126,7 +125,7 @@ def ask_recall(lab: Lab) -> Finding:
     longest = min(network.settings.max_length for network in (lab.lattice, lab.nat) if network is not None)
     golds = {name: make_batches(pairs, rows=_ROWS, longest=longest, device=lab.device)
              for name, pairs in {"references": lab.test, "teacher": teachers}.items()}
-    sizes = sorted(lab.settings.candidates)
+    sizes = sorted(lab.params.analyses.candidates)
     return recall(golds, sizes, lab.lattice, _shared_vocabulary(lab, sizes[-1]), lab.nat)
 
 
@@ -142,14 +141,14 @@ def ask_candidates(lab: Lab) -> Finding:
 
 def ask_layers(lab: Lab) -> Finding:
     """Of the families that the settings name."""
-    params, chosen = lab.params, lab.settings.decoder
+    params, chosen = lab.params, lab.params.analyses.decoder
 
     def networks(names: tuple[str, ...], decoder: str | None) -> list[Network]:
         return [Network(name, decoder or params.decoders_of(name)[0], params.family(name).network.decoder_layers)
                 for name in names if name in params.systems]
 
-    return layers(lab.measurements, {"lattice": networks(lab.settings.lattice_layers, chosen),
-                                     "nat": networks(lab.settings.nat_layers, None)})
+    return layers(lab.measurements, {"lattice": networks(lab.params.analyses.lattice_layers, chosen),
+                                     "nat": networks(lab.params.analyses.nat_layers, None)})
 
 
 def ask_search_moves(lab: Lab) -> Finding:
@@ -163,10 +162,11 @@ def ask_breakdown(lab: Lab) -> Finding:
     """Over some sentences of the test split."""
     if lab.lattice is None:
         return lab.absent
-    name, limit = lab.settings.decoder, lab.limit(lab.lattice)
+    settings, limit = lab.params.analyses, lab.limit(lab.lattice)
+    name = settings.decoder
     return breakdown(name, make_decoder(name, lab.params.decoder(name), limit), lab.lattice,
-                     lab.sources(lab.lattice, 1), count=lab.settings.sentences, bin_words=lab.settings.bin_words,
-                     repetitions=lab.settings.repetitions, warmup=lab.params.speed.warmup, device=lab.device)
+                     lab.sources(lab.lattice, 1), count=settings.sentences, bin_words=settings.bin_words,
+                     repetitions=settings.repetitions, warmup=lab.params.speed.warmup, device=lab.device)
 
 
 def _candidates(params: Params, decoder: str) -> int:
@@ -180,7 +180,7 @@ def _candidates(params: Params, decoder: str) -> int:
 
 def _shared_vocabulary(lab: Lab, k: int) -> SharedVocabulary:
     """Counted from the links of what the lattice's own count model was counted from."""
-    side = lab.params.family(lab.settings.lattice).data.side
+    side = lab.params.family(lab.params.analyses.lattice).data.side
     aligned = []
     for name in layout.TRAINING_SIDES if side == "both" else (side,):
         bitext = Bitext.from_pairs(Pairs.open(layout.TRAINING_SIDES[name], lab.tokenizer.digest))

@@ -103,7 +103,7 @@ def breakdown(name: str, decoder: Decoder, model: LatticeModel, sources: Sequenc
 
 
 def choose(lengths: Ints, bins: Ints, count: int) -> list[int]:
-    """Up to `count` sentences but one of each bin, from every bin as many as it has or as all others.
+    """About `count` sentences: the same number from every bin, all from one that has fewer, and at least one from each.
 
     Those of a bin are evenly spaced over its lengths. The last bin comes first, so that warm-up meets long sentences.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from pipeline.decoding.lattice import Settings
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, Point, not_measured
 from pipeline.evaluation.analyses.measured import Measured, Measurements
@@ -53,8 +54,6 @@ def words_a_position(block: Mapping[str, Any]) -> int | None:
     >>> words_a_position({"algorithm": "lattice", "candidates": 16}), words_a_position({"algorithm": "counts"})
     (16, 1)
     """
-    from pipeline.decoding.lattice import Settings
-
     if block.get("algorithm") == "counts":
         return 1
     return block.get("candidates", Settings().candidates) if block.get("algorithm") == "lattice" else None

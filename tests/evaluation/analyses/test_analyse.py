@@ -19,21 +19,20 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.pairs import Pairs
 from pipeline.errors import PipelineError
 from pipeline.evaluation.analyses.analyse import analyse
-from pipeline.evaluation.analyses.settings import AnalysesSettings
 from pipeline.evaluation.quality import HypothesisLine, write_hypotheses
 from pipeline.evaluation.speed import Timings, speed_report
 from pipeline.files import read_json, write_json
 from pipeline.model.checkpoint import save_checkpoint, unique_weights
 from pipeline.model.settings import VocabularySettings
-from pipeline.params import Params, load_params
+from pipeline.params import AnalysesSettings, Params, load_params
 
 NAMES = ("recall", "candidates", "layers", "search_moves", "breakdown")
 OUT = layout.REPORTS / "analyses"
-SETTINGS = AnalysesSettings(candidates=(1, 2, 4), decoder="lattice4", sentences=4, repetitions=1)
 NETWORK: dict[str, Any] = {"vocabulary": 120, "encoder_layers": 1, "decoder_layers": 1, "max_length": 64}
 Change = Callable[[dict[str, Any]], None]
 
 FAMILIES: dict[str, Any] = {
+    "analyses": {"candidates": [1, 2, 4], "decoder": "lattice4", "sentences": 4, "repetitions": 1},
     "families": {"lattice": {"kind": "lattice"}, "nat": {"kind": "masked", "masking": "all", "decoders": ["nat"]}},
     "decoders": {"beam5": {"algorithm": "beam", "beams": 5}, "counts": {"algorithm": "counts"},
                  "lattice4": {"algorithm": "lattice", "candidates": 4},
@@ -87,7 +86,7 @@ def written() -> dict[str, bytes]:
 
 def test_every_question_is_answered(run: Callable[..., Params]) -> None:
     params = run("nat", "lattice")
-    analyse(params, SETTINGS, OUT)
+    analyse(params, OUT)
     assert set(written()) == {f"{name}.json" for name in NAMES} | {f"{name}.png" for name in NAMES} | {
         f"plots/{name}.json" for name in NAMES}
     metrics = {name: read_json(OUT / f"{name}.json") for name in NAMES}
@@ -110,13 +109,13 @@ def test_every_question_is_answered(run: Callable[..., Params]) -> None:
 
     # Again: what is not timed is the same.
     first = written()
-    analyse(params, SETTINGS, OUT)
+    analyse(params, OUT)
     assert {name for name, content in written().items() if content != first[name]} == {
         "breakdown.json", "breakdown.png", "plots/breakdown.json"}
 
 
 def test_without_a_nat_its_curve_is_missing(run: Callable[..., Params]) -> None:
-    analyse(run("lattice"), SETTINGS, OUT)
+    analyse(run("lattice"), OUT)
     assert "nat" not in read_json(OUT / "recall.json")["references"]
     assert "nat" not in read_json(OUT / "layers.json")
     assert read_json(OUT / "plots/recall.json")[0]["nat teacher"] is None
@@ -124,7 +123,7 @@ def test_without_a_nat_its_curve_is_missing(run: Callable[..., Params]) -> None:
 
 @pytest.mark.parametrize("families", [(), ("nat",)])
 def test_without_a_lattice_the_files_say_so(run: Callable[..., Params], families: tuple[str, ...]) -> None:
-    analyse(run(*families), SETTINGS, OUT)
+    analyse(run(*families), OUT)
     silent = set(NAMES) - ({"layers"} if families else set())
     for name in silent:
         assert "among the systems" in read_json(OUT / f"{name}.json")["not_measured"]
@@ -144,7 +143,7 @@ def test_settings_that_do_not_fit(run: Callable[..., Params], changes: dict[str,
     OUT.mkdir()
     (OUT / "recall.json").write_text("before")
     with pytest.raises(PipelineError, match=message) as refused:
-        analyse(params, dataclasses.replace(SETTINGS, **changes), OUT)
+        analyse(dataclasses.replace(params, analyses=dataclasses.replace(params.analyses, **changes)), OUT)
     assert "\n" not in str(refused.value)
     assert written() == {"recall.json": b"before"}  # a failed run leaves what there was
 
@@ -159,7 +158,7 @@ def test_absent_files_are_named(run: Callable[..., Params], path: Path, message:
     params = run("nat", "lattice")
     path.unlink()
     with pytest.raises(PipelineError, match=message):
-        analyse(params, SETTINGS, OUT)
+        analyse(params, OUT)
 
 
 def test_hypotheses_of_another_test_set_are_refused(run: Callable[..., Params]) -> None:
@@ -167,7 +166,7 @@ def test_hypotheses_of_another_test_set_are_refused(run: Callable[..., Params]) 
     path = layout.HYPOTHESES / "teacher/beam5.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
     with pytest.raises(PipelineError, match=r"beam5\.jsonl: 23 hypotheses for 24 references"):
-        analyse(params, SETTINGS, OUT)
+        analyse(params, OUT)
 
 
 @pytest.mark.parametrize(("block", "message"), [
