@@ -6,7 +6,8 @@ from pathlib import Path
 from pipeline.params import load_params
 
 ROOT = Path(__file__).parents[1]
-SHOWN = ("greedy", "beam4", "beam4_deduplicated", "pair_beam10", "mask_predict4", "mask_predict10")
+SHOWN = ("greedy", "beam4", "beam4_deduplicated", "pair_beam10", "mask_predict4", "mask_predict10", "nat", "lattice16",
+         "lattice32", "lattice64", "lattice128", "counts")
 """Decoders in the README; all are in reports/decoders.md. Of the baseline all are shown."""
 
 

@@ -189,6 +189,12 @@ def test_nbest_and_calls_of_a_lattice(lattice_family: Path, translate: Translate
     assert status == 2 and "2 needs a decoder with at least as many beams; 'counts' has 1" in error
 
 
+def test_without_a_decoder_the_first_of_the_family_is_taken(lattice_family: Path, translate: Translate) -> None:
+    text = b"The red otter paints the lantern no 1 .\n"
+    assert translate(text, family="lattice")[:2] == translate(text, "--decoder", "lattice8", family="lattice")[:2]
+    assert translate(text)[:2] == translate(text, "--decoder", "greedy")[:2]
+
+
 @pytest.mark.parametrize(("family", "decoder", "message"), [
     ("lattice", "greedy", "decoders.greedy: greedy searches ordered models, and this one is lattice; choose another"),
     ("lattice", "beam3", "decoders.beam3: beam searches ordered models, and this one is lattice; choose another"),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--family", required=True, help="a trained block of `families` in params.yaml")
-    parser.add_argument("--decoder", default="greedy", help="an entry of `decoders` (default: greedy)")
+    parser.add_argument("--decoder", help="an entry of `decoders` (default: the family's first)")
     parser.add_argument("--input", type=Path, help="text file (default: standard input)")
     parser.add_argument("--output", type=Path, help="written when all is done (default: standard output)")
     parser.add_argument("--nbest", type=int, default=1, metavar="N",
@@ -37,7 +37,9 @@ def run(arguments: argparse.Namespace) -> None:
     from pipeline.files import atomic_path
     from pipeline.translation import Translator
 
-    translator = Translator(load_params(), arguments.family, arguments.decoder, nbest=arguments.nbest,
+    params = load_params()
+    decoder = arguments.decoder or params.decoders_of(arguments.family)[0]
+    translator = Translator(params, arguments.family, decoder, nbest=arguments.nbest,
                             device=arguments.device)
     # A person waits for lines, a file does not.
     results = translator(lines, ahead=1 if arguments.input is None and sys.stdin.isatty() else 32)
