@@ -4,7 +4,6 @@ Raw and distilled targets are aligned as one corpus, and counted each alone and 
 what its scorer is trained on.
 """
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -46,44 +45,47 @@ def align(sides: Mapping[str, Path], tokenizer: Tokenizer, settings: AlignmentSe
         out: folder to write, whole or not at all.
         report: JSON file for the figures.
     """
-    from pipeline.alignment.fast_align import train
-    from pipeline.alignment.links import Links
+    from pipeline.alignment.directions import align_both, cores
     from pipeline.alignment.pharaoh import write_pharaoh
     from pipeline.alignment.progress import progress
     from pipeline.alignment.symmetrise import symmetrise
     from pipeline.alignment.table import write_table
 
     bitexts = {side: Bitext.from_pairs(Pairs.open(path, tokenizer.digest)) for side, path in sides.items()}
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with progress(settings.iterations, "forward", "reverse") as (show_forward, show_reverse):
-        forward = train(list(bitexts.values()), settings, threads=threads, progress=show_forward)
-        reverse = train([bitext.swapped() for bitext in bitexts.values()], settings, threads=threads,
-                        progress=show_reverse)
+    with progress(settings.iterations, "forward", "reverse") as shows:
+        forward, reverse = align_both(list(bitexts.values()), settings, cores(), shows)
+    model = forward.model
     figures: dict[str, Any] = {
-        name: {"cross_entropy": [round(step.cross_entropy, 4) for step in model.history],
-               "tension": round(model.tension, 4)} for name, model in (("forward", forward), ("reverse", reverse))}
+        name: {"cross_entropy": [round(step.cross_entropy, 4) for step in direction.model.history],
+               "tension": round(direction.model.tension, 4)}
+        for name, direction in (("forward", forward), ("reverse", reverse))}
     with atomic_path(out) as folder:
         folder.mkdir(parents=True)
-        for side, bitext in bitexts.items():
-            heads = forward.align(bitext, threads=threads)
+        columns = zip(bitexts.items(), forward.heads, forward.links, reverse.links, strict=True)
+        for (side, bitext), heads, there, back in columns:
             write_arrays(folder / f"{side}.safetensors", {"heads": heads}, {
                 "format": FORMAT, "digest": tokenizer.digest, "pairs": str(bitext.pairs),
-                "tension": repr(forward.tension), "null_probability": repr(forward.null_probability)})
-            backward = Links.from_heads(bitext.swapped(), reverse.align(bitext.swapped(), threads=threads)).swapped()
-            links = symmetrise(Links.from_heads(bitext, heads), backward, settings.symmetrise)
+                "tension": repr(model.tension), "null_probability": repr(model.null_probability)})
+            links = symmetrise(there, back, settings.symmetrise)
             write_pharaoh(folder / f"{side}.pharaoh", links)
             figures[side] = {"pairs": bitext.pairs, "links": len(links.source),
                              "unlinked_target_words": round(float((heads < 0).mean()), 4)}
-        write_table(folder / TABLE, forward, tokenizer.source_pieces, tokenizer.target_pieces, _TABLE_MINIMUM)
+        write_table(folder / TABLE, model, tokenizer.source_pieces, tokenizer.target_pieces, _TABLE_MINIMUM)
     write_json(report, figures)
 
 
-def read_heads(path: Path, bitext: Bitext, digest: str) -> tuple[NDArray[np.int32], dict[str, str]]:
-    """The links of a side, mapped, and what is known of the aligner.
+def read_aligned(pairs: Path, path: Path, digest: str) -> tuple[Aligned, dict[str, str]]:
+    """A side with its links, mapped, and what is known of the aligner.
+
+    Args:
+        pairs: file of encoded pairs.
+        path: of their links, written by `align`.
+        digest: of the vocabulary.
 
     Raises:
-        PipelineError: absent, damaged, made with another vocabulary, or of another corpus.
+        PipelineError: a file is absent, damaged or made with another vocabulary, or the links are of another corpus.
     """
+    bitext = Bitext.from_pairs(Pairs.open(pairs, digest))
     arrays, metadata = map_arrays(path, _REMEDY)
     if metadata.get("format") != FORMAT:
         raise PipelineError(f"{path}: not links of format {FORMAT!r}; {_REMEDY}")
@@ -96,7 +98,7 @@ def read_heads(path: Path, bitext: Bitext, digest: str) -> tuple[NDArray[np.int3
                             f"corpus has {bitext.pairs} with {len(bitext.target.ids)}; {_REMEDY}")
     if bool((heads >= np.repeat(bitext.source.lengths, bitext.target.lengths)).any()):
         raise PipelineError(f"{path}: links to words behind the end of their source, so of another corpus; {_REMEDY}")
-    return heads, metadata
+    return Aligned(bitext, heads), metadata
 
 
 def count_sides(sides: Mapping[str, Path], links: Path, tokenizer: Tokenizer, settings: CountSettings, out: Path,
@@ -117,9 +119,7 @@ def count_sides(sides: Mapping[str, Path], links: Path, tokenizer: Tokenizer, se
     aligned: dict[str, Aligned] = {}
     aligner: dict[str, str] = {}
     for side, path in sides.items():
-        bitext = Bitext.from_pairs(Pairs.open(path, tokenizer.digest))
-        heads, aligner = read_heads(links / f"{side}.safetensors", bitext, tokenizer.digest)
-        aligned[side] = Aligned(bitext, heads)
+        aligned[side], aligner = read_aligned(path, links / f"{side}.safetensors", tokenizer.digest)
     parts = {**{side: [one] for side, one in aligned.items()}, "both": list(aligned.values())}
     copies = piece_copies(tokenizer)
 

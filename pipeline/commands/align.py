@@ -6,7 +6,6 @@ target word is linked to one source word or none; --reverse does the opposite, -
 """
 
 import argparse
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from pipeline.alignment.bitext import Bitext
     from pipeline.alignment.fast_align import AlignmentModel
     from pipeline.alignment.links import Links
-    from pipeline.alignment.progress import Progress
 
 _DEFAULT = AlignmentSettings()
 _TABLE_MINIMUM = 0.01
@@ -79,19 +77,20 @@ def _settings(given: dict[str, object]) -> AlignmentSettings:
 
 
 def _align_text(arguments: argparse.Namespace, settings: AlignmentSettings) -> None:
-    threads = _cores() if arguments.threads is None else arguments.threads
     minimum = _TABLE_MINIMUM if arguments.table_minimum is None else arguments.table_minimum
-    if threads < 1:
-        raise PipelineError(f"--threads: {threads} must be at least 1")
+    if arguments.threads is not None and arguments.threads < 1:
+        raise PipelineError(f"--threads: {arguments.threads} must be at least 1")
     if arguments.table is None and arguments.table_minimum is not None:
         raise PipelineError("--table-minimum: has no effect without --table; name a file for the table")
     from pipeline.alignment.bitext import read_text
 
     bitext, source_words, target_words = read_text(arguments.source, arguments.target, bool(arguments.lowercase))
-    from pipeline.alignment.pharaoh import write_pharaoh  # after the input is known to be good: numba takes a while
-
     if arguments.show is not None and not 1 <= arguments.show <= bitext.pairs:
         raise PipelineError(f"--show: {arguments.show} is no line of {arguments.source}, which has {bitext.pairs}")
+    from pipeline.alignment.directions import cores  # after the input is known to be good: numba takes a while
+    from pipeline.alignment.pharaoh import write_pharaoh
+
+    threads = arguments.threads or cores()
     words = (target_words, source_words) if arguments.reverse else (source_words, target_words)
     if arguments.symmetrise is None:
         model, links = _one_way(bitext, settings, threads, bool(arguments.reverse))
@@ -111,37 +110,19 @@ def _align_text(arguments: argparse.Namespace, settings: AlignmentSettings) -> N
 
 def _one_way(bitext: "Bitext", settings: AlignmentSettings, threads: int,
              reverse: bool) -> tuple["AlignmentModel", "Links"]:
+    from pipeline.alignment.directions import align_direction
     from pipeline.alignment.progress import progress
 
     with progress(settings.iterations, "reverse" if reverse else "forward") as (show,):
-        return _direction(bitext, settings, threads, reverse, show)
+        model, _, (links,) = align_direction([bitext], settings, threads, show, reverse=reverse)
+    return model, links
 
 
 def _both_ways(bitext: "Bitext", settings: AlignmentSettings, threads: int) -> tuple["AlignmentModel", "Links"]:
-    """Align in both directions at once, each with half of the threads: their serial parts then overlap."""
-    from concurrent.futures import ThreadPoolExecutor
-
+    from pipeline.alignment.directions import align_both
     from pipeline.alignment.progress import progress
     from pipeline.alignment.symmetrise import symmetrise
 
-    with progress(settings.iterations, "forward", "reverse") as shows, ThreadPoolExecutor(min(threads, 2)) as pool:
-        (model, forward), (_, reverse) = pool.map(
-            lambda way, show: _direction(bitext, settings, max(1, threads // 2), way, show), (False, True), shows)
-    return model, symmetrise(forward, reverse, settings.symmetrise)
-
-
-def _direction(bitext: "Bitext", settings: AlignmentSettings, threads: int, reverse: bool,
-               show: "Progress") -> tuple["AlignmentModel", "Links"]:
-    """Return the model and the links, as (source, target) positions whatever the direction."""
-    from pipeline.alignment.fast_align import train
-    from pipeline.alignment.links import Links
-
-    pairs = bitext.swapped() if reverse else bitext
-    model = train([pairs], settings, threads=threads, progress=show)
-    links = Links.from_heads(pairs, model.align(pairs, threads=threads))
-    return model, links.swapped() if reverse else links
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with progress(settings.iterations, "forward", "reverse") as shows:
+        forward, reverse = align_both([bitext], settings, threads, shows)
+    return forward.model, symmetrise(forward.links[0], reverse.links[0], settings.symmetrise)

@@ -13,7 +13,7 @@ import pytest
 from pipeline import layout
 from pipeline.alignment.arrays import map_arrays, write_arrays
 from pipeline.alignment.bitext import Bitext
-from pipeline.alignment.build import align, count_sides, piece_copies, read_heads
+from pipeline.alignment.build import align, count_sides, piece_copies, read_aligned
 from pipeline.alignment.counting import Aligned, count
 from pipeline.alignment.counts import CountModel
 from pipeline.alignment.pharaoh import read_pharaoh
@@ -72,8 +72,7 @@ def test_every_side_has_its_links(toy_folder: Path, stages: Path) -> None:
     assert all(len(report[direction]["cross_entropy"]) == 2 for direction in ("forward", "reverse"))
     digest = tokenizer_of(toy_folder).digest
     for side, path in sides_of(toy_folder).items():
-        bitext = Bitext.from_pairs(Pairs.open(path))
-        heads, metadata = read_heads(stages / f"alignment/{side}.safetensors", bitext, digest)
+        (bitext, heads), metadata = read_aligned(path, stages / f"alignment/{side}.safetensors", digest)
         longest = np.repeat(bitext.source.lengths, bitext.target.lengths)
         assert heads.dtype == np.int32 and (heads >= -1).all() and (heads < longest).all()
         assert not heads.flags.writeable

@@ -9,9 +9,7 @@ import torch
 from torch import Tensor
 
 from pipeline import layout
-from pipeline.alignment.bitext import Bitext
-from pipeline.alignment.build import read_heads
-from pipeline.alignment.counting import Aligned
+from pipeline.alignment.build import read_aligned
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.pairs import Ids, Pairs
 from pipeline.decoding.limits import LengthLimit
@@ -181,9 +179,7 @@ def _candidates(params: Params, decoder: str) -> int:
 def _shared_vocabulary(lab: Lab, k: int) -> SharedVocabulary:
     """Counted from the links of what the lattice's own count model was counted from."""
     side = lab.params.family(lab.params.analyses.lattice).data.side
-    aligned = []
-    for name in layout.TRAINING_SIDES if side == "both" else (side,):
-        bitext = Bitext.from_pairs(Pairs.open(layout.TRAINING_SIDES[name], lab.tokenizer.digest))
-        heads, _ = read_heads(layout.ALIGNMENT / f"{name}.safetensors", bitext, lab.tokenizer.digest)
-        aligned.append(Aligned(bitext, heads))
+    names = layout.TRAINING_SIDES if side == "both" else (side,)
+    aligned = [read_aligned(layout.TRAINING_SIDES[name], layout.ALIGNMENT / f"{name}.safetensors",
+                            lab.tokenizer.digest)[0] for name in names]
     return SharedVocabulary.from_links(aligned, k, lab.tokenizer.source_size, lab.tokenizer.target_size)
