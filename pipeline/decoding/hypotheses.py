@@ -1,8 +1,12 @@
 """What every decoder returns."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from pipeline.decoding.verify import Verification
 
 
 @dataclass(frozen=True)
@@ -24,3 +28,5 @@ class Hypotheses:
     the count model need no end, and the lattice has no other: true wherever there is a hypothesis."""
     calls: Tensor
     """(B,) decoder calls that the sentence took part in, counted in the loop."""
+    verification: "Verification | None" = None
+    """How drafts fared, where the search drafts and verifies."""

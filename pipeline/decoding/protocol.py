@@ -10,6 +10,9 @@ from pipeline.model.orders import Order
 class DecoderState(Protocol):
     """What a decoder remembers between two steps. Its rows are sentences times beams, beams next to each other."""
 
+    hidden: Tensor | None
+    """(R, n, D), the decoder's last states in the last step; None where a model does not show them."""
+
     def select(self, rows: Tensor) -> None:
         """Keep and reorder rows."""
 
@@ -54,6 +57,29 @@ class MaskedModel(Protocol):
 
     def step(self, tokens: Tensor, state: Any) -> Tensor:
         """(R, N) words, MASK where hidden and PAD behind, to (R, N, V) logits; the state moves by N."""
+
+
+class DrafterModel(Protocol):
+    """A network that drafts, and the one that verifies; see `pipeline.model.drafter.DrafterTransformer`."""
+
+    kind: str
+    """`drafter`."""
+    block: int
+    """k, tokens that it was trained to draft at once."""
+
+    @property
+    def verifier(self) -> Model:
+        """An ordered model of one token a step."""
+
+    def draft_memory(self, source: Tensor, memory: Any) -> Any:
+        """The drafter's memory of (B, S) padded ids, of which the verifier has the given one."""
+
+    def start(self, memory: Any, beams: int = 1, capacity: int = 64) -> DecoderState:
+        """A state before the first draft."""
+
+    def propose(self, tokens: Tensor, lengths: Tensor | int, block: int, state: Any) -> Tensor:
+        """Logits of the next k tokens, (R, k, V), behind prefixes (R, T) of the given lengths; the state moves to
+        their ends."""
 
 
 class LatticeModel(Protocol):

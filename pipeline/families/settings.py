@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pipeline.errors import PipelineError
 
 MASKINGS = ("uniform", "all")
-KINDS = ("ordered", "masked", "lattice")
+KINDS = ("ordered", "masked", "lattice", "drafter")
+PREFIXES = ("causal", "bidirectional")
 AVERAGES = ("last", "best")
 SCHEDULES = ("inverse_square_root", "linear", "constant")
 
@@ -84,3 +85,28 @@ class TrainingSettings:
                 raise PipelineError(f"training.{name}: {getattr(self, name)} must be at least 1")
         if self.clip < 0 or self.patience < 0:
             raise PipelineError(f"training: clip {self.clip} and patience {self.patience} must not be negative")
+
+
+@dataclass(frozen=True)
+class DraftingSettings:
+    """What a family of kind drafter drafts, and for whom."""
+
+    verifier: str
+    """The family that verifies its drafts: an ordered one of one word a step. Its checkpoint becomes a part of this
+    one's, and it is what `students` makes this family start from."""
+    block: int = 10
+    """k, tokens a draft."""
+    prefix: str = "causal"
+    """How it reads what is accepted: `causal`, so that its states are kept, or `bidirectional`, as the paper's."""
+    glancing: tuple[float, float] = (0.5, 0.3)
+    """Which share of the tokens that it gets wrong is shown to it in training, at the first and at the last step."""
+    stride: int = 3
+    """Words from one prefix of a training sentence to the next (causal only)."""
+
+    def __post_init__(self) -> None:
+        if self.block < 1 or self.stride < 1:
+            raise PipelineError(f"drafting: block {self.block} and stride {self.stride} must be at least 1")
+        if self.prefix not in PREFIXES:
+            raise PipelineError(f"drafting.prefix: {self.prefix!r} is unknown; choose one of {', '.join(PREFIXES)}")
+        if not all(0 <= share <= 1 for share in self.glancing):
+            raise PipelineError(f"drafting.glancing: {list(self.glancing)} must lie between 0 and 1")

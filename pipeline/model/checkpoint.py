@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, read_json
+from pipeline.model.drafter import DrafterTransformer, make_drafter
 from pipeline.model.lattice import LatticeTransformer, attach_counts
 from pipeline.model.masked import MaskedTransformer
 from pipeline.model.orders import Order, make_order
@@ -43,9 +44,7 @@ def save_checkpoint(folder: Path, network: Transformer, vocabulary: VocabularySe
     """
     config = {
         "format": FORMAT,
-        "kind": network.kind,
-        "order": _identity(network.order) if network.kind == Transformer.kind else None,
-        "network": dataclasses.asdict(network.settings),
+        **_architecture(network),
         "vocabulary": dataclasses.asdict(vocabulary),
         "training": training,
     }
@@ -74,7 +73,7 @@ def load_checkpoint(folder: Path, digest: str | None = None,
         raise PipelineError(f"{folder / CONFIG}: not a checkpoint of format {FORMAT}; train it again with this version")
     try:
         vocabulary = VocabularySettings(**config["vocabulary"])
-        network = _build(config["kind"], config["order"], NetworkSettings(**config["network"]), vocabulary)
+        network = _build(config, vocabulary)
     except (KeyError, TypeError) as error:
         raise PipelineError(f"{folder / CONFIG}: incomplete ({error}); train the model again") from None
     wanted = [network.order] if network.kind == Transformer.kind else []
@@ -92,8 +91,25 @@ def load_checkpoint(folder: Path, digest: str | None = None,
     return column_major(network.eval()), config
 
 
-def _build(kind: str, order: dict[str, Any] | None, settings: NetworkSettings,
-           vocabulary: VocabularySettings) -> Transformer:
+def _architecture(network: Transformer) -> dict[str, Any]:
+    """What `_build` makes a network from."""
+    described: dict[str, Any] = {
+        "kind": network.kind,
+        "order": _identity(network.order) if network.kind == Transformer.kind else None,
+        "network": dataclasses.asdict(network.settings),
+    }
+    if isinstance(network, DrafterTransformer):
+        described |= {"block": network.block, "prefix": network.prefix,
+                      "verifier": _architecture(network.verifier)}
+    return described
+
+
+def _build(config: dict[str, Any], vocabulary: VocabularySettings) -> Transformer:
+    kind, settings, order = config["kind"], NetworkSettings(**config["network"]), config["order"]
+    if kind == DrafterTransformer.kind:
+        drafter = make_drafter(settings, vocabulary.source, vocabulary.target, config["block"], config["prefix"])
+        drafter.attach(_build(config["verifier"], vocabulary))
+        return drafter
     for other in (MaskedTransformer, LatticeTransformer):
         if kind == other.kind:
             return other(settings, vocabulary.source, vocabulary.target)
@@ -118,7 +134,9 @@ def column_major(network: Transformer) -> Transformer:
     for parameter in network.parameters():
         if parameter.dim() == 2:
             parameter.data = parameter.data.t().contiguous().t()
-    network.regather()
+    for module in network.modules():
+        if isinstance(module, Transformer):
+            module.regather()
     return network
 
 
@@ -153,6 +171,7 @@ def load_weights(network: Transformer, path: Path, *, partial: bool = False) -> 
     """
     stored, own = read_weights(path), unique_weights(network)
     if partial:
+        own = {name: weight for name, weight in own.items() if network.get_parameter(name).requires_grad}
         stored |= _common_layers(stored, own)
     fitting = {name for name in own if name in stored and stored[name].shape == own[name].shape}
     if not partial and fitting != own.keys() | stored.keys():

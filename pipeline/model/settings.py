@@ -21,6 +21,7 @@ class NetworkSettings:
     feed_forward: int = 2048
     """Inner dimension of the feed-forward blocks."""
     encoder_layers: int = 6
+    """0: none; only for a drafter, which then reads its verifier's encoder."""
     decoder_layers: int = 6
     norm: str = "pre"
     """Layer normalisation before each block (`pre`) or after its residual sum (`post`)."""
@@ -42,9 +43,10 @@ class NetworkSettings:
             if getattr(self, name) not in allowed:
                 raise PipelineError(f"network.{name}: {getattr(self, name)!r} is unknown; "
                                 f"choose one of {', '.join(allowed)}")
-        for name in ("width", "heads", "feed_forward", "encoder_layers", "decoder_layers", "max_length"):
-            if getattr(self, name) < 1:
-                raise PipelineError(f"network.{name}: {getattr(self, name)} must be at least 1")
+        for name, lowest in (("width", 1), ("heads", 1), ("feed_forward", 1), ("encoder_layers", 0),
+                             ("decoder_layers", 1), ("max_length", 1)):
+            if getattr(self, name) < lowest:
+                raise PipelineError(f"network.{name}: {getattr(self, name)} must be at least {lowest}")
         if self.width % self.heads or self.width % 2:
             raise PipelineError(f"network.width: {self.width} must be even and divisible by "
                                 f"network.heads = {self.heads}")

@@ -27,6 +27,7 @@ class State:
         length: tokens decoded by the longest row.
         lengths: (R,) tokens decoded by each row, or None while all rows have `length`.
         beams: rows a sentence.
+        hidden: (R, n, D), the decoder's last states in the last step, of its n tokens and its R rows; not selected.
     """
 
     def __init__(self, source: Tensor, source_mask: Tensor | None, beams: int, capacity: int) -> None:
@@ -42,6 +43,7 @@ class State:
         self.beams = beams
         self.length = 0
         self.lengths: Tensor | None = None
+        self.hidden: Tensor | None = None
         self._past = source.new_empty(L, 2, B * beams, heads, capacity, depth)
         self._spare: Tensor | None = None  # `select` copies from one to the other and swaps them
 

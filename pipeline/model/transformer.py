@@ -136,6 +136,11 @@ class Transformer(nn.Module):
         Returns:
             (R, n, V) logits of the slots that these inputs predict.
         """
+        return self.projection(self.advance(tokens, state))
+
+    @torch.no_grad()
+    def advance(self, tokens: Tensor, state: State) -> Tensor:
+        """The decoder's last hidden states, (R, n, D); `step` without its projection."""
         n, weights = tokens.shape[1], self._weights()
         state.reserve(n)
         table = weights.target_positions
@@ -146,7 +151,8 @@ class Transformer(nn.Module):
         x = self._embed(self.target_embedding, tokens, positions)
         x = lean.decode(x, weights.decoder, self._style, state, self._step_mask(state, n))
         state.advance(n)
-        return self.projection(self.decoder_norm(x)).view(len(tokens), n, -1)
+        state.hidden = self.decoder_norm(x).view(len(tokens), n, -1)
+        return state.hidden
 
     def _weights(self) -> lean.Weights:
         """The weights as search reads them: gathered once, views that follow every change made in place."""

@@ -20,9 +20,11 @@ from pipeline.corpus.datamodule import PairsDataModule
 from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
 from pipeline.families.base import TranslationModule
+from pipeline.families.drafter import DrafterModule
 from pipeline.families.lattice import LatticeModule
 from pipeline.families.masked import MaskedModule
 from pipeline.families.ordered import OrderedModule
+from pipeline.families.settings import DraftingSettings
 from pipeline.files import read_json, remove, write_json, write_text
 from pipeline.model.checkpoint import WEIGHTS, load_weights, save_checkpoint
 from pipeline.params import Params, load_params
@@ -31,7 +33,8 @@ from pipeline.training.candidates import Candidates
 
 FINGERPRINT = "fingerprint.json"
 MODULES: dict[str, type[TranslationModule]] = {
-    "ordered": OrderedModule, "masked": MaskedModule, "lattice": LatticeModule}
+    "ordered": OrderedModule, "masked": MaskedModule, "lattice": LatticeModule,
+    "drafter": DrafterModule}
 """The LightningModule of each kind of family (`pipeline.families.settings.KINDS`)."""
 _TRAINER_KEYS = ("max_steps", "accumulate_grad_batches", "gradient_clip_val", "precision", "val_check_interval")
 """Options of the trainer that change the result; the others may differ when a run is resumed."""
@@ -102,6 +105,7 @@ def family_config(params: Params, family: str, tokenizer: Tokenizer) -> dict[str
             "network": dataclasses.asdict(settings.network),
             **({"order": plain(settings.order)} if settings.order is not None else {}),
             **({"masking": settings.masking} if settings.kind == "masked" else {}),
+            **(_drafting(settings.drafting) if settings.drafting is not None else {}),
             **({"counts": str(layout.counts(settings.data.side))} if settings.kind == "lattice" else {}),
             "optimisation": plain(settings.optimisation), "seed": params.seed,
             "vocabulary": {"source": tokenizer.source_size, "target": tokenizer.target_size,
@@ -114,6 +118,10 @@ def family_config(params: Params, family: str, tokenizer: Tokenizer) -> dict[str
             "seed": params.seed,
         },
     }
+
+
+def _drafting(settings: DraftingSettings) -> dict[str, Any]:
+    return {**plain(settings), "verifier": str(layout.checkpoint(settings.verifier))}
 
 
 def _start(params: Params, family: str) -> Path | None:

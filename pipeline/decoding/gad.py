@@ -1,0 +1,67 @@
+"""Generalized Aggressive Decoding (Ge et al. 2022, section 3.2): a network drafts the next k tokens all at once.
+
+With an `acceptance` of beta > 1 and tau > 0 it is GAD++ (section 3.2.3).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.protocol import DecoderState, DrafterModel
+from pipeline.decoding.top import best
+from pipeline.decoding.verify import Acceptance, Prefix, verify
+from pipeline.errors import PipelineError
+
+KIND = "drafter"
+"""Of the models that it searches."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Generalized Aggressive Decoding."""
+
+    block: int = 0
+    """k, tokens to draft; 0: as many as the drafter was trained for."""
+    acceptance: Acceptance = field(default_factory=Acceptance)
+
+    def __post_init__(self) -> None:
+        if self.block < 0:
+            raise PipelineError(f"block: {self.block} must be at least 1, or 0 for the drafter's own")
+
+
+def search(model: DrafterModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
+    """Translate as the drafter's verifier does, with what the drafter proposes; see `verify` for what comes back.
+
+    Args:
+        model: a drafter with its verifier.
+        source: (B, S) ids, padded with PAD behind.
+        limit: the longest output.
+        settings: block size and acceptance.
+    """
+    memory = model.verifier.encode(source)
+    state = model.start(model.draft_memory(source, memory))
+    drafter = NetworkDrafter(model, state, settings.block or model.block)
+    return verify(model.verifier, drafter, source, memory, limit, settings.acceptance)
+
+
+class NetworkDrafter:
+    """Proposes the best token of a network at each of the next k places."""
+
+    def __init__(self, model: DrafterModel, state: DecoderState, block: int) -> None:
+        self._model, self._state, self._block = model, state, block
+
+    def draft(self, prefix: Prefix, room: int) -> Tensor:
+        block = min(self._block, room)
+        if block < 1:
+            return prefix.tokens[:, :0]
+        lengths: Any = prefix.longest if prefix.level else prefix.lengths
+        return best(self._model.propose(prefix.tokens, lengths, block, self._state))
+
+    def select(self, rows: Tensor) -> None:
+        self._state.select(rows)
+
+    def calls(self, rounds: Tensor) -> Tensor:
+        return rounds

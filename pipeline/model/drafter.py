@@ -1,0 +1,232 @@
+"""Networks that draft the next k tokens at once behind a prefix (Ge et al. 2022, section 3.2.1).
+
+They stand beside the verifier that they draft for: a checkpoint of theirs holds it as well. Without encoder layers of
+its own, a drafter reads the verifier's encoded source, and a sentence is encoded once (the paper's profile, its
+Table 15, spends 16 % of the time on two encoders).
+"""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pipeline.errors import PipelineError
+from pipeline.model import lean
+from pipeline.model.orders import make_order
+from pipeline.model.settings import NetworkSettings, OrderSettings
+from pipeline.model.state import Memory, State
+from pipeline.model.transformer import Transformer
+from pipeline.vocabulary import BOS, MASK, PAD
+
+
+class DrafterTransformer(Transformer):
+    """A drafter whose prefix is causal, so that its states are kept.
+
+    A token of the prefix predicts the one behind it, as in any autoregressive model, and so does a MASK in place of a
+    token that is not known yet: the last token of the prefix and k - 1 masks predict the next k tokens. A mask sees the
+    prefix and the masks before it. A draft therefore costs k - 1 masks and the tokens accepted since the last one; the
+    paper's reads its whole prefix again (`BidirectionalDrafter`).
+    """
+
+    kind = "drafter"
+    prefix = "causal"
+    verifier: Transformer
+    """Set by `attach`."""
+
+    def __init__(self, settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int, block: int) -> None:
+        """Args:
+            settings: shape; with `encoder_layers` = 0 it reads the verifier's encoder.
+            source_vocabulary, target_vocabulary: pieces.
+            block: k, tokens that it is trained to draft at once.
+        """
+        super().__init__(settings, source_vocabulary, target_vocabulary, make_order(OrderSettings("left_to_right")))
+        self.block = block
+        if not settings.encoder_layers:
+            self.encoder_norm = nn.Identity()
+            self.source_embedding = self.target_embedding  # nobody asks for it
+
+    # Training: many prefixes of a target at once.
+
+    def hidden_behind(self, source: Tensor, target: Tensor, prefixes: Tensor, revealed: Tensor | None = None) -> Tensor:
+        """Hidden states that predict every token, and those of blocks of masks behind several prefixes.
+
+        Args:
+            source: (B, S) ids, padded with PAD behind.
+            target: (B, N) words, padded with PAD behind.
+            prefixes: (P,) words of prefixes, from 0 to N, the same for all targets.
+            revealed: (B, P, k - 1) booleans, masks in whose place the true token stands; None: nowhere.
+
+        Returns:
+            (B, N + 1 + P (k - 1), D): state t predicts word t for t up to N (the word N is the end symbol); behind
+            these, block by block, state j of the block behind a prefix of p words predicts word p + 1 + j.
+        """
+        B, N = target.shape
+        inputs = torch.cat([target.new_full((B, 1), BOS), target], 1)
+        places = self.places(N, prefixes)
+        masks = target.new_full((B, len(places) - N - 1), MASK)
+        if revealed is not None:
+            behind = places[N + 1:].clamp(max=N)
+            masks = torch.where(revealed.flatten(1), inputs[:, behind], masks)
+        tokens = torch.cat([inputs, masks], 1)
+        memory = self._encoder_states(source)
+        x = self._embed(self.target_embedding, tokens, self.target_positions()[places])
+        visible = self._visible(N, prefixes)
+        for layer, (keys, values) in zip(self.decoder, self._source_keys_values(memory), strict=True):
+            x = layer(x, visible, keys, values, memory.mask)
+        return self.decoder_norm(x)
+
+    def places(self, words: int, prefixes: Tensor) -> Tensor:
+        """The word that each state of `hidden_behind` predicts, (N + 1 + P (k - 1),)."""
+        ahead = torch.arange(1, self.block, device=prefixes.device)
+        blocks = (prefixes.unsqueeze(1) + ahead).flatten().clamp(max=self.settings.max_length - 1)
+        return torch.cat([torch.arange(words + 1, device=prefixes.device), blocks])
+
+    def _visible(self, words: int, prefixes: Tensor) -> Tensor:
+        """(T, T), true where an input of `hidden_behind` may see another."""
+        P, k = len(prefixes), self.block - 1
+        causal = torch.ones(words + 1, words + 1, dtype=torch.bool, device=prefixes.device).tril()
+        prefix = (torch.arange(words + 1, device=prefixes.device) <= prefixes.unsqueeze(1)).repeat_interleave(k, 0)
+        inside = torch.ones(k, k, dtype=torch.bool, device=prefixes.device).tril()
+        blocks = torch.block_diag(*[inside] * P) if P and k else prefix.new_zeros(P * k, P * k)
+        return torch.cat([F.pad(causal, (0, P * k)), torch.cat([prefix, blocks], 1)])
+
+    # Search.
+
+    def draft_memory(self, source: Tensor, memory: Memory) -> Memory:
+        """The drafter's memory of (B, S) ids: the verifier's where it has no encoder."""
+        return self.encode(source) if self.settings.encoder_layers else memory
+
+    @torch.no_grad()
+    def propose(self, tokens: Tensor, lengths: Tensor | int, block: int, state: State) -> Tensor:
+        """Logits of the next tokens behind prefixes, and the state moved to their ends.
+
+        Args:
+            tokens: (R, T), prefixes with their start symbol; anything behind.
+            lengths: of the prefixes, (R,), or one number for all; longer than what the state has read.
+            block: k, tokens to propose.
+            state: of what is read of the prefixes.
+
+        Returns:
+            (R, n, V), n = k or as many as there are positions left for.
+        """
+        if isinstance(lengths, int):
+            read = state.length
+            block = min(block, self.settings.max_length + 1 - lengths)
+            inputs = F.pad(tokens[:, read:lengths], (0, block - 1), value=MASK)
+            hidden = self.advance(inputs, state)[:, lengths - read - 1:]
+        else:
+            held = lengths.new_full((len(lengths),), state.length) if state.lengths is None else state.lengths
+            new = lengths - held
+            most = int(new.max())
+            block = min(block, self.settings.max_length + 1 - most - state.length)
+            places = held.unsqueeze(1) + torch.arange(most + block - 1, device=tokens.device)
+            known = tokens.gather(1, places.clamp(max=tokens.shape[1] - 1))
+            inputs = known.masked_fill(places >= lengths.unsqueeze(1), MASK)
+            wanted = new.unsqueeze(1) - 1 + torch.arange(block, device=tokens.device)
+            rows = torch.arange(len(tokens), device=tokens.device).unsqueeze(1)
+            hidden = self.advance(inputs, state)[rows, wanted]
+        state.rewind(lengths)
+        return self.projection(hidden)
+
+    # The verifier.
+
+    def attach(self, verifier: Transformer) -> None:
+        """Take the model to draft for; it is not trained.
+
+        Raises:
+            PipelineError: it generates more than one word a step or has other vocabularies, or its encoder, which shall
+                be shared, another width.
+        """
+        own = (self.source_embedding.num_embeddings if self.settings.encoder_layers else
+               verifier.source_embedding.num_embeddings, self.projection.out_features)
+        check_verifier(verifier, own, None if self.settings.encoder_layers else self.settings.width)
+        self.verifier = verifier.requires_grad_(False).eval()
+
+    def train(self, mode: bool = True) -> "DrafterTransformer":
+        super().train(mode)
+        if "verifier" in self._modules:
+            self.verifier.eval()  # it is read, not trained: no dropout
+        return self
+
+    def _encoder_states(self, source: Tensor) -> Memory:
+        return super()._encoder_states(source) if self.settings.encoder_layers else self.verifier.encode(source)
+
+
+class BidirectionalDrafter(DrafterTransformer):
+    """The paper's drafter: the prefix and k masks see each other in both directions, so nothing can be kept.
+
+    A mask predicts the token in its own place.
+    """
+
+    prefix = "bidirectional"
+
+    def hidden_behind(self, source: Tensor, target: Tensor, prefixes: Tensor, revealed: Tensor | None = None) -> Tensor:
+        """Hidden states of the masks behind one prefix of every target.
+
+        Args:
+            source, target: see `DrafterTransformer.hidden_behind`.
+            prefixes: (B,) words of the prefixes.
+            revealed: (B, k) booleans, masks in whose place the true token stands; None: nowhere.
+
+        Returns:
+            (B, k, D): state j predicts word p + j of a target whose prefix has p words.
+        """
+        longest = int(prefixes.max())
+        columns = torch.arange(longest + self.block, device=target.device)
+        blocks = prefixes.unsqueeze(1) + torch.arange(self.block, device=target.device)
+        known = F.pad(target, (0, max(0, longest + self.block - target.shape[1])), value=PAD)[:, :len(columns)]
+        hidden = (columns >= prefixes.unsqueeze(1)) & (columns < prefixes.unsqueeze(1) + self.block)
+        if revealed is not None:
+            hidden = hidden.scatter(1, blocks, ~revealed)
+        tokens = known.masked_fill(columns >= prefixes.unsqueeze(1) + self.block, PAD).masked_fill(hidden, MASK)
+        states = self._decoder_states(tokens, _present(tokens), self._encoder_states(source))
+        return states[torch.arange(len(target), device=target.device).unsqueeze(1), blocks]
+
+    @torch.no_grad()
+    def propose(self, tokens: Tensor, lengths: Tensor | int, block: int, state: State) -> Tensor:
+        """See `DrafterTransformer.propose`; the state is rewound to its start."""
+        lengths = tokens.new_full((len(tokens),), lengths) if isinstance(lengths, int) else lengths
+        words = lengths.unsqueeze(1) - 1  # without the start symbol
+        longest = int(words.max())
+        block = min(block, self.settings.max_length - longest)
+        columns = torch.arange(longest + block, device=tokens.device)
+        known = F.pad(tokens[:, 1:], (0, max(0, len(columns) - tokens.shape[1] + 1)))[:, :len(columns)]
+        inputs = known.masked_fill(columns >= words, MASK).masked_fill(columns >= words + block, PAD)
+        weights = self._weights()
+        state.rewind(0)
+        state.reserve(len(columns))
+        x = self._embed(self.target_embedding, inputs, weights.target_positions[:len(columns)])
+        x = lean.decode(x, weights.decoder, self._style, state, _present(inputs)).view(*inputs.shape, -1)
+        rows = torch.arange(len(tokens), device=tokens.device).unsqueeze(1)
+        wanted = words + torch.arange(block, device=tokens.device)
+        return self.projection(self.decoder_norm(x[rows, wanted]))
+
+
+DRAFTERS: Sequence[type[DrafterTransformer]] = (DrafterTransformer, BidirectionalDrafter)
+
+
+def make_drafter(settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int, block: int,
+                 prefix: str) -> DrafterTransformer:
+    """The drafter that reads its prefix in the given way: `causal` or `bidirectional`."""
+    made = {one.prefix: one for one in DRAFTERS}[prefix]
+    return made(settings, source_vocabulary, target_vocabulary, block)
+
+
+def check_verifier(verifier: Transformer, vocabularies: tuple[int, int], width: int | None) -> None:
+    """Raise a PipelineError unless a model can verify for drafters of these vocabularies (and this encoder's width)."""
+    theirs = verifier.source_embedding.num_embeddings, verifier.projection.out_features
+    if verifier.kind != Transformer.kind or verifier.order.width != 1:
+        raise PipelineError(f"verifier: a {verifier.kind} model in the order {verifier.order.name} cannot verify "
+                            "drafts; choose an ordered family of one word a step")
+    if theirs != vocabularies:
+        raise PipelineError(f"verifier: it has {theirs[0]} source and {theirs[1]} target pieces, the drafter "
+                            f"{vocabularies[0]} and {vocabularies[1]}; train both with the same data/bpe")
+    if width is not None and verifier.settings.width != width:
+        raise PipelineError(f"network.width: {width}, but the verifier's encoder, which is to be shared, has "
+                            f"{verifier.settings.width}; give the drafter encoder_layers of its own")
+
+
+def _present(tokens: Tensor) -> Tensor:
+    """(B, 1, 1, T), true where there is no padding."""
+    return (tokens != PAD)[:, None, None, :]
