@@ -1,5 +1,6 @@
 """Where a run keeps its files, relative to the folder of its params.yaml. dvc.yaml declares the same paths."""
 
+from itertools import count, takewhile
 from pathlib import Path
 
 CORPUS = Path("data/corpus")
@@ -28,6 +29,12 @@ def checkpoint(family: str) -> Path:
 def counts(side: str) -> Path:
     """File of the count model of a side: raw, distilled or both."""
     return COUNTS / f"{side}.safetensors"
+
+
+def references(split: str = "test") -> list[Path]:
+    """Files of a split's references, one sentence a line: `SPLIT.target`, then `SPLIT.target2`, … as far as they go."""
+    further = (CORPUS / f"{split}.target{number}" for number in count(2))
+    return [CORPUS / f"{split}.target", *takewhile(Path.exists, further)]
 
 
 def read_lines(path: Path) -> list[str]:

@@ -1,20 +1,24 @@
 """The `corpus` stage: read a source, filter it, write one sentence a line."""
 
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import chain, islice
 from pathlib import Path
 
 from pipeline.corpus.filtering import CorpusFilter
+from pipeline.corpus.noise import write_synthetic
 from pipeline.corpus.settings import CorpusSettings
-from pipeline.corpus.sources import Pair, read_splits
+from pipeline.corpus.sources import Entry, read_splits
+from pipeline.corpus.sources.splits import SYNTHETIC
 from pipeline.files import atomic_path, write_json
 
 
 def build_corpus(settings: CorpusSettings, out: Path, report: Path) -> None:
     """Write `out/{train,validation,test}.{source,target}` (UTF-8, one sentence a line) and the counts.
 
-    `report` is JSON: for each split the pairs read, dropped by each filter and kept. The folder `out` appears
-    whole or not at all.
+    Further references of a split go to `target2`, `target3`, …, and pairs with synthetic errors, if `settings.noise`
+    asks for them, to `synthetic.{source,target}`. `report` is JSON: for each split the pairs read, dropped by each
+    filter and kept. The folder `out` appears whole or not at all.
 
     Raises:
         PipelineError: the source cannot be read, or a split is empty after filtering.
@@ -27,12 +31,17 @@ def build_corpus(settings: CorpusSettings, out: Path, report: Path) -> None:
             kept = corpus_filter.apply(split, splits[split])
             _write_split(folder, split, islice(kept, getattr(settings.keep, split)))
         counts = corpus_filter.report()
+        if settings.noise is not None:
+            counts[SYNTHETIC] = write_synthetic(settings.noise, folder)
     write_json(report, counts)
 
 
-def _write_split(folder: Path, split: str, pairs: Iterable[Pair]) -> None:
-    with (open(folder / f"{split}.source", "w", encoding="utf-8", newline="\n") as sources,
-          open(folder / f"{split}.target", "w", encoding="utf-8", newline="\n") as targets):
-        for source, target in pairs:
-            sources.write(source + "\n")
-            targets.write(target + "\n")
+def _write_split(folder: Path, split: str, entries: Iterator[Entry]) -> None:
+    first = next(entries, ())  # none: the report says what emptied the split
+    sides = ["source", "target", *(f"target{number}" for number in range(2, len(first)))]
+    with ExitStack() as stack:
+        files = [stack.enter_context(open(folder / f"{split}.{side}", "w", encoding="utf-8", newline="\n"))
+                 for side in sides[:len(first)]]
+        for entry in chain([first], entries):
+            for file, text in zip(files, entry, strict=True):
+                file.write(text + "\n")

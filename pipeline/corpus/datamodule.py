@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 from pipeline.corpus.batches import EvaluationBatches, Slice, TrainingBatches
 from pipeline.corpus.pairs import Pairs
 from pipeline.corpus.settings import DataSettings
+from pipeline.corpus.sources.splits import SYNTHETIC
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import EOS, PAD
 
@@ -76,7 +77,7 @@ class PairsDataModule(lightning.LightningDataModule):
         """Args:
             folder: of the `bpe` stage.
             distilled: folder of the `distill` stage, read if `side` asks for it.
-            side: the targets to train on: raw, distilled or both.
+            side: the pairs to train on: raw, distilled, both or synthetic.
             batch_tokens: target tokens of one optimiser step over all devices, padding included.
             evaluation_rows: sentences of a validation or test batch.
             validation_sentences: the first ones of the split to validate on; None: all.
@@ -91,9 +92,18 @@ class PairsDataModule(lightning.LightningDataModule):
         self.validation_sentences = validation_sentences
 
     def training_paths(self) -> list[Path]:
-        """The id files of the chosen side."""
+        """The id files of the chosen side.
+
+        Raises:
+            PipelineError: the side is synthetic, and the corpus was built without noise.
+        """
         raw, distilled = self.folder / "train.pairs", self.distilled / "train.pairs"
-        return {"raw": [raw], "distilled": [distilled], "both": [raw, distilled]}[self.settings.side]
+        synthetic = self.folder / f"{SYNTHETIC}.pairs"
+        if self.settings.side == SYNTHETIC and not synthetic.exists():
+            raise PipelineError(f"{synthetic}: not found, but data.side is '{SYNTHETIC}'; set corpus.noise in "
+                                "params.yaml and run `dvc repro`")
+        paths = {"raw": [raw], "distilled": [distilled], "both": [raw, distilled], SYNTHETIC: [synthetic]}
+        return paths[self.settings.side]
 
     def train_dataloader(self) -> DataLoader[Batch]:
         trainer = self._trainer()

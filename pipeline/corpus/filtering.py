@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 
 from pipeline.corpus.settings import FilterSettings, UnicodeForm
-from pipeline.corpus.sources.splits import SPLITS, Pair
+from pipeline.corpus.sources.splits import SPLITS, Entry
 from pipeline.errors import PipelineError
 
 Keep = Callable[[str, str], bool]
@@ -47,20 +47,23 @@ class CorpusFilter:
         self._settings = settings
         self._claimed: set[int] = set()  # source strings that the splits still to come must not have
 
-    def apply(self, split: str, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """Yield the pairs of a split that every filter keeps, normalised, in their order."""
+    def apply(self, split: str, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """Yield the entries of a split that every filter keeps, normalised, in their order.
+
+        Filters look at the pair, not at further references.
+        """
         counts = self.counts[split] = Counter()
         filters = self._filters(split)
         claims = self._claims(split)
-        for source, target in pairs:
+        for entry in entries:
             counts["read"] += 1
-            source, target = (normalise(side, self._settings.unicode) for side in (source, target))
+            source, target, *further = (normalise(text, self._settings.unicode) for text in entry)
             dropped_by = next((name for name, keep in filters if not keep(source, target)), None)
             counts[dropped_by or "kept"] += 1
             if dropped_by is None:
                 if claims:
                     self._claimed.add(_fingerprint(source))
-                yield source, target
+                yield source, target, *further
 
     def _claims(self, split: str) -> bool:
         return (split == "train") == self._settings.evaluation

@@ -5,9 +5,10 @@ from typing import Literal, get_args
 
 from pipeline.errors import PipelineError
 
-Source = Literal["home-assistant", "files", "tsv", "po", "tmx", "huggingface"]
+Source = Literal["home-assistant", "ua-gec", "files", "tsv", "po", "tmx", "huggingface"]
 UnicodeForm = Literal["NFC", "NFKC", "none"]
 SplitUnit = Literal["file", "pair"]
+UaGecLayer = Literal["gec-only", "gec-fluency"]
 
 
 def _check_choice(key: str, value: str, choices: object) -> None:
@@ -15,12 +16,21 @@ def _check_choice(key: str, value: str, choices: object) -> None:
         raise PipelineError(f"params.yaml: {key} is '{value}'; choose one of {', '.join(get_args(choices))}")
 
 
-def _check_shares(block: str, validation: float, test: float) -> None:
-    if not (0 < validation < 1 and 0 < test < 1 and validation + test < 1):
-        raise PipelineError(f"params.yaml: {block}: validation_share {validation} and test_share {test} "
-                            "must each lie between 0 and 1 and leave something for train")
+def _check_shares(block: str, **shares: float) -> None:
+    if not (min(shares.values()) > 0 and sum(shares.values()) < 1):
+        named = " and ".join(f"{name} {share}" for name, share in shares.items())
+        raise PipelineError(f"params.yaml: {block}: {named} must lie above 0 and leave something for train")
 
-SIDES = ("raw", "distilled", "both")
+
+def _check_sha256(key: str, value: str) -> None:
+    if len(value) != 64 or set(value.lower()) - set("0123456789abcdef"):
+        raise PipelineError(f"params.yaml: {key} is '{value}'; give the 64 hexadecimal digits of the wheel's SHA-256")
+
+
+SIDES = ("raw", "distilled", "both", "synthetic")
+_FOUND_BY_LANGUAGE = ("home-assistant", "tmx", "huggingface")
+"""Sources that look both texts up by their language codes. To the others the codes are labels, and a corpus of
+corrections has the same on both sides."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +47,27 @@ class HomeAssistantSettings:
     """Share of the integrations whose strings become the test split."""
 
     def __post_init__(self) -> None:
-        if len(self.sha256) != 64 or set(self.sha256.lower()) - set("0123456789abcdef"):
-            raise PipelineError(f"params.yaml: corpus.home_assistant.sha256 is '{self.sha256}'; "
-                                "give the 64 hexadecimal digits of the wheel's SHA-256")
-        _check_shares("corpus.home_assistant", self.validation_share, self.test_share)
+        _check_sha256("corpus.home_assistant.sha256", self.sha256)
+        _check_shares("corpus.home_assistant", validation_share=self.validation_share, test_share=self.test_share)
+
+
+@dataclass(frozen=True)
+class UaGecSettings:
+    """Ukrainian texts with their corrections, the `ua-gec` wheel (CC-BY-4.0); test is the test of its publishers."""
+
+    version: str
+    """Release to download, for example `2.1.3`."""
+    sha256: str
+    """Expected hash of the wheel, 64 hexadecimal digits."""
+    layer: UaGecLayer = "gec-only"
+    """`gec-only`: errors are corrected; `gec-fluency`: what sounds unnatural is reworded besides."""
+    validation_share: float = 0.04
+    """Share of the training documents that become the validation split."""
+
+    def __post_init__(self) -> None:
+        _check_sha256("corpus.ua_gec.sha256", self.sha256)
+        _check_choice("corpus.ua_gec.layer", self.layer, UaGecLayer)
+        _check_shares("corpus.ua_gec", validation_share=self.validation_share)
 
 
 @dataclass(frozen=True)
@@ -79,7 +106,7 @@ class CatalogueSettings:
 
     def __post_init__(self) -> None:
         _check_choice("corpus: split_by", self.split_by, SplitUnit)
-        _check_shares("corpus", self.validation_share, self.test_share)
+        _check_shares("corpus", validation_share=self.validation_share, test_share=self.test_share)
 
 
 @dataclass(frozen=True)
@@ -148,6 +175,30 @@ class KeepSettings:
 
 
 @dataclass(frozen=True)
+class NoiseSettings:
+    """Synthetic errors in the targets of train, from which to learn correction before the real ones (`noise.py`)."""
+
+    copies: int = 2
+    """Wrong versions of each sentence."""
+    words: float = 0.08
+    """Share of the words that are replaced, left out, put in, swapped with the next one, given another case or followed
+    by a mark that does not belong there. This share and the next two are means over sentences, which vary much."""
+    characters: float = 0.04
+    """Share of the words that are misspelt."""
+    marks: float = 0.2
+    """Share of the punctuation marks that are left out or changed into another."""
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.copies < 1:
+            raise PipelineError(f"params.yaml: corpus.noise.copies is {self.copies}; it must be at least 1")
+        for name in ("words", "characters", "marks"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise PipelineError(f"params.yaml: corpus.noise.{name} is {getattr(self, name)}; it must lie between "
+                                    "0 and 1")
+
+
+@dataclass(frozen=True)
 class CorpusSettings:
     """Where the sentence pairs come from and which are kept. Only the chosen source's block is needed."""
 
@@ -158,6 +209,7 @@ class CorpusSettings:
     target_language: str = "de"
     """Language code as the source writes it."""
     home_assistant: HomeAssistantSettings | None = None
+    ua_gec: UaGecSettings | None = None
     files: FilesSettings | None = None
     tsv: TsvSettings | None = None
     po: CatalogueSettings | None = None
@@ -165,6 +217,8 @@ class CorpusSettings:
     huggingface: HuggingFaceSettings | None = None
     filters: FilterSettings = field(default_factory=FilterSettings)
     keep: KeepSettings = field(default_factory=KeepSettings)
+    noise: NoiseSettings | None = None
+    """Null: no synthetic pairs."""
 
     def __post_init__(self) -> None:
         _check_choice("corpus.source", self.source, Source)
@@ -172,9 +226,13 @@ class CorpusSettings:
         if getattr(self, block) is None:
             raise PipelineError(f"params.yaml: corpus.source is '{self.source}' but the block corpus.{block} "
                                 "is missing; add it")
-        if self.source_language == self.target_language:
+        if self.source_language == self.target_language and self.source in _FOUND_BY_LANGUAGE:
             raise PipelineError(f"params.yaml: corpus.source_language and corpus.target_language are both "
                                 f"'{self.source_language}'; choose two languages")
+        if self.source_language != self.target_language and self.noise is not None:
+            raise PipelineError(f"params.yaml: corpus.noise makes wrong {self.target_language} of right "
+                                f"{self.target_language}, but corpus.source_language is '{self.source_language}'; make "
+                                "both languages one, or remove corpus.noise")
 
 
 @dataclass(frozen=True)
@@ -207,7 +265,7 @@ class DataSettings:
     """What a family is trained on."""
 
     side: str = "raw"
-    """Targets: `raw` (the corpus), `distilled` (the teacher's) or `both`."""
+    """Targets: `raw` (the corpus), `distilled` (the teacher's) or `both`; `synthetic`: pairs made by `corpus.noise`."""
     batch_tokens: int = 600
     """Target tokens of one optimiser step over all devices and accumulated batches, padding included."""
     workers: int = 0

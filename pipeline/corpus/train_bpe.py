@@ -16,7 +16,7 @@ from pipeline.corpus.bpe import JOINT_MODELS, SEPARATE_MODELS, Tokenizer
 from pipeline.corpus.pairs import Pairs, write_pairs
 from pipeline.corpus.settings import BpeSettings
 from pipeline.corpus.sources.files import read_aligned, read_lines
-from pipeline.corpus.sources.splits import SPLITS, Pair
+from pipeline.corpus.sources.splits import SPLITS, SYNTHETIC, Pair
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, write_json
 from pipeline.vocabulary import BOS, EOS, PAD, SPECIALS, UNK
@@ -28,7 +28,7 @@ _HISTOGRAM_EDGES = (8, 16, 32, 64, 128)
 
 
 def train_bpe(settings: BpeSettings, corpus: Path, out: Path, report: Path) -> None:
-    """Learn a vocabulary from `corpus/train.*` and encode every split of the corpus.
+    """Learn a vocabulary from `corpus/train.*` and encode every split, and the synthetic pairs if there are any.
 
     Writes the folder `out` as a whole: `joint.model` or `source.model` and `target.model`, `meta.json`, and
     one `pairs.py` file a split. `report` is JSON: sizes, tokens a sentence, unknown rate, pairs too long.
@@ -36,6 +36,7 @@ def train_bpe(settings: BpeSettings, corpus: Path, out: Path, report: Path) -> N
     Raises:
         PipelineError: the corpus is missing, or does not allow a vocabulary of this size.
     """
+    splits = [*SPLITS, SYNTHETIC] if (corpus / f"{SYNTHETIC}.source").exists() else SPLITS
     sides = [[corpus / "train.source", corpus / "train.target"]] if settings.joint else \
         [[corpus / "train.source"], [corpus / "train.target"]]
     names = JOINT_MODELS if settings.joint else SEPARATE_MODELS
@@ -50,7 +51,7 @@ def train_bpe(settings: BpeSettings, corpus: Path, out: Path, report: Path) -> N
                                           "target_size": tokenizer.target_size})
         description: dict[str, Any] = {"source_vocabulary": tokenizer.source_size,
                                        "target_vocabulary": tokenizer.target_size}
-        for split in SPLITS:
+        for split in splits:
             description[split] = _encode_split(settings, tokenizer, corpus, split, folder / f"{split}.pairs")
     write_json(report, description)
 
@@ -95,7 +96,7 @@ def _explain(error: RuntimeError, vocabulary: int, file: Path) -> str:
 def _encode_split(settings: BpeSettings, tokenizer: Tokenizer, corpus: Path, split: str,
                   out: Path) -> dict[str, Any]:
     counts: Counter[str] = Counter()
-    limit = settings.max_length if split == "train" else None
+    limit = settings.max_length if split in ("train", SYNTHETIC) else None
 
     def encoded() -> Iterator[EncodedPair]:
         for pair in _encode(tokenizer, read_aligned(corpus / f"{split}.source", corpus / f"{split}.target")):

@@ -149,6 +149,21 @@ def test_only_train_loses_its_longest_pairs(tmp_path: Path, corpus: Path, traine
     assert not (tmp_path / "none").exists()
 
 
+def test_synthetic_pairs_are_encoded_with_the_vocabulary_of_train(tmp_path: Path, corpus: Path, trained: Path) -> None:
+    assert not (trained / "synthetic.pairs").exists()
+    noisy = copy_corpus(corpus, tmp_path / "noisy")
+    for side, sentences in (("source", ["Grau Reiher der", "Nacht " * 99]), ("target", ["Der graue Reiher", "Nacht"])):
+        (noisy / f"synthetic.{side}").write_text("".join(line + "\n" for line in sentences), encoding="utf-8")
+    train_bpe(replace(JOINT, max_length=90), noisy, tmp_path / "bpe", tmp_path / "report.json")
+    tokenizer = Tokenizer.load(tmp_path / "bpe")
+    assert tokenizer.digest == Tokenizer.load(trained).digest
+    pairs = Pairs.open(tmp_path / "bpe" / "synthetic.pairs", tokenizer.digest)
+    assert tokenizer.decode_targets([pairs.target(0)]) == ["Der graue Reiher"]
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["synthetic"]
+    assert (report["pairs"], report["too_long"]) == (len(pairs), 1) == (1, 1)
+    assert report["source"]["tokens"] == len(pairs.source(0))
+
+
 def test_a_thinned_corpus_gives_the_whole_vocabulary(tmp_path: Path, corpus: Path, trained: Path) -> None:
     train_bpe(replace(JOINT, sample=300), corpus, tmp_path / "bpe", tmp_path / "report.json")
     thinned = Tokenizer.load(tmp_path / "bpe")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.corpus.build import build_corpus
-from pipeline.corpus.settings import CorpusSettings, FilterSettings
+from pipeline.corpus.settings import CorpusSettings, FilterSettings, NoiseSettings
 from pipeline.errors import PipelineError
 
 
@@ -38,6 +38,25 @@ def test_text_and_counts_are_exact(tmp_path: Path, toy_settings: CorpusSettings)
         "identical": 0, "duplicate": 0, "kept": 401}
     assert counts["validation"]["kept"] == counts["test"]["kept"] == 30
     assert counts["test"]["overlap"] == 1
+
+
+def test_noise_adds_two_files_and_changes_no_other(tmp_path: Path, toy_settings: CorpusSettings) -> None:
+    with open(tmp_path / "train.de", encoding="utf-8") as file:
+        append(toy_settings, "train", "another way to say it", file.readline().strip())
+    plain = replace(toy_settings, source_language="de")
+    build_corpus(plain, tmp_path / "plain", tmp_path / "plain.json")
+    build_corpus(replace(plain, noise=NoiseSettings(copies=3)), tmp_path / "noisy", tmp_path / "noisy.json")
+    files = content(tmp_path / "noisy")
+    source, target = (files.pop(f"synthetic.{side}").decode().splitlines() for side in ("source", "target"))
+    assert files == content(tmp_path / "plain")
+    distinct = dict.fromkeys((tmp_path / "plain" / "train.target").read_text(encoding="utf-8").splitlines())
+    assert target == [sentence for sentence in distinct for _ in range(3)]
+    report = json.loads((tmp_path / "noisy.json").read_text(encoding="utf-8"))
+    assert report.pop("synthetic") == {"sentences": 400, "pairs": 1200,
+                                       "identical": sum(map(str.__eq__, source, target))}
+    assert report == json.loads((tmp_path / "plain.json").read_text(encoding="utf-8"))
+    build_corpus(replace(plain, noise=NoiseSettings(copies=3)), tmp_path / "again", tmp_path / "again.json")
+    assert content(tmp_path / "again") == content(tmp_path / "noisy")
 
 
 def test_two_builds_give_the_same_bytes(tmp_path: Path, toy_settings: CorpusSettings) -> None:

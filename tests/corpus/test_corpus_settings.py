@@ -13,7 +13,9 @@ from pipeline.corpus.settings import (
     FilesSettings,
     FilterSettings,
     HomeAssistantSettings,
+    NoiseSettings,
     Source,
+    UaGecSettings,
 )
 from pipeline.corpus.sources import READERS
 from pipeline.errors import PipelineError
@@ -54,10 +56,26 @@ def test_every_source_has_a_reader_and_a_block() -> None:
     assert {source.replace("-", "_") for source in READERS} < {field.name for field in fields(CorpusSettings)}
 
 
+def test_a_corpus_of_corrections_has_one_language() -> None:
+    wheel = {"source": "ua-gec", "source_language": "uk", "target_language": "uk", "ua_gec": WHEEL}
+    assert parse({**wheel, "noise": {"copies": 3}}).noise == NoiseSettings(copies=3)
+    assert parse(wheel).noise is None
+    assert parse({"source": "files", "files": FILES, "source_language": "de"}).target_language == "de"
+
+
 @pytest.mark.parametrize("build, message", [
-    (lambda: CorpusSettings(source="web"), "corpus.source is 'web'; choose one of home-assistant, files"),
+    (lambda: CorpusSettings(source="web"), "corpus.source is 'web'; choose one of home-assistant, ua-gec"),
     (lambda: CorpusSettings(source="files"), "block corpus.files is missing"),
-    (lambda: CorpusSettings("files", target_language="en", files=FilesSettings(**FILES)), "are both 'en'"),
+    (lambda: CorpusSettings("home-assistant", target_language="en", home_assistant=HomeAssistantSettings(**WHEEL)),
+     "are both 'en'"),
+    (lambda: CorpusSettings("files", files=FilesSettings(**FILES), noise=NoiseSettings()),
+     "corpus.noise makes wrong de of right de, but corpus.source_language is 'en'"),
+    (lambda: NoiseSettings(copies=0), "corpus.noise.copies is 0"),
+    (lambda: NoiseSettings(marks=1.5), "corpus.noise.marks is 1.5"),
+    (lambda: NoiseSettings(words=-0.1), "corpus.noise.words is -0.1"),
+    (lambda: UaGecSettings("1.2", "xy" * 32), "corpus.ua_gec.sha256 is 'xyxy"),
+    (lambda: UaGecSettings(**WHEEL, layer="gec"), "corpus.ua_gec.layer is 'gec'; choose one of gec-only, gec-fluency"),
+    (lambda: UaGecSettings(**WHEEL, validation_share=1), "corpus.ua_gec: validation_share 1 must"),
     (lambda: HomeAssistantSettings("1.2", "abc"), "sha256 is 'abc'"),
     (lambda: HomeAssistantSettings(**WHEEL, validation_share=0), "validation_share 0 "),
     (lambda: CatalogueSettings(("*.po",), test_share=0.97), "leave something for train"),

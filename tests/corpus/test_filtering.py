@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from pipeline.corpus.filtering import CorpusFilter, normalise
 from pipeline.corpus.settings import FilterSettings
-from pipeline.corpus.sources import SPLITS, Pair
+from pipeline.corpus.sources import SPLITS, Entry, Pair
 from pipeline.errors import PipelineError
 
-Corpus = dict[str, list[Pair]]
+Corpus = dict[str, list[Entry]]
 
 FINE = ("two brown foxes", "zwei braune Füchse")
 
@@ -25,7 +25,7 @@ def run(rules: FilterSettings, splits: Corpus) -> tuple[Corpus, CorpusFilter]:
     return kept, corpus_filter
 
 
-def one_pair_each(**changed: list[Pair]) -> Corpus:
+def one_pair_each(**changed: list[Entry]) -> Corpus:
     return {split: [(f"{split} {FINE[0]}", f"{split} {FINE[1]}")] for split in SPLITS} | changed
 
 
@@ -131,6 +131,14 @@ def test_overlap_is_taken_from_the_side_that_gives_way() -> None:
         kept, corpus_filter = run(FilterSettings(evaluation=evaluation), shared)
         assert FINE not in kept[loser] and len(kept[loser]) == 1
         assert corpus_filter.report()[loser]["overlap"] == 1
+
+
+def test_further_references_stay_beside_their_pair() -> None:
+    entries = [(*FINE, "zwei  rotbraune Füchse"), ("one", "eins", "einer"), (*FINE, FINE[1])]
+    for evaluation, expected in ((False, [(*FINE, "zwei rotbraune Füchse"), *entries[1:]]),
+                                 (True, [(*FINE, "zwei rotbraune Füchse")])):
+        kept, _ = run(FilterSettings(evaluation=evaluation), one_pair_each(test=entries))
+        assert kept["test"] == expected
 
 
 def test_an_empty_split_names_the_filter_that_emptied_it() -> None:

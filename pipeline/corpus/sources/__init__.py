@@ -3,13 +3,14 @@
 from collections.abc import Callable
 
 from pipeline.corpus.settings import CorpusSettings
-from pipeline.corpus.sources import files, home_assistant, hugging_face, po, tmx
-from pipeline.corpus.sources.splits import SPLITS, Pair, Splits
+from pipeline.corpus.sources import files, home_assistant, hugging_face, po, tmx, ua_gec
+from pipeline.corpus.sources.splits import SPLITS, Entry, Pair, Splits
 
-__all__ = ["SPLITS", "Pair", "Splits", "read_splits"]
+__all__ = ["SPLITS", "Entry", "Pair", "Splits", "read_splits"]
 
 READERS: dict[str, Callable[[CorpusSettings], Splits]] = {
     "home-assistant": home_assistant.read,
+    "ua-gec": ua_gec.read,
     "files": files.read_files,
     "tsv": files.read_tsv,
     "po": po.read,

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline.corpus.settings import CorpusSettings, HomeAssistantSettings
+from pipeline.corpus.settings import CorpusSettings
 from pipeline.corpus.sources.splits import SPLITS, Pair, Splits, assign_groups
-from pipeline.corpus.sources.wheel import download_wheel, sha256
+from pipeline.corpus.sources.wheel import check_hash, download_wheel
 from pipeline.errors import PipelineError
 
 _MEMBER = re.compile(r"homeassistant/components/([^/]+)/translations/([^/.]+)\.json")
@@ -30,7 +30,7 @@ def read(settings: CorpusSettings) -> Splits:
     assert block is not None  # CorpusSettings checks that the chosen source has its block
     with tempfile.TemporaryDirectory() as folder:
         wheel = download_wheel("homeassistant", block.version, Path(folder))
-        _check_hash(wheel, block)
+        check_hash(wheel, block.sha256, "corpus.home_assistant.sha256")
         by_integration = read_wheel(wheel, settings.source_language, settings.target_language)
     split_of = assign_groups(by_integration, block.validation_share, block.test_share)
     splits: dict[str, list[Pair]] = {split: [] for split in SPLITS}
@@ -68,11 +68,3 @@ def _flatten(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
             yield from _flatten(child, f"{key}\0{name}")
     elif isinstance(value, str):
         yield key, value
-
-
-def _check_hash(wheel: Path, block: HomeAssistantSettings) -> None:
-    found = sha256(wheel)
-    if found != block.sha256.lower():
-        raise PipelineError(f"{wheel.name}: sha256 is {found} but params.yaml expects "
-                            f"{block.sha256.lower()}; if you trust this file, change "
-                            "corpus.home_assistant.sha256")

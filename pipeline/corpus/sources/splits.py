@@ -6,9 +6,11 @@ from hashlib import sha256
 from pipeline.errors import PipelineError
 
 Pair = tuple[str, str]  # source sentence, target sentence
-Splits = Mapping[str, Iterable[Pair]]  # the three of SPLITS; each may be read once, in any order
+Entry = tuple[str, ...]  # a pair and its further references, as many for every entry of a split
+Splits = Mapping[str, Iterable[Entry]]  # the three of SPLITS; each may be read once, in any order
 
 SPLITS = ("train", "validation", "test")
+SYNTHETIC = "synthetic"  # training pairs made from the targets of train; no source has them
 
 
 def assign_groups(names: Iterable[str], validation_share: float, test_share: float) -> dict[str, str]:

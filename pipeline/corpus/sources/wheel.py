@@ -33,6 +33,23 @@ def download_wheel(package: str, version: str, folder: Path) -> Path:
     return wheels[0]
 
 
+def check_hash(wheel: Path, expected: str, key: str) -> None:
+    """Refuse a wheel that is not the expected one.
+
+    Args:
+        wheel: file.
+        expected: SHA-256, 64 hexadecimal digits.
+        key: of params.yaml that holds it, for the error.
+
+    Raises:
+        PipelineError: the file has another hash.
+    """
+    found = sha256(wheel)
+    if found != expected.lower():
+        raise PipelineError(f"{wheel.name}: sha256 is {found} but params.yaml expects {expected.lower()}; if you trust "
+                            f"this file, change {key}")
+
+
 def sha256(path: Path) -> str:
     """64 hexadecimal digits, in small letters."""
     digest = hashlib.sha256()
