@@ -20,9 +20,9 @@ INTERVAL = (0.025, 0.975)
 class Resampled:
     """BLEU of systems on the same resamples of one test set: differences between systems are paired (Koehn 2004)."""
 
-    def __init__(self, references: Sequence[str], tokenizer: str, samples: int, seed: int) -> None:
+    def __init__(self, references: Sequence[Sequence[str]], tokenizer: str, samples: int, seed: int) -> None:
         """Args:
-            references: (N,) one a sentence.
+            references: (R, N), R of each sentence.
             tokenizer: sacreBLEU's name of BLEU's.
             samples: resamples, of N sentences each.
             seed: of their draw.
@@ -30,16 +30,17 @@ class Resampled:
         Raises:
             PipelineError: no sentences, no resamples or an unknown tokenizer.
         """
-        if not references or samples < 1:
-            raise PipelineError(f"evaluation: nothing to resample: {len(references)} references, {samples} "
+        N = len(references[0]) if references else 0
+        if not N or samples < 1:
+            raise PipelineError(f"evaluation: nothing to resample: {N} references, {samples} "
                                 "bootstrap_samples; give at least one of each")
         if tokenizer not in BLEU.TOKENIZERS:
             raise PipelineError(f"evaluation: BLEU tokenizer {tokenizer!r} is unknown; use one of "
                                 f"{', '.join(sorted(filter(None, BLEU.TOKENIZERS)))}")
-        self.references = references
+        self.references = [list(one) for one in zip(*references, strict=True)]
+        """(N, R)."""
         # The effective order changes sentence scores, which nobody reads, and spares a warning for each.
         self._bleu = BLEU(tokenize=tokenizer, effective_order=True)
-        N = len(references)
         self.times = np.random.default_rng(seed).multinomial(N, np.full(N, 1 / N), samples).astype(np.float64)
         """(samples, N), how often each resample holds each sentence."""
 
@@ -56,9 +57,9 @@ class Resampled:
         return float(corpus_bleu(counts.sum(0))), corpus_bleu(self.times @ counts)
 
     def _counts(self, hypotheses: Sequence[str]) -> Floats:
-        """(N, 10): n-gram matches and n-grams of orders 1 to 4, words, words of the reference."""
-        scores = (self._bleu.sentence_score(hypothesis, [reference])
-                  for hypothesis, reference in zip(hypotheses, self.references, strict=True))
+        """(N, 10): n-gram matches and n-grams of orders 1 to 4, words, words of the nearest reference."""
+        scores = (self._bleu.sentence_score(hypothesis, correct)
+                  for hypothesis, correct in zip(hypotheses, self.references, strict=True))
         return np.array([[*one.counts, *one.totals, one.sys_len, one.ref_len] for one in scores], dtype=np.float64)
 
 

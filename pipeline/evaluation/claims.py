@@ -58,13 +58,13 @@ class Finding:
     """What a reader must know besides."""
 
 
-def claims(texts: Mapping[Name, Sequence[str]], references: Sequence[str], speed: Mapping[str, Any],
+def claims(texts: Mapping[Name, Sequence[str]], references: Sequence[Sequence[str]], speed: Mapping[str, Any],
            benchmark: Mapping[str, Any] | None, tokenizer: str, samples: int, seed: int) -> list[dict[str, Any]]:
     """A row for every finding and each of its comparisons, whether its systems were measured or not.
 
     Args:
         texts: hypotheses (N,) of the systems that were evaluated.
-        references: (N,).
+        references: (R, N), R of each sentence.
         speed: from `speed.speed_report`.
         benchmark: from `benchmarks/multi_token.py`; None: it was not run.
         tokenizer: BLEU's.

@@ -38,7 +38,7 @@ _DIRECTIONS = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, 
 
 
 def quality_speed_png(rows: Sequence[Row], theme: Theme = LIGHT) -> bytes:
-    """Draw BLEU over the speed against the baseline's beam search, with 95 % intervals of the speed.
+    """Draw F0.5 or BLEU over the speed against the baseline's beam search, with 95 % intervals of the speed.
 
     A filled marker is a decoder that no other beats in both; the rest are hollow.
 
@@ -56,14 +56,14 @@ def quality_speed_png(rows: Sequence[Row], theme: Theme = LIGHT) -> bytes:
     best = pareto(rows)
     for family, colour in colours.items():
         members = sorted((row for row in rows if row.family == family), key=lambda row: row.speed)
-        axes.plot([row.speed for row in members], [row.bleu for row in members], color=colour, linewidth=1,
+        axes.plot([row.speed for row in members], [row.quality for row in members], color=colour, linewidth=1,
                   alpha=0.4, zorder=2)
     for row in rows:
         colour = colours[row.family]
         low, high = row.speedup_vs_beam5_interval or row.speedup_vs_beam5_all_interval
-        axes.plot([low, high], [row.bleu, row.bleu], color=colour, linewidth=2.5, alpha=0.3, zorder=2,
+        axes.plot([low, high], [row.quality, row.quality], color=colour, linewidth=2.5, alpha=0.3, zorder=2,
                   solid_capstyle="round")
-        axes.plot([row.speed], [row.bleu], marker=markers[row.decoder], markersize=7, color=colour, zorder=4,
+        axes.plot([row.speed], [row.quality], marker=markers[row.decoder], markersize=7, color=colour, zorder=4,
                   markeredgewidth=1.4, markerfacecolor=colour if row.name in best else theme.paper)
     if named:
         for family, colour in colours.items():
@@ -79,7 +79,7 @@ def quality_speed_png(rows: Sequence[Row], theme: Theme = LIGHT) -> bytes:
 
 
 def _prepare_axes(axes: Axes, rows: Sequence[Row], theme: Theme) -> None:
-    speeds, scores = [row.speed for row in rows], [row.bleu for row in rows]
+    speeds, scores = [row.speed for row in rows], [row.quality for row in rows]
     axes.set_xscale("log", base=2)
     axes.set_xlim(min(speeds) / 1.18, max(speeds) * 1.25)
     spread = max(max(scores) - min(scores), 1.0)
@@ -94,7 +94,7 @@ def _prepare_axes(axes: Axes, rows: Sequence[Row], theme: Theme) -> None:
     where = "all sentences" if rows[0].speedup_vs_beam5 is None else "long sentences"
     axes.set_xlabel(f"speed against beam 5 of the baseline ({where}, one at a time)   faster →",
                     color=theme.ink, fontsize=10)
-    axes.set_ylabel("BLEU   better →", color=theme.ink, fontsize=10)
+    axes.set_ylabel(f"{rows[0].quality_name}   better →", color=theme.ink, fontsize=10)
     axes.grid(color=theme.grid, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.tick_params(colors=theme.muted, labelsize=9, length=0)
@@ -109,10 +109,10 @@ def _label_points(axes: Axes, rows: Sequence[Row], labels: Sequence[str], colour
     assert isinstance(canvas, FigureCanvasAgg)
     renderer = canvas.get_renderer()
     frame = axes.get_window_extent(renderer)
-    centres = axes.transData.transform([(row.speed, row.bleu) for row in rows])
+    centres = axes.transData.transform([(row.speed, row.quality) for row in rows])
     taken = [Bbox.from_extents(x - 12, y - 12, x + 12, y + 12) for x, y in centres]
     for row, text, centre in zip(rows, labels, centres, strict=True):
-        label = axes.annotate(text, (row.speed, row.bleu), xytext=(0, 0), textcoords="offset points",
+        label = axes.annotate(text, (row.speed, row.quality), xytext=(0, 0), textcoords="offset points",
                               ha="center", va="center", fontsize=size, color=colours[row.family], zorder=5)
         extent = label.get_window_extent(renderer)
         width, height = extent.width + 14, extent.height + 4  # with a gap between two names

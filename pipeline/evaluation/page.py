@@ -12,7 +12,7 @@ from string import Template
 from typing import Any
 
 from pipeline.evaluation.rows import Name, Row, pareto
-from pipeline.evaluation.table import COLUMNS, measurement_notes
+from pipeline.evaluation.table import Column, columns_of, measurement_notes
 
 _SAMPLES = 10
 _TEMPLATE = Path(__file__).with_name("page.html")
@@ -23,7 +23,8 @@ class Texts:
     """The test set with all its translations; every list has one entry a sentence."""
 
     sources: Sequence[str]
-    references: Sequence[str]
+    references: Sequence[Sequence[str]]
+    """(R, N): one list for each of a sentence's references."""
     hypotheses: Mapping[Name, Sequence[str]]
     source_language: str
     target_language: str
@@ -38,16 +39,17 @@ def render_page(rows: Sequence[Row], texts: Texts, speed: Mapping[str, Any], pic
         speed: the content of `reports/speed.json`.
         picture, dark_picture: PNGs for light and dark screens.
     """
-    best = pareto(rows)
+    best, columns = pareto(rows), columns_of(rows)
     choices = sorted((row for row in rows if row.name in best), key=attrgetter("speed"))
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
         direction=f"{escape(texts.source_language)} → {escape(texts.target_language)}",
         sentences=f"{len(texts.sources):,}",
+        measure=rows[0].quality_name,
         choices="\n".join(_choice(row, rows, speed["baseline"]) for row in choices),
         picture=base64.b64encode(picture).decode(),
         dark_picture=base64.b64encode(dark_picture).decode(),
-        head="".join(_head(at) for at in range(len(COLUMNS))),
-        body="\n".join(_table_row(row, row.name in best) for row in rows),
+        head="".join(_head(at, column) for at, column in enumerate(columns)),
+        body="\n".join(_table_row(row, columns, row.name in best) for row in rows),
         samples="\n".join(_sample(index, texts) for index in choose_samples(texts)),
         notes="\n".join(f"<li>{escape(note)}</li>" for note in measurement_notes(rows, speed)),
     )
@@ -86,25 +88,25 @@ def mark_differences(text: str, reference: str) -> str:
 
 def _choice(row: Row, rows: Sequence[Row], baseline: str) -> str:
     """A card for a decoder worth choosing: what it gains and loses against the baseline's beam search."""
-    loss = row.bleu - next(other.bleu for other in rows if other.name == (baseline, "beam5"))
+    loss = row.quality - next(other.quality for other in rows if other.name == (baseline, "beam5"))
     return (f'<li><p class="who"><b>{escape(row.family)}</b> {escape(row.decoder)}</p>'
             f'<p class="big">{row.speed:.2f}<small>×</small></p>'
-            f'<p>{row.bleu:.1f} BLEU <span class="muted">({_signed(loss)})</span></p></li>')
+            f'<p>{row.quality:.1f} {row.quality_name} <span class="muted">({_signed(loss)})</span></p></li>')
 
 
 def _signed(number: float) -> str:
     return f"{number:+.1f}".replace("-", "\N{MINUS SIGN}")
 
 
-def _head(at: int) -> str:
-    title = escape(COLUMNS[at].title).replace(", ", ",<br>")
-    return (f'<th scope="col" title="{escape(COLUMNS[at].hint)}">'
+def _head(at: int, column: Column) -> str:
+    title = escape(column.title).replace(", ", ",<br>")
+    return (f'<th scope="col" title="{escape(column.hint)}">'
             f'<button type="button" data-column="{at}">{title}</button></th>')
 
 
-def _table_row(row: Row, is_best: bool) -> str:
+def _table_row(row: Row, columns: Sequence[Column], is_best: bool) -> str:
     cells = []
-    for column in COLUMNS:
+    for column in columns:
         value, text = column.value(row), escape(column.text(row))
         kind = "text" if isinstance(value, str) else "number"
         key = "" if value is None else escape(str(value))
@@ -119,13 +121,17 @@ def _sample(index: int, texts: Texts) -> str:
     for name, hypotheses in texts.hypotheses.items():
         writers.setdefault(hypotheses[index], []).append(name)
     source, target = escape(texts.source_language), escape(texts.target_language)
-    reference = texts.references[index]
+    references = list(dict.fromkeys(one[index] for one in texts.references))
     lines = [f'<dt>source</dt><dd lang="{source}" dir="auto">{escape(texts.sources[index])}</dd>',
-             f'<dt>reference</dt><dd lang="{target}" dir="auto">{escape(reference)}</dd>']
+             *(f'<dt>reference</dt><dd lang="{target}" dir="auto">{escape(one)}</dd>' for one in references)]
     for hypothesis, names in writers.items():
-        shown = mark_differences(hypothesis, reference) or '<span class="muted">(empty)</span>'
+        shown = mark_differences(hypothesis, _nearest(hypothesis, references)) or '<span class="muted">(empty)</span>'
         lines.append(f'<dt>{_writers(names)}</dt><dd lang="{target}" dir="auto">{shown}</dd>')
     return f'<article><h3>sentence {index + 1}</h3><dl>{"".join(lines)}</dl></article>'
+
+
+def _nearest(text: str, references: Sequence[str]) -> str:
+    return max(references, key=lambda one: SequenceMatcher(None, text.split(), one.split(), autojunk=False).ratio())
 
 
 def _writers(names: Sequence[Name]) -> str:

@@ -1,11 +1,11 @@
-"""What a decoder wrote and how good it is: hypotheses on disk, sacreBLEU with signatures, a paired test."""
+"""What a decoder wrote and how good it is: hypotheses on disk, scores with signatures, a paired test."""
 
 import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from sacrebleu.significance import PairedTest
 
 from pipeline.corpus.sources.files import read_lines
 from pipeline.errors import PipelineError
+from pipeline.evaluation.edits import score_edits
+from pipeline.evaluation.gleu import score_gleu
 from pipeline.files import write_text
 
 _UNSPACED = {"zh", "ja-mecab", "ko-mecab"}
@@ -48,7 +50,10 @@ class HypothesisLine:
 
 @dataclass(frozen=True)
 class Quality:
-    """Corpus scores in percent, one reference a sentence, each with the signature that makes it clear."""
+    """Corpus scores in percent over all references, each with the signature that makes it clear.
+
+    What grammatical error correction is measured by is None unless it was asked for.
+    """
 
     bleu: float
     bleu_signature: str
@@ -56,6 +61,13 @@ class Quality:
     chrf_signature: str
     ter: float
     ter_signature: str
+    precision: float | None = None
+    recall: float | None = None
+    f05: float | None = None
+    """F0.5 of the edits, of which the two above are precision and recall."""
+    edits_signature: str | None = None
+    gleu: float | None = None
+    gleu_signature: str | None = None
 
 
 def write_hypotheses(path: Path, lines: Sequence[HypothesisLine], sentences: int) -> None:
@@ -101,32 +113,48 @@ def read_hypotheses(path: Path) -> list[HypothesisLine]:
     return lines
 
 
-def score(hypotheses: Sequence[str], references: Sequence[str], tokenizer: str = "13a") -> Quality:
-    """Score detokenised text with sacreBLEU.
+def score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], tokenizer: str = "13a", *,
+          sources: Sequence[str] = (), metrics: Sequence[str] = ()) -> Quality:
+    """Score detokenised text, with sacreBLEU and by further metrics.
 
     Args:
+        hypotheses: (N,)
+        references: (R, N), R of each sentence.
         tokenizer: sacreBLEU's name of BLEU's tokenizer: `13a` for spaced scripts, `zh`, `ja-mecab`, ...
+        sources: (N,), which the further metrics need.
+        metrics: any of `edits` and `gleu`.
 
     Raises:
         PipelineError: no sentences, another number of references than hypotheses, or an unknown tokenizer.
     """
     _check_counts("hypotheses", hypotheses, references)
     unspaced = tokenizer in _UNSPACED
-    metrics: list[Metric] = [_bleu(tokenizer), CHRF(), TER(normalized=unspaced, asian_support=unspaced)]
-    bleu, chrf, ter = [float(metric.corpus_score(hypotheses, [references]).score) for metric in metrics]
-    signatures = [str(metric.get_signature()) for metric in metrics]
-    return Quality(bleu, signatures[0], chrf, signatures[1], ter, signatures[2])
+    scorers: list[Metric] = [_bleu(tokenizer), CHRF(), TER(normalized=unspaced, asian_support=unspaced)]
+    bleu, chrf, ter = [float(metric.corpus_score(hypotheses, references).score) for metric in scorers]
+    signatures = [str(metric.get_signature()) for metric in scorers]
+    quality = Quality(bleu, signatures[0], chrf, signatures[1], ter, signatures[2])
+    if metrics:
+        _check_counts("sources", sources, references)
+    if "edits" in metrics:
+        edits = score_edits(hypotheses, sources, references)
+        quality = replace(quality, precision=edits.precision, recall=edits.recall, f05=edits.f05,
+                          edits_signature=edits.signature)
+    if "gleu" in metrics:
+        gleu, signature = score_gleu(hypotheses, sources, references)
+        quality = replace(quality, gleu=gleu, gleu_signature=signature)
+    return quality
 
 
 def paired_p_values(baseline: Sequence[str], systems: Mapping[str, Sequence[str]],
-                    references: Sequence[str], *, tokenizer: str = "13a", samples: int = 1000,
+                    references: Sequence[Sequence[str]], *, tokenizer: str = "13a", samples: int = 1000,
                     seed: int = 12345) -> dict[str, float]:
     """How likely chance alone makes a BLEU difference as large: paired bootstrap (Koehn 2004).
 
     sacreBLEU calls systems without any difference significant (p = 1 / (samples + 1)); here they get 1.
 
     Args:
-        systems: hypotheses of each system by its name.
+        systems: hypotheses (N,) of each system by its name.
+        references: (R, N), R of each sentence.
         samples: bootstrap resamples of the test set; also the resolution, as no p is below 1 / (samples + 1).
         seed: positive; sacreBLEU takes 0 for "no seed".
 
@@ -142,7 +170,7 @@ def paired_p_values(baseline: Sequence[str], systems: Mapping[str, Sequence[str]
     p_values = dict.fromkeys(systems, 1.0)
     if different:
         with _environment("SACREBLEU_SEED", str(seed)):  # the only way in that PairedTest has
-            test = PairedTest([("", baseline), *different], {"BLEU": _bleu(tokenizer)}, [references],
+            test = PairedTest([("", baseline), *different], {"BLEU": _bleu(tokenizer)}, references,
                               test_type="bs", n_samples=samples)
         results: Any = test()[1]["BLEU"][1:]  # without the baseline
         for (name, _), result in zip(different, results, strict=True):
@@ -161,13 +189,13 @@ def _bleu(tokenizer: str) -> BLEU:
                             f"({' '.join(str(error).split())}); install its package or files") from error
 
 
-def _check_counts(what: str, hypotheses: Sequence[str], references: Sequence[str]) -> None:
+def _check_counts(what: str, texts: Sequence[str], references: Sequence[Sequence[str]]) -> None:
     # sacreBLEU would score the shorter of the two without a word.
-    if not references:
+    if not references or not references[0]:
         raise PipelineError("evaluation: the test set is empty; give it at least one sentence")
-    if len(hypotheses) != len(references):
-        raise PipelineError(f"evaluation: {len(hypotheses)} {what} for {len(references)} references; "
-                            f"{_RERUN}")
+    for one in references:
+        if len(texts) != len(one):
+            raise PipelineError(f"evaluation: {len(texts)} {what} for {len(one)} references; {_RERUN}")
 
 
 @contextmanager

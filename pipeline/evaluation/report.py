@@ -14,9 +14,9 @@ from pipeline.evaluation.table import markdown_table, measurement_notes
 from pipeline.files import atomic_path, read_json, write_json, write_text
 
 
-def build_report(*, quality: Path, evaluation: Path, speed: Path, benchmark: Path, references: Path, sources: Path,
-                 out: Path, page: Path, source_language: str, target_language: str, tokenizer: str = "13a",
-                 samples: int = 1000, seed: int = 12345) -> None:
+def build_report(*, quality: Path, evaluation: Path, speed: Path, benchmark: Path, references: Sequence[Path],
+                 sources: Path, out: Path, page: Path, source_language: str, target_language: str,
+                 tokenizer: str = "13a", samples: int = 1000, seed: int = 12345) -> None:
     """Write `decoders.json`, `decoders.md`, `claims.json`, `quality_speed.png` and `.json` into `out`; the page.
 
     The page has a path of its own because it shows sentences of the corpus, which do not belong into git.
@@ -27,7 +27,8 @@ def build_report(*, quality: Path, evaluation: Path, speed: Path, benchmark: Pat
         evaluation: folder of `<family>/<decoder>.jsonl`.
         speed: file of `speed.speed_report`.
         benchmark: file of `benchmarks/multi_token.py`; it need not exist.
-        references, sources: the test set, one sentence a line.
+        references: files with a reference of each test sentence, one a line.
+        sources: the test sentences, likewise.
         source_language, target_language: language tags for the page.
         tokenizer: BLEU's, as in the quality files; the paired bootstrap uses it too.
         samples, seed: of the paired bootstrap.
@@ -35,12 +36,13 @@ def build_report(*, quality: Path, evaluation: Path, speed: Path, benchmark: Pat
     Raises:
         PipelineError: a file is absent or damaged, or the files do not belong together.
     """
-    source_lines, reference_lines = list(read_lines(sources)), list(read_lines(references))
-    if len(source_lines) != len(reference_lines):
-        raise PipelineError(f"{sources}: {len(source_lines)} lines, but {references} has "
-                            f"{len(reference_lines)}; both sides must have the same sentences")
+    source_lines, reference_lines = list(read_lines(sources)), [list(read_lines(path)) for path in references]
+    for path, lines in zip(references, reference_lines, strict=True):
+        if len(source_lines) != len(lines):
+            raise PipelineError(f"{sources}: {len(source_lines)} lines, but {path} has {len(lines)}; "
+                                "both sides must have the same sentences")
     measured = read_speed(speed)
-    hypotheses = read_texts(evaluation, timed_decoders(measured), len(reference_lines))
+    hypotheses = read_texts(evaluation, timed_decoders(measured), len(source_lines))
     rows = assemble_rows(quality, measured, hypotheses, reference_lines, tokenizer=tokenizer, samples=samples,
                          seed=seed)
     found = claims(hypotheses, reference_lines, measured, read_json(benchmark) if benchmark.exists() else None,
@@ -59,6 +61,6 @@ def build_report(*, quality: Path, evaluation: Path, speed: Path, benchmark: Pat
 
 
 def plot_points(rows: Sequence[Row]) -> list[dict[str, str | float]]:
-    """The picture's points, for `dvc plots` and its template `.dvc/plots/quality_speed.json`."""
-    return [{"family": row.family, "decoder": row.decoder, "speedup_vs_beam5": row.speed, "bleu": row.bleu}
-            for row in rows]
+    """The picture's points, for `dvc plots` and its template `.dvc/plots/quality_speed.json`; F0.5 where measured."""
+    return [{"family": row.family, "decoder": row.decoder, "speedup_vs_beam5": row.speed, "bleu": row.bleu,
+             **({} if row.f05 is None else {"f05": row.f05})} for row in rows]

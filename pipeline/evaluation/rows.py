@@ -31,6 +31,13 @@ class Row:
     chrf_signature: str
     ter: float
     ter_signature: str
+    precision: float | None
+    recall: float | None
+    f05: float | None
+    """Of edits, for correctors: precision, recall and F0.5; None, as are the next three, where it was not asked for."""
+    edits_signature: str | None
+    gleu: float | None
+    gleu_signature: str | None
     p_value_vs_ar: float | None
     """Paired bootstrap on BLEU against the baseline family under the same decoder or, where it has no such row, under
     the one with as many beams; None if there is none."""
@@ -53,12 +60,28 @@ class Row:
     """Mean decoder calls a sentence over the whole test set."""
     calls_long: float | None
     """The same over the long sentences that were timed."""
+    accepted_per_call: float | None
+    """Tokens, the end symbol included, that a call of the verifier accepts; None where nothing is drafted."""
+    drafter_calls: float | None
+    """Mean calls of the drafter a sentence; None likewise."""
     identical_to_greedy: float | None
-    """Share of sentences with the text of the same family's greedy search; None where it has none."""
+    """Share of sentences with the text of the greedy search of the same family, or of a drafter's verifier; None where
+    it has none."""
+    ties: int | None
+    """Sentences with another text only because of a certified numerical tie; None where greedy's is not promised."""
 
     @property
     def name(self) -> Name:
         return self.family, self.decoder
+
+    @property
+    def quality(self) -> float:
+        """What decoders are compared by: F0.5 where it was measured, BLEU elsewhere."""
+        return self.bleu if self.f05 is None else self.f05
+
+    @property
+    def quality_name(self) -> str:
+        return "BLEU" if self.f05 is None else "F0.5"
 
     @property
     def speed(self) -> float:
@@ -67,6 +90,10 @@ class Row:
 
 
 _SCORES = ("bleu", "bleu_signature", "chrf", "chrf_signature", "ter", "ter_signature", "calls")
+_SOME_SCORES = ("precision", "recall", "f05", "edits_signature", "gleu", "gleu_signature", "accepted_per_call",
+                "drafter_calls", "ties")
+"""Of some tasks and decoders only."""
+_SIGNATURES = {"bleu_signature": "BLEU", "edits_signature": "F0.5", "gleu_signature": "GLEU"}
 _QUALITY_HEADER = ("family", "data", "decoders")
 _SPEED_HEADER = ("sentences", "long_sentences", "long_rule", "repetitions", "baseline", "machine",
                  "contestants")
@@ -111,34 +138,36 @@ def timed_decoders(speed: Mapping[str, Any]) -> list[Name]:
 
 
 def assemble_rows(quality: Path, speed: Mapping[str, Any], texts: Mapping[Name, Sequence[str]],
-                  references: Sequence[str], *, tokenizer: str = "13a", samples: int = 1000,
+                  references: Sequence[Sequence[str]], *, tokenizer: str = "13a", samples: int = 1000,
                   seed: int = 12345) -> list[Row]:
     """Join the quality files and the speed report, in the order of the latter.
 
     Args:
         quality: folder of `<family>.json`.
         speed: from `read_speed`.
-        texts: hypotheses of every decoder in it.
+        texts: hypotheses (N,) of every decoder in it.
+        references: (R, N), R of each sentence.
         tokenizer: BLEU's, as it was in the quality files.
         samples, seed: of the paired bootstrap.
 
     Raises:
         PipelineError: a decoder was scored but not timed or the reverse, or families were scored differently.
     """
-    scores = _read_scores(quality)
+    scores, greedy = _read_scores(quality)
     for family, decoder in sorted(scores.keys() ^ set(timed_decoders(speed))):
         fault = "scored but not timed" if (family, decoder) in scores else "timed but not scored"
         raise PipelineError(f"{quality / family}.json: decoder {decoder!r} of family {family!r} was {fault}; "
                             "run `dvc repro`, or remove the file if the family left params.yaml")
     p_values = _p_values(speed, texts, references, tokenizer, samples, seed)
     return [Row(family=name[0], decoder=name[1], p_value_vs_ar=p_values[name], **scores[name],
-                **_speed_columns(entry), identical_to_greedy=_identical_to_greedy(name, texts))
+                **_speed_columns(entry),
+                identical_to_greedy=_share_identical(texts[name], texts.get((greedy[name[0]], "greedy"))))
             for entry in speed["contestants"] for name in [_name(entry)]]
 
 
 def pareto(rows: Sequence[Row]) -> set[Name]:
     """The decoders worth choosing between: no other is as fast and as good, and better in one."""
-    points = [(row.speed, row.bleu) for row in rows]
+    points = [(row.speed, row.quality) for row in rows]
     return {row.name for row, mine in zip(rows, points, strict=True) if not any(
         their[0] >= mine[0] and their[1] >= mine[1] and their != mine for their in points)}
 
@@ -147,25 +176,30 @@ def _name(entry: Mapping[str, Any]) -> Name:
     return entry["family"], entry["decoder"]
 
 
-def _read_scores(folder: Path) -> dict[Name, dict[str, Any]]:
-    """The quality columns of each decoder."""
+def _read_scores(folder: Path) -> tuple[dict[Name, dict[str, Any]], dict[str, str]]:
+    """The quality columns of each decoder, and the family whose greedy search each family is compared with."""
     scores: dict[Name, dict[str, Any]] = {}
-    signatures: dict[str, Path] = {}
+    greedy: dict[str, str] = {}
+    signatures: dict[str, dict[str | None, Path]] = {key: {} for key in _SIGNATURES}
     for path in sorted(folder.glob("*.json")):
         report = read_json(path)
         _take(_QUALITY_HEADER, report, path, "the header")
+        greedy[report["family"]] = report.get("verifier") or report["family"]
         for decoder, values in report["decoders"].items():
             taken = _take(_SCORES, values, path, f"decoder {decoder!r}")
+            taken |= {key: values.get(key) for key in _SOME_SCORES}
             scores[report["family"], decoder] = {"data": report["data"], **taken}
-            signatures[taken["bleu_signature"]] = path
-    if len(signatures) > 1:
-        listed = " and ".join(f"{path} ({signature})" for signature, path in signatures.items())
-        raise PipelineError(f"{listed}: BLEU with different signatures cannot be compared; "
-                            "run the evaluation of every family again")
-    return scores
+            for key, paths in signatures.items():
+                paths[taken[key]] = path
+    for key, paths in signatures.items():
+        if len(paths) > 1:
+            listed = " and ".join(f"{path} ({signature or 'none'})" for signature, path in paths.items())
+            raise PipelineError(f"{listed}: {_SIGNATURES[key]} with different signatures cannot be compared; "
+                                "run the evaluation of every family again")
+    return scores, greedy
 
 
-def _p_values(speed: Mapping[str, Any], texts: Mapping[Name, Sequence[str]], references: Sequence[str],
+def _p_values(speed: Mapping[str, Any], texts: Mapping[Name, Sequence[str]], references: Sequence[Sequence[str]],
               tokenizer: str, samples: int, seed: int) -> dict[Name, float | None]:
     p_values: dict[Name, float | None] = dict.fromkeys(texts)
     rivals: dict[str, list[Name]] = {}  # by the baseline's decoder
@@ -194,9 +228,7 @@ def _speed_columns(entry: Mapping[str, Any]) -> dict[str, Any]:
     return columns
 
 
-def _identical_to_greedy(name: Name, texts: Mapping[Name, Sequence[str]]) -> float | None:
-    greedy = texts.get((name[0], "greedy"))
+def _share_identical(texts: Sequence[str], greedy: Sequence[str] | None) -> float | None:
     if greedy is None:
         return None
-    same = sum(mine == theirs for mine, theirs in zip(texts[name], greedy, strict=True))
-    return same / len(greedy)
+    return sum(mine == theirs for mine, theirs in zip(texts, greedy, strict=True)) / len(greedy)

@@ -36,6 +36,12 @@ COLUMNS = (
     Column("family", "the trained model", lambda row: row.family, lambda row: row.family),
     Column("decoder", "the search algorithm", lambda row: row.decoder, lambda row: row.decoder),
     Column("data", "target side of the training data", lambda row: row.data, lambda row: row.data),
+    _number("F0.5", "of edits: right ones against wrong and, less, missed ones, higher is better",
+            lambda row: row.f05, ".2f"),
+    _number("precision", "right edits among those made", lambda row: row.precision, ".2f"),
+    _number("recall", "right edits among those to be made", lambda row: row.recall, ".2f"),
+    _number("GLEU", "BLEU that takes off what should have been corrected, higher is better",
+            lambda row: row.gleu, ".2f"),
     _number("BLEU", "sacreBLEU, higher is better", lambda row: row.bleu, ".2f"),
     _number("p", "paired bootstrap on BLEU against the baseline under the same decoder (or as many beams)",
             lambda row: row.p_value_vs_ar, ".3f"),
@@ -61,26 +67,37 @@ COLUMNS = (
             lambda row: row.tokens_per_second_batch32, ",.0f"),
     _number("calls, long", "decoder calls a long sentence", lambda row: row.calls_long, ".1f"),
     _number("calls", "decoder calls a sentence", lambda row: row.calls, ".1f"),
-    _number("= greedy", "share of sentences with exactly the text of the family's greedy search",
+    _number("accepted", "tokens that a call of the verifier accepts", lambda row: row.accepted_per_call, ".2f"),
+    _number("drafter calls", "calls of the drafter a sentence", lambda row: row.drafter_calls, ".1f"),
+    _number("= greedy", "share of sentences with exactly the text of greedy search (the family's or its verifier's)",
             lambda row: row.identical_to_greedy, ".1%"),
+    _number("ties", "sentences with another text only because of a numerical tie", lambda row: row.ties, ".0f"),
 )
+
+
+def columns_of(rows: Sequence[Row]) -> list[Column]:
+    """The columns in which a row has a value."""
+    return [column for column in COLUMNS if any(column.value(row) is not None for row in rows)]
 
 
 def markdown_table(rows: Sequence[Row], notes: Sequence[str]) -> str:
     """The table, what its columns mean and the notes, as a Markdown document."""
-    lines = [[column.title for column in COLUMNS],
-             ["---" if isinstance(column.value(rows[0]), str) else "---:" for column in COLUMNS],
-             *([column.text(row) for column in COLUMNS] for row in rows)]
+    columns = columns_of(rows)
+    lines = [[column.title for column in columns],
+             ["---" if isinstance(column.value(rows[0]), str) else "---:" for column in columns],
+             *([column.text(row) for column in columns] for row in rows)]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    meanings = "\n".join(f"- **{column.title}**: {column.hint}" for column in COLUMNS)
+    meanings = "\n".join(f"- **{column.title}**: {column.hint}" for column in columns)
     return f"# Decoders\n\n{table}\n\n{meanings}\n\n" + "\n\n".join(notes) + "\n"
 
 
 def measurement_notes(rows: Sequence[Row], speed: Mapping[str, Any]) -> list[str]:
     """What a reader must know to compare the numbers with others: signatures, sample sizes, the machine."""
-    signatures = [f"{name} signature: " + ", ".join(dict.fromkeys(signatures)) for name, signatures in (
-        ("BLEU", [row.bleu_signature for row in rows]), ("chrF", [row.chrf_signature for row in rows]),
-        ("TER", [row.ter_signature for row in rows]))]
+    kinds = (("F0.5", [row.edits_signature for row in rows]), ("GLEU", [row.gleu_signature for row in rows]),
+             ("BLEU", [row.bleu_signature for row in rows]), ("chrF", [row.chrf_signature for row in rows]),
+             ("TER", [row.ter_signature for row in rows]))
+    signatures = [f"{name} signature: " + ", ".join(different) for name, column in kinds
+                  if (different := list(dict.fromkeys(filter(None, column))))]
     sizes = (f"Speed: {speed['sentences']} sentences, {speed['long_sentences']} of them long "
              f"({speed['long_rule']}); median of {speed['repetitions']} repetitions, all decoders "
              "interleaved sentence by sentence in one process; intervals by paired bootstrap over sentences.")

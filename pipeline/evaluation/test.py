@@ -7,7 +7,7 @@ same for any number of them.
 """
 
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pytorch_lightning as lightning
 import torch
@@ -17,15 +17,27 @@ from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import Batch, PairsDataModule
 from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding import greedy
+from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.settings import make_decoder
+from pipeline.evaluation.exactness import count_ties
 from pipeline.evaluation.processes import run_together, useful_processes
 from pipeline.evaluation.quality import HypothesisLine, score, write_hypotheses
 from pipeline.files import read_json, remove, write_json
 from pipeline.model.checkpoint import load_checkpoint
-from pipeline.params import load_params
+from pipeline.params import EvaluationSettings, load_params
 from pipeline.training.fit import family_config, quiet_lightning, write_config
 
 Part = TypeVar("Part")
+
+
+class Drafts(NamedTuple):
+    """How drafts fared in a batch."""
+
+    calls: int
+    """Of the drafter, added up over the sentences."""
+    ties: int | None
+    """Sentences that differ from greedy search by a numerical tie; None where another output is allowed."""
 
 
 class TestModule(lightning.LightningModule):
@@ -42,15 +54,24 @@ class TestModule(lightning.LightningModule):
         self.tokenizer = Tokenizer.load(layout.BPE)
         self.network, self.config = load_checkpoint(layout.checkpoint(family), self.tokenizer.digest,
                                                     params.family(family).order)
-        limit = LengthLimit(params.limit.ratio, params.limit.extra, self.network.settings.max_length - 1)
-        self.decoders = {name: make_decoder(name, params.decoder(name), limit) for name in decoders}
-        self.bleu_tokenizer = params.evaluation.bleu_tokenizer
+        self.limit = LengthLimit(params.limit.ratio, params.limit.extra, self.network.settings.max_length - 1)
+        self.decoders = {name: make_decoder(name, params.decoder(name), self.limit) for name in decoders}
+        self.settings = params.evaluation
         self.lines: dict[str, list[HypothesisLine]] = {name: [] for name in decoders}
+        self.drafts: dict[str, list[Drafts]] = {name: [] for name in decoders}
         self.quality: dict[str, dict[str, Any]] = {}
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
+        expected: Hypotheses | None = None
         for name, decode in self.decoders.items():
             found = decode(self.network, batch.source)
+            if found.verification is not None:
+                ties = None
+                if found.verification.exact:
+                    verifier = getattr(self.network, "verifier", self.network)
+                    expected = expected or greedy.search(verifier, batch.source, self.limit)
+                    ties = count_ties(verifier, batch.source, expected, found, f"{self.family} {name}")
+                self.drafts[name].append(Drafts(int(found.verification.drafter_calls.sum()), ties))
             words = [row[:length] for row, length in
                      zip(found.tokens[:, 0].tolist(), found.lengths[:, 0].tolist(), strict=True)]
             columns = (batch.rows.tolist(), self.tokenizer.decode_targets(words), map(len, words),
@@ -61,9 +82,13 @@ class TestModule(lightning.LightningModule):
         parts = self._gather(self.lines)
         self.lines = {name: sorted((line for part in parts for line in part[name]), key=lambda line: line.index)
                       for name in self.decoders}
-        references = layout.read_lines(layout.CORPUS / "test.target")
+        drafts = self._gather(self.drafts)
+        self.drafts = {name: [one for part in drafts for one in part[name]] for name in self.decoders}
+        sources = layout.read_lines(layout.CORPUS / "test.source")
+        references = [layout.read_lines(path) for path in layout.references("test")]
         mine = list(self.decoders)[self.trainer.global_rank::self.trainer.world_size]
-        for share in self._gather({name: _figures(self.lines[name], references, self.bleu_tokenizer) for name in mine}):
+        for share in self._gather({name: _figures(self.lines[name], self.drafts[name], sources, references,
+                                                  self.settings) for name in mine}):
             self.quality |= share
 
     def _gather(self, mine: Part) -> list[Part]:
@@ -116,7 +141,9 @@ def _test(family: str, names: tuple[str, ...], options: list[str], keep_others: 
     # Some decoders alone leave the figures of the others where they are.
     others = read_json(report)["decoders"] if keep_others and report.exists() else {}
     quality = {name: cli.model.quality[name] for name in names}
+    drafting = load_params().family(family).drafting
     write_json(report, {"family": family, "data": cli.model.config["training"]["data"],
+                        "verifier": drafting.verifier if drafting is not None else None,
                         "decoders": {**others, **quality}})
     remove(layout.WORK / f"test-{family}")
     for name, figures in quality.items():
@@ -124,10 +151,18 @@ def _test(family: str, names: tuple[str, ...], options: list[str], keep_others: 
               f"TER {figures['ter']:.2f}, {figures['calls']:.2f} calls a sentence")
 
 
-def _figures(lines: list[HypothesisLine], references: list[str], tokenizer: str) -> dict[str, Any]:
-    scores = asdict(score([line.hypothesis for line in lines], references, tokenizer))
-    return {**scores, "calls": sum(line.calls for line in lines) / len(lines),
-            "tokens": sum(line.tokens for line in lines) / len(lines)}
+def _figures(lines: list[HypothesisLine], drafts: list[Drafts], sources: list[str], references: list[list[str]],
+             settings: EvaluationSettings) -> dict[str, Any]:
+    scores = asdict(score([line.hypothesis for line in lines], references, settings.bleu_tokenizer, sources=sources,
+                          metrics=settings.metrics))
+    calls = sum(line.calls for line in lines)
+    figures = {**scores, "calls": calls / len(lines), "tokens": sum(line.tokens for line in lines) / len(lines)}
+    if drafts:
+        ties = [one.ties for one in drafts if one.ties is not None]
+        figures |= {"accepted_per_call": sum(line.tokens + line.ended for line in lines) / calls,
+                    "drafter_calls": sum(one.calls for one in drafts) / len(lines),
+                    "ties": sum(ties) if ties else None}
+    return figures
 
 
 def _config(family: str, decoders: tuple[str, ...]) -> dict[str, Any]:

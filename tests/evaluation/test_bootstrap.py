@@ -21,8 +21,8 @@ def garbled(share: float, seed: int) -> list[str]:
     return [" ".join("blip" if draw.random() < share else word for word in sentence.split()) for sentence in REFERENCES]
 
 
-def sacrebleu(hypotheses: list[str], references: list[str]) -> float:
-    return float(BLEU().corpus_score(hypotheses, [references]).score)
+def sacrebleu(hypotheses: list[str], *references: list[str]) -> float:
+    return float(BLEU().corpus_score(hypotheses, references).score)
 
 
 SYMBOLS = ("a", "b", "c", "d", ",", ".")
@@ -33,8 +33,11 @@ SENTENCES = st.lists(st.lists(st.sampled_from(SYMBOLS), max_size=7).map(" ".join
 def test_sums_of_sentence_counts_are_the_corpus_score(references: list[str], seed: int) -> None:
     draw = random.Random(seed)
     hypotheses = [" ".join(draw.choice(SYMBOLS) for _ in range(draw.randint(0, 7))) for _ in references]
-    bleu, _ = Resampled(references, "13a", samples=1, seed=1)(hypotheses)
+    bleu, _ = Resampled([references], "13a", samples=1, seed=1)(hypotheses)
     assert bleu == pytest.approx(sacrebleu(hypotheses, references), abs=1e-9)
+    further = [draw.choice((one, one[2:], f"{one} a b")) for one in references]
+    bleu, _ = Resampled([references, further], "13a", samples=1, seed=1)(hypotheses)
+    assert bleu == pytest.approx(sacrebleu(hypotheses, references, further), abs=1e-9)
 
 
 @given(st.lists(st.integers(0, 6), min_size=4, max_size=4), st.lists(st.integers(0, 6), min_size=4, max_size=4),
@@ -48,7 +51,7 @@ def test_bleu_is_sacrebleus_for_any_counts(some: list[int], others: list[int], e
 
 
 def test_every_resample_is_scored_as_its_sentences_would_be() -> None:
-    resampled, hypotheses = Resampled(REFERENCES, "13a", samples=40, seed=3), garbled(0.4, 1)
+    resampled, hypotheses = Resampled([REFERENCES], "13a", samples=40, seed=3), garbled(0.4, 1)
     bleu, on_resamples = resampled(hypotheses)
     assert bleu == pytest.approx(sacrebleu(hypotheses, REFERENCES), abs=1e-9)
     drawn = [np.repeat(np.arange(len(REFERENCES)), times.astype(int)) for times in resampled.times]
@@ -58,11 +61,11 @@ def test_every_resample_is_scored_as_its_sentences_would_be() -> None:
 
 
 def test_resamples_are_shared_by_systems_and_follow_the_seed() -> None:
-    resampled, system = Resampled(REFERENCES, "13a", samples=50, seed=3), garbled(0.3, 2)
+    resampled, system = Resampled([REFERENCES], "13a", samples=50, seed=3), garbled(0.3, 2)
     first, second = resampled(system)[1], resampled(list(system))[1]
     assert np.array_equal(first, second)
-    assert np.array_equal(first, Resampled(REFERENCES, "13a", samples=50, seed=3)(system)[1])
-    assert not np.array_equal(first, Resampled(REFERENCES, "13a", samples=50, seed=4)(system)[1])
+    assert np.array_equal(first, Resampled([REFERENCES], "13a", samples=50, seed=3)(system)[1])
+    assert not np.array_equal(first, Resampled([REFERENCES], "13a", samples=50, seed=4)(system)[1])
 
 
 def test_the_interval_leaves_out_a_fortieth_on_either_side() -> None:
@@ -71,15 +74,16 @@ def test_the_interval_leaves_out_a_fortieth_on_either_side() -> None:
 
 def test_another_tokenizer_cuts_otherwise() -> None:
     references, hypotheses = ["打开厨房的灯吧"], ["打开厨房的窗吧"]
-    assert Resampled(references, "zh", 1, 1)(hypotheses)[0] > 30 > Resampled(references, "13a", 1, 1)(hypotheses)[0]
+    assert Resampled([references], "zh", 1, 1)(hypotheses)[0] > 30 > Resampled([references], "13a", 1, 1)(hypotheses)[0]
 
 
 @pytest.mark.parametrize(("references", "tokenizer", "samples", "message"), [
     ([], "13a", 10, "0 references"),
-    (["a"], "13a", 0, "0 bootstrap_samples"),
-    (["a"], "12b", 10, "'12b' is unknown; use one of .*13a"),
+    ([[]], "13a", 10, "0 references"),
+    ([["a"]], "13a", 0, "0 bootstrap_samples"),
+    ([["a"]], "12b", 10, "'12b' is unknown; use one of .*13a"),
 ])
-def test_bad_input_is_refused(references: list[str], tokenizer: str, samples: int, message: str) -> None:
+def test_bad_input_is_refused(references: list[list[str]], tokenizer: str, samples: int, message: str) -> None:
     with pytest.raises(PipelineError, match=message) as refused:
         Resampled(references, tokenizer, samples, 1)
     assert "\n" not in str(refused.value)
@@ -87,4 +91,4 @@ def test_bad_input_is_refused(references: list[str], tokenizer: str, samples: in
 
 def test_lost_hypotheses_are_refused() -> None:
     with pytest.raises(PipelineError, match="11 hypotheses for 12 references"):
-        Resampled(REFERENCES, "13a", 5, 1)(REFERENCES[:-1])
+        Resampled([REFERENCES], "13a", 5, 1)(REFERENCES[:-1])

@@ -37,7 +37,7 @@ def points(*ratios: tuple[float, float, float]) -> list[dict[str, Any]]:
 
 def judged(texts: dict[Name, list[str]] | None = None, contestants: tuple[dict[str, Any], ...] = (),
            benchmark: dict[str, Any] | None = None) -> dict[str, dict[str, Any]]:
-    rows = claims(texts or {}, REFERENCES, {"contestants": list(contestants)}, benchmark, "13a", 200, 1)
+    rows = claims(texts or {}, [REFERENCES], {"contestants": list(contestants)}, benchmark, "13a", 200, 1)
     assert len({row["claim"] for row in rows}) == len(rows)
     return {row["claim"]: row for row in rows}
 
@@ -55,7 +55,7 @@ def double_token(bidirectional: list[str], l2r: list[str], r2l: list[str] | None
 def test_a_margin_is_the_difference_of_the_corpus_scores() -> None:
     rows = judged(double_token(garbled(0.1), garbled(0.3), garbled(0.2)))
     row = rows[AGAINST_L2R]
-    better, worse = score(garbled(0.1), REFERENCES).bleu, score(garbled(0.3), REFERENCES).bleu
+    better, worse = score(garbled(0.1), [REFERENCES]).bleu, score(garbled(0.3), [REFERENCES]).bleu
     assert row["figures"]["margin"] == pytest.approx(better - worse, abs=1e-4)
     assert row["figures"]["bleu"]["double_token pair_beam10"] == pytest.approx(better, abs=1e-4)
     low, high = row["figures"]["interval"]
@@ -117,7 +117,7 @@ def gap(ar_raw: float, raw: float, ar_distilled: float, distilled: float) -> dic
 def test_a_gap_narrows(texts: dict[Name, list[str]], verdict: str) -> None:
     row = judged(texts)["Distillation narrows the gap between ar (beam4) and interleaved (beam4)"]
     assert row["verdict"] == verdict
-    bleu = [score(lines, REFERENCES).bleu for lines in texts.values()]
+    bleu = [score(lines, [REFERENCES]).bleu for lines in texts.values()]
     assert row["figures"]["margin"] == pytest.approx(bleu[0] - bleu[1] - bleu[2] + bleu[3], abs=1e-4)
 
 
@@ -130,7 +130,7 @@ def test_the_worst_is_worse_than_all_others(middle: float, verdict: str) -> None
               "independent_directions_raw": 0.3}
     row = judged({(family, "beam4"): garbled(share) for family, share in shares.items()})[WORST]
     assert row["verdict"] == verdict
-    bleu = {family: score(garbled(share), REFERENCES).bleu for family, share in shares.items()}
+    bleu = {family: score(garbled(share), [REFERENCES]).bleu for family, share in shares.items()}
     least = min(value for family, value in bleu.items() if family != "middle_to_side_raw")
     assert row["figures"]["margin"] == pytest.approx(least - bleu["middle_to_side_raw"], abs=1e-4)
 

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.blocks import build
 from pipeline.errors import PipelineError
+from pipeline.evaluation.gleu import score_gleu
 from pipeline.evaluation.quality import (
     HypothesisLine,
     paired_p_values,
@@ -18,6 +20,7 @@ from pipeline.evaluation.quality import (
     score,
     write_hypotheses,
 )
+from pipeline.params import EvaluationSettings
 
 ANIMALS = product(("red", "grey", "old", "shy"), ("fox", "hare", "owl", "toad", "crow"))
 REFERENCES = [f"the {colour} {animal} crosses river number {number} before noon"
@@ -95,28 +98,62 @@ def test_absent_hypotheses_are_named(tmp_path: Path) -> None:
 
 
 def test_scores_are_those_of_the_definitions() -> None:
-    quality = score(["a b c d e"], ["a b c d f"])
+    quality = score(["a b c d e"], [["a b c d f"]])
     assert quality.bleu == pytest.approx(100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25)
     assert quality.ter == pytest.approx(100 * 1 / 5)
-    perfect = score(REFERENCES, REFERENCES)
+    perfect = score(REFERENCES, [REFERENCES])
     assert (perfect.bleu, perfect.chrf, perfect.ter) == pytest.approx((100, 100, 0))
 
 
+def test_several_references_count_together() -> None:
+    # Every n-gram is in one of the two; the mean length of the references is what TER divides by.
+    two = [["a b c d e x y"], ["v a b c d e"]]
+    quality = score(["a b c d e x y"], two)
+    assert (quality.bleu, quality.chrf, quality.ter) == pytest.approx((100, 100, 0))
+    assert "nrefs:2|" in quality.bleu_signature
+    mixed = score(["a b c q d e"], [["a b c x d e"], ["a y c q d e"]])
+    assert mixed.bleu > max(score(["a b c q d e"], [[one]]).bleu for one in ("a b c x d e", "a y c q d e"))
+
+
+def test_further_metrics_are_those_that_were_asked_for() -> None:
+    sources, hypotheses = ["he go home now", "so it was"], ["he goes home now", "so is was"]
+    references = [["he goes home now", "so it was"], ["he went home now", "so it is"]]
+    plain = score(hypotheses, references)
+    assert (plain.precision, plain.recall, plain.f05, plain.edits_signature, plain.gleu, plain.gleu_signature) \
+        == (None,) * 6
+    edits = score(hypotheses, references, sources=sources, metrics=["edits"])
+    assert (edits.precision, edits.recall, edits.f05) == pytest.approx((50, 100, 100 * 0.625 / 1.125))
+    assert edits.edits_signature and edits.edits_signature.startswith("edits|refs:2|") and edits.gleu is None
+    both = score(hypotheses, references, sources=sources, metrics=["edits", "gleu"])
+    assert both.gleu == score_gleu(hypotheses, sources, references).gleu > 0
+    assert (both.bleu, both.f05) == (plain.bleu, edits.f05)
+    with pytest.raises(PipelineError, match="1 sources for 2 references"):
+        score(hypotheses, references, sources=sources[:1], metrics=["gleu"])
+
+
+def test_unknown_metrics_are_refused() -> None:
+    assert build(EvaluationSettings, {"metrics": ["gleu", "edits"]}, "evaluation").metrics == ("gleu", "edits")
+    with pytest.raises(PipelineError, match=r"evaluation\.metrics\[1\] is 'm2'; choose one of edits, gleu"):
+        build(EvaluationSettings, {"metrics": ["gleu", "m2"]}, "evaluation")
+
+
 def test_signatures_say_how_the_text_was_cut() -> None:
-    assert "|tok:13a|" in score(REFERENCES, REFERENCES).bleu_signature
-    chinese = score(["打开厨房的灯"], ["关上厨房的灯"], tokenizer="zh")
+    assert "|tok:13a|" in score(REFERENCES, [REFERENCES]).bleu_signature
+    chinese = score(["打开厨房的灯"], [["关上厨房的灯"]], tokenizer="zh")
     assert "|tok:zh|" in chinese.bleu_signature
     assert "|asian:yes|" in chinese.ter_signature
     assert chinese.ter == pytest.approx(100 * 2 / 6)
 
 
 @pytest.mark.parametrize(("hypotheses", "references", "tokenizer", "message"), [
-    (["a"], ["a", "b"], "13a", "1 hypotheses for 2 references"),
-    (["a", "b"], ["a"], "13a", "2 hypotheses for 1 references"),
+    (["a"], [["a", "b"]], "13a", "1 hypotheses for 2 references"),
+    (["a", "b"], [["a"]], "13a", "2 hypotheses for 1 references"),
+    (["a", "b"], [["a", "b"], ["a"]], "13a", "2 hypotheses for 1 references"),
     ([], [], "13a", "empty"),
-    (["a"], ["a"], "14b", "'14b' is unknown; use one of .*13a"),
+    ([], [[]], "13a", "empty"),
+    (["a"], [["a"]], "14b", "'14b' is unknown; use one of .*13a"),
 ])
-def test_bad_input_to_score_is_refused(hypotheses: list[str], references: list[str], tokenizer: str,
+def test_bad_input_to_score_is_refused(hypotheses: list[str], references: list[list[str]], tokenizer: str,
                                        message: str) -> None:
     with pytest.raises(PipelineError, match=message):
         score(hypotheses, references, tokenizer)
@@ -129,11 +166,20 @@ def test_p_values_tell_equal_from_worse() -> None:
     systems = {"same": list(baseline),
                "alike": [*REFERENCES[:10], *marred[10:]],
                "worse": [garble(sentence, 0.7, 3) for sentence in REFERENCES]}
-    p_values = paired_p_values(baseline, systems, REFERENCES, samples=300)
+    p_values = paired_p_values(baseline, systems, [REFERENCES], samples=300)
     assert list(p_values) == list(systems)
     assert p_values["same"] == 1
     assert p_values["alike"] > 0.05
     assert p_values["worse"] < 0.05
+
+
+def test_p_values_are_over_all_references() -> None:
+    # What the second system writes is wrong by the first reference and right by the second.
+    further = [sentence.replace("crosses", "swims") for sentence in REFERENCES]
+    baseline = [garble(one, 0.15, 1) for one in REFERENCES]
+    systems = {"other": [garble(one, 0.15, 7).replace("crosses", "swims") for one in REFERENCES]}
+    assert paired_p_values(baseline, systems, [REFERENCES], samples=200)["other"] < 0.05
+    assert paired_p_values(baseline, systems, [REFERENCES, further], samples=200)["other"] > 0.05
 
 
 def test_p_values_depend_on_their_seed_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +187,7 @@ def test_p_values_depend_on_their_seed_only(monkeypatch: pytest.MonkeyPatch) -> 
     systems = {"other": [garble(sentence, 0.35, 2) for sentence in REFERENCES]}
 
     def p_value(seed: int) -> float:
-        return paired_p_values(baseline, systems, REFERENCES, samples=200, seed=seed)["other"]
+        return paired_p_values(baseline, systems, [REFERENCES], samples=200, seed=seed)["other"]
 
     monkeypatch.delenv("SACREBLEU_SEED", raising=False)
     first = p_value(7)
@@ -154,6 +200,6 @@ def test_p_values_depend_on_their_seed_only(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_p_values_refuse_unequal_lengths_and_the_seed_that_means_none() -> None:
     with pytest.raises(PipelineError, match="19 hypotheses of short for 20 references"):
-        paired_p_values(REFERENCES, {"short": REFERENCES[:-1]}, REFERENCES)
+        paired_p_values(REFERENCES, {"short": REFERENCES[:-1]}, [REFERENCES])
     with pytest.raises(ValueError, match="seed 0"):
-        paired_p_values(REFERENCES, {"same": REFERENCES}, REFERENCES, seed=0)
+        paired_p_values(REFERENCES, {"same": REFERENCES}, [REFERENCES], seed=0)

@@ -1,0 +1,85 @@
+"""Is what draft and verify finds what greedy search finds? Every exact decoder, every test sentence, any batch.
+
+    python -m benchmarks.exactness              # after `dvc repro`, in the folder of its params.yaml
+    python -m benchmarks.exactness --profile gec
+
+Trained weights and the whole test split, in batches of 1, 8 and 64, in float32 and float64. A difference that is no
+numerical tie (`pipeline.evaluation.exactness`) stops the benchmark; ties are counted. In float64 there must be none.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.clock import RESULTS, argument_parser, machine, table
+from pipeline import layout
+from pipeline.corpus.bpe import Tokenizer
+from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.pairs import Pairs
+from pipeline.decoding import greedy
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.settings import make_decoder
+from pipeline.evaluation.exactness import count_ties
+from pipeline.files import write_json
+from pipeline.model.checkpoint import load_checkpoint
+from pipeline.params import PARAMS, Params, load_params
+from pipeline.workspace import PROFILES
+
+BATCHES = (1, 8, 64)
+TYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+def examine(params: Params, folder: Path, family: str, decoder: str) -> dict[str, Any] | None:
+    """Ties by type and batch size, and tokens accepted a call; None if the decoder promises nothing."""
+    tokenizer = Tokenizer.load(folder / layout.BPE)
+    network, _ = load_checkpoint(folder / layout.checkpoint(family), tokenizer.digest, params.family(family).order)
+    limit = LengthLimit(params.limit.ratio, params.limit.extra, network.settings.max_length - 1)
+    decode = make_decoder(decoder, params.decoder(decoder), limit)
+    pairs = Pairs.open(folder / layout.BPE / "test.pairs", tokenizer.digest)
+    order = sorted(range(len(pairs)), key=lambda row: -int(pairs.source_lengths[row]))
+    found: dict[str, Any] = {"sentences": len(order), "ties": {}}
+    for name, dtype in TYPES.items():
+        network.to(dtype)
+        verifier = getattr(network, "verifier", network)
+        for size in BATCHES:
+            ties = tokens = calls = 0
+            for start in range(0, len(order), size):
+                source = pad_sources([pairs.source(row) for row in order[start:start + size]],
+                                     network.settings.max_length)
+                drafted = decode(network, source)
+                if drafted.verification is None or not drafted.verification.exact:
+                    return None
+                expected = greedy.search(verifier, source, limit)
+                ties += count_ties(verifier, source, expected, drafted, f"{family} {decoder} {name} batch {size}")
+                tokens += int((drafted.lengths + drafted.ended).sum())
+                calls += int(drafted.calls.sum())
+            found["ties"][f"{name}, batch {size}"] = ties
+            found["accepted_per_call"] = tokens / calls
+    return found
+
+
+def main() -> None:
+    parser = argument_parser(__doc__)
+    parser.add_argument("--profile", help="examine the systems of a profile's run")
+    parser.add_argument("--output", type=Path, help="where to write the result (default: benchmarks/results)")
+    arguments = parser.parse_args()
+    folder = PROFILES / arguments.profile if arguments.profile else Path()
+    name = f"exactness_{arguments.profile}" if arguments.profile else "exactness"
+    params = load_params(folder / PARAMS)
+    about, results, lines = machine(["torch"]), {}, []
+    for family in params.systems:
+        for decoder in params.decoders_of(family):
+            found = examine(params, folder, family, decoder)
+            if found is not None:
+                results[f"{family} {decoder}"] = found
+                lines.append([f"{family} {decoder}", str(found["sentences"]), f"{found['accepted_per_call']:.2f}",
+                              *map(str, found["ties"].values())])
+                print(f"{family} {decoder}: ties {found['ties']}", flush=True)
+    header = ["decoder", "sentences", "accepted", *(f"{kind}, {size}" for kind in TYPES for size in BATCHES)]
+    print(table(header, lines))
+    write_json(arguments.output or RESULTS / f"{name}.json", {"machine": about, "decoders": results})
+
+
+if __name__ == "__main__":
+    main()
