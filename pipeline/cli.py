@@ -20,6 +20,8 @@ VERBS = {
     "analyse": "the lattice paper's tables and figures of this run",
     "report": "write the table, the picture and the page",
     "translate": "translate standard input",
+    "explain": "show how drafts are verified, call by call",
+    "tune": "find a drafting decoder's settings for this machine",
     "score": "log-probability of given translations",
     "average": "average checkpoints of one family into one",
     "orders": "draw every generation order: slots, positions and mask",

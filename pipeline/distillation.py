@@ -42,7 +42,7 @@ class DistillationModule(lightning.LightningModule):
     """Translates shards and writes each to its file."""
 
     def __init__(self, teacher: Transformer, decode: Decoder, pairs: Pairs, folder: Path, *, shard_rows: int,
-                 batch_rows: int) -> None:
+                 batch_rows: int, sentences: int | None = None) -> None:
         """Args:
             teacher: in evaluation mode.
             decode: the search.
@@ -50,11 +50,13 @@ class DistillationModule(lightning.LightningModule):
             folder: of the shards.
             shard_rows: sentences a shard.
             batch_rows: sentences searched together.
+            sentences: how many of the sources to translate, the first ones; None: all.
         """
         super().__init__()
         self.teacher, self._decode, self._pairs, self._folder = teacher, decode, pairs, folder
         self._batch_rows = batch_rows
-        order = np.argsort(-pairs.source_lengths, kind="stable")
+        order = np.argsort(-pairs.source_lengths[:sentences], kind="stable")
+        self.sentences = len(order)
         self._shards = [order[start:start + shard_rows] for start in range(0, len(order), shard_rows)]
 
     def missing(self) -> list[int]:
@@ -131,6 +133,6 @@ def write_distilled(module: DistillationModule, pairs: Pairs, vocabulary: int, o
         distilled = ((pairs.source(row), targets[row].tolist()) for row in rows)
         write_pairs(folder / "train.pairs", distilled, vocabulary, pairs.digest)
     lengths = np.array([len(targets[row]) for row in rows])
-    return {"pairs": len(rows), "without_end": len(pairs) - len(rows), "tokens": int(lengths.sum()),
+    return {"pairs": len(rows), "without_end": module.sentences - len(rows), "tokens": int(lengths.sum()),
             "mean_length": round(float(lengths.mean()), 2),
-            "raw_mean_length": round(float(pairs.target_lengths.mean()), 2)}
+            "raw_mean_length": round(float(pairs.target_lengths[:module.sentences].mean()), 2)}

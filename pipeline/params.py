@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
 from pipeline.alignment.settings import AlignmentSettings, CountSettings
+from pipeline.analysis_settings import AnalysesSettings
 from pipeline.blocks import build, merge
 from pipeline.corpus.settings import BpeSettings, CorpusSettings, DataSettings
 from pipeline.errors import PipelineError
-from pipeline.families.settings import KINDS, MASKINGS, OptimisationSettings, TrainingSettings
+from pipeline.families.settings import KINDS, MASKINGS, DraftingSettings, OptimisationSettings, TrainingSettings
 from pipeline.model.settings import NetworkSettings, OrderSettings
 
 PARAMS = Path("params.yaml")
@@ -26,12 +27,16 @@ class FamilySettings:
     optimisation: OptimisationSettings
     kind: str = "ordered"
     """`ordered`: generates its target step by step; `masked`: a conditional masked language model (Mask-Predict);
-    `lattice`: scores a lattice of candidates, all positions at once."""
+    `lattice`: scores a lattice of candidates, all positions at once; `drafter`: proposes the next k tokens at once, for
+    an ordered family to verify; `heads`: an ordered family with heads that guess the words behind its next one."""
     order: OrderSettings | None = None
     """In which an ordered family generates."""
     masking: str = "uniform"
     """Which target words a masked family learns to fill in: a `uniform` number of them (Mask-Predict) or `all`, always
     (vanilla non-autoregressive translation)."""
+    drafting: DraftingSettings | None = None
+    """What a drafter or heads draft, and for which family; a lattice may name a family whose drafts its candidates
+    shall be."""
     data: DataSettings = field(default_factory=DataSettings)
     warm_start: bool = True
     """Whether a student starts from the weights that `students` names (what agrees in name and shape is copied), or
@@ -49,6 +54,12 @@ class FamilySettings:
         if (self.kind == "ordered") != (self.order is not None):
             must = "name" if self.order is None else "have no"
             raise PipelineError(f"families: a family of kind {self.kind} must {must} `order`")
+        if self.drafting is not None:
+            self.drafting.check(self.kind)
+        elif self.kind in ("drafter", "heads"):
+            raise PipelineError(f"families: a family of kind {self.kind} must name `drafting`")
+        if self.kind != "drafter" and not self.network.encoder_layers:
+            raise PipelineError(f"families: network.encoder_layers: a family of kind {self.kind} needs at least 1")
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,13 @@ class DistillationSettings:
     """Sentences a shard; a run that is cut short loses at most one shard a device."""
     batch_rows: int = 64
     """Sentences searched together."""
+    sentences: int | None = None
+    """How many training sentences to translate, the first ones; null: all. For runs whose students learn from the
+    corpus alone."""
+
+    def __post_init__(self) -> None:
+        if self.sentences is not None and self.sentences < 1:
+            raise PipelineError(f"distillation.sentences: {self.sentences} must be at least 1, or null for all")
 
 
 @dataclass(frozen=True)
@@ -81,6 +99,8 @@ class EvaluationSettings:
     """sacreBLEU's tokenizer: 13a, intl, zh, ja-mecab, ko-mecab, …"""
     bootstrap_samples: int = 1000
     """Of the paired test against the baseline."""
+    metrics: tuple[Literal["edits", "gleu"], ...] = ()
+    """Further ones, for correctors: precision, recall and F0.5 of edits, GLEU."""
 
 
 @dataclass(frozen=True)
@@ -101,38 +121,6 @@ class SpeedSettings:
     """cpu, cuda or auto."""
     threads: int = 0
     """CPU threads; 0: all."""
-
-
-@dataclass(frozen=True)
-class AnalysesSettings:
-    """The lattice paper's analyses. What names a family that is not among the systems is left out."""
-
-    lattice: str = "lattice"
-    """The family whose candidates, search and time are looked into."""
-    nat: str = "nat"
-    """The masked family whose own best words its candidates are compared with."""
-    candidates: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128)
-    """Words a position, K, at which recall is measured."""
-    decoder: str = "lattice64"
-    """The entry of `decoders` whose search and time are looked into, and that lattices of several depths are compared
-    under."""
-    lattice_layers: tuple[str, ...] = ("lattice",)
-    """Lattice families that differ in their `decoder_layers`."""
-    nat_layers: tuple[str, ...] = ("nat",)
-    """Masked families that differ in their `decoder_layers`; each counts under the first of its decoders."""
-    sentences: int = 60
-    """Test sentences whose time is taken apart, spread over the lengths of their translations."""
-    bin_words: int = 10
-    """Target lengths that share a bin."""
-    repetitions: int = 5
-    """Rounds over the sentences; the median of each part of a sentence counts."""
-
-    def __post_init__(self) -> None:
-        for name in ("sentences", "bin_words", "repetitions"):
-            if getattr(self, name) < 1:
-                raise PipelineError(f"analyses.{name}: {getattr(self, name)} must be at least 1")
-        if not self.candidates or min(self.candidates) < 1:
-            raise PipelineError(f"analyses.candidates: {list(self.candidates)} must be numbers of at least 1")
 
 
 @dataclass(frozen=True)
@@ -182,6 +170,11 @@ class Params:
                 if (kind == "lattice") != (stage == "lattices"):
                     raise PipelineError(f"params.yaml: {stage}.{student}: a family of kind {kind} does not belong "
                                         "there; `lattices` trains those of kind lattice, `students` all others")
+        for student, start in self.starts.items():
+            drafting = self.families[student].drafting
+            if drafting is not None and drafting.verifier != start:
+                raise PipelineError(f"params.yaml: families.{student}.drafting.verifier is {drafting.verifier!r}, but "
+                                    f"students.{student} is {start!r}; a drafter starts from its verifier")
         if self.baseline not in self.systems:
             raise PipelineError(f"params.yaml: baseline: {self.baseline!r} is not among the systems, "
                                 f"{', '.join(self.systems)}")
@@ -193,6 +186,9 @@ class Params:
         self.decoder(self.distillation.decoder, "distillation.decoder")
         if self.analyses.lattice in self.systems:
             self.decoder(self.analyses.decoder, "analyses.decoder")
+        for name, decoders in self.analyses.drafting.decoders.items():
+            for decoder in decoders if name in self.systems else ():
+                self.decoder(decoder, f"analyses.drafting.decoders.{name}")
 
     @property
     def starts(self) -> dict[str, str]:

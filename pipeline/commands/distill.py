@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
     devices = arguments.devices
     if devices == "auto" and (arguments.accelerator == "cpu" or not torch.cuda.is_available()):
         # Batched search gains more from a process a core than from the threads of one process.
-        devices = min(torch.get_num_threads(), -(-len(pairs) // settings.shard_rows))
+        devices = min(torch.get_num_threads(), -(-(settings.sentences or len(pairs)) // settings.shard_rows))
     trainer = lightning.Trainer(accelerator=arguments.accelerator,
                                 devices=devices if devices == "auto" else int(devices), logger=False,
                                 enable_checkpointing=False, enable_model_summary=False,
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
         prepare_folder(shards, teacher_fingerprint(layout.checkpoint(TEACHER), path, {
             "decoder": block, "limit": dataclasses.asdict(limit), "distillation": dataclasses.asdict(settings)}))
     module = DistillationModule(teacher, decode, pairs, shards, shard_rows=settings.shard_rows,
-                                batch_rows=settings.batch_rows)
+                                batch_rows=settings.batch_rows, sentences=settings.sentences)
     trainer.predict(module, return_predictions=False)
     trainer.strategy.barrier()
     if trainer.is_global_zero:

@@ -8,10 +8,10 @@ from typing import Any
 
 from torch import Tensor
 
+from pipeline.decoding.follow import follow
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import DecoderState, DrafterModel
-from pipeline.decoding.top import best
 from pipeline.decoding.verify import Acceptance, Prefix, verify
 from pipeline.errors import PipelineError
 
@@ -58,7 +58,8 @@ class NetworkDrafter:
         if block < 1:
             return prefix.tokens[:, :0]
         lengths: Any = prefix.longest if prefix.level else prefix.lengths
-        return best(self._model.propose(prefix.tokens, lengths, block, self._state))
+        states = self._model.propose(prefix.tokens, lengths, block, self._state)
+        return follow(self._model, states, prefix.last.squeeze(1))
 
     def select(self, rows: Tensor) -> None:
         self._state.select(rows)

@@ -10,14 +10,14 @@ What the paper leaves open, chosen here: how long such a suffix may be. The shor
 
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import Model
-from pipeline.decoding.verify import Acceptance, Prefix, verify
+from pipeline.decoding.verify import Acceptance, Bools, Ints, Prefix, verify
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import BOS, EOS, PAD
 
@@ -55,31 +55,41 @@ class InputCopy:
     """Proposes what follows the unique place of the source at which the prefix's last tokens occur."""
 
     def __init__(self, source: Tensor, settings: Settings) -> None:
-        self._settings = settings
+        self._settings, self._device = settings, source.device
         # The start symbol in front, like the prefix, and no end symbol.
-        self._source = F.pad(source.masked_fill(source == EOS, PAD), (1, 0), value=BOS)
+        tokens = source.masked_fill(source == EOS, PAD).cpu().numpy()
+        self._source = np.pad(tokens, ((0, 0), (1, 0)), constant_values=BOS)
 
     def draft(self, prefix: Prefix, room: int) -> Tensor:
         room = min(room, self._settings.block or room)
         place, found = self._match(prefix)
-        columns = place.unsqueeze(1) + torch.arange(1, room + 1, device=place.device)
-        inside = found.unsqueeze(1) & (columns < self._source.shape[1])
-        draft = self._source.gather(1, columns.clamp(max=self._source.shape[1] - 1)).masked_fill(~inside, PAD)
-        return draft[:, :int((draft != PAD).sum(1).max())]
+        columns = place[:, None] + np.arange(1, room + 1)
+        last = self._source.shape[1] - 1
+        inside = found[:, None] & (columns <= last)
+        draft = np.where(inside, np.take_along_axis(self._source, np.minimum(columns, last), 1), PAD)
+        return torch.from_numpy(draft[:, (draft != PAD).any(0)]).to(self._device)  # padding is behind
 
     def select(self, rows: Tensor) -> None:
-        self._source = self._source[rows]
+        self._source = self._source[rows.cpu().numpy()]
 
     def calls(self, rounds: Tensor) -> Tensor:
         return torch.zeros_like(rounds)
 
-    def _match(self, prefix: Prefix) -> tuple[Tensor, Tensor]:
+    def _match(self, prefix: Prefix) -> tuple[Ints, Bools]:
         """Where in the source the longest suffix of a prefix ends, (R,), and whether it does so there alone, (R,)."""
-        span = min(self._settings.longest, prefix.longest, self._source.shape[1])
-        # Of the last tokens, latest first, where in the source each occurs, shifted to where the suffix would end.
-        back = prefix.lengths.unsqueeze(1) - 1 - torch.arange(span, device=self._source.device)
-        last = prefix.tokens.gather(1, back.clamp(min=0)).masked_fill(back < 0, PAD - 1)
-        windows = F.pad(self._source, (span - 1, 0), value=PAD - 2).unfold(1, span, 1).flip(2)
-        common = (windows == last.unsqueeze(1)).long().cumprod(2).sum(2).masked_fill(self._source == PAD, 0)
-        longest, place = common.max(1)
-        return place, (longest >= self._settings.shortest) & ((common == longest.unsqueeze(1)).sum(1) == 1)
+        places = self._source.shape[1]
+        common = np.zeros((len(self._source), places), np.int64)
+        going = self._source != PAD
+        for back in range(min(self._settings.longest, prefix.longest, places)):
+            # Whether the token so far back stands so far before each place, and all behind it stand behind it.
+            at = prefix.counts - 1 - back
+            token = np.where(at >= 0, prefix.words[np.arange(len(at)), at], PAD)
+            going[:, back:] &= self._source[:, :places - back] == token[:, None]
+            going[:, :back] = False
+            if not going.any():
+                break
+            common += going
+        place = common.argmax(1)
+        longest = common[np.arange(len(place)), place]
+        enough = (longest >= self._settings.shortest) | (prefix.counts == 1)  # the start symbol always decides
+        return place, enough & ((common == longest[:, None]).sum(1) == 1)

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from pipeline.model.orders import Order
+from pipeline.model.token_chain import Links
 
 
 class DecoderState(Protocol):
@@ -59,7 +60,17 @@ class MaskedModel(Protocol):
         """(R, N) words, MASK where hidden and PAD behind, to (R, N, V) logits; the state moves by N."""
 
 
-class DrafterModel(Protocol):
+class DraftingModel(Protocol):
+    """What makes words of the states of a draft; see `pipeline.model.token_chain.ChainedTransformer`."""
+
+    def words(self, states: Tensor) -> Tensor:
+        """Logits (…, V) of states (…, D), each alone."""
+
+    def links(self, states: Tensor) -> Links | None:
+        """The chain through states (R, k, D); None: their tokens are independent."""
+
+
+class DrafterModel(DraftingModel, Protocol):
     """A network that drafts, and the one that verifies; see `pipeline.model.drafter.DrafterTransformer`."""
 
     kind: str
@@ -78,8 +89,27 @@ class DrafterModel(Protocol):
         """A state before the first draft."""
 
     def propose(self, tokens: Tensor, lengths: Tensor | int, block: int, state: Any) -> Tensor:
-        """Logits of the next k tokens, (R, k, V), behind prefixes (R, T) of the given lengths; the state moves to
-        their ends."""
+        """States that predict the next k tokens, (R, k, D), behind prefixes (R, T) of the given lengths; the decoder's
+        state moves to their ends."""
+
+    def say(self, states: Tensor, previous: Tensor) -> Tensor:
+        """Logits (N, V) of states (N, D), each behind the previous token (N,)."""
+
+
+class HeadsModel(DraftingModel, Protocol):
+    """An ordered model with heads; see `pipeline.model.heads.BlockwiseHeads`."""
+
+    kind: str
+    """`heads`."""
+    block: int
+    """k, one more than there are heads."""
+
+    @property
+    def verifier(self) -> Model:
+        """The model without its heads, one of one token a step, whose states show `hidden`."""
+
+    def head_states(self, hidden: Tensor, heads: int) -> Tensor:
+        """States of the first few of k - 1 heads, (R, heads, D), behind the tokens that states (R, D) predicted."""
 
 
 class LatticeModel(Protocol):
@@ -87,6 +117,10 @@ class LatticeModel(Protocol):
 
     kind: str
     """`lattice`."""
+
+    @property
+    def verifier(self) -> Model | None:
+        """An ordered model of one token a step that judges drafts; None where nothing is to be drafted."""
 
     def length(self, source: Tensor) -> Tensor:
         """Predicted words of a translation, without the end symbol: (B, S) padded ids to (B,) integers from 1."""

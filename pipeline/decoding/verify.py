@@ -15,7 +15,9 @@ probable, the other one may win.
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
@@ -24,6 +26,9 @@ from pipeline.decoding.protocol import Model
 from pipeline.decoding.top import best
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import PAD
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -51,25 +56,37 @@ EXACT = Acceptance()
 
 
 class Prefix:
-    """What R rows have accepted so far: a start symbol, and tokens behind it."""
+    """What R rows have accepted so far: a start symbol, and tokens behind it.
 
-    def __init__(self, start: int, end: int, rows: Tensor, room: int) -> None:
+    The loop counts in NumPy, whose small operations cost a third of PyTorch's; on another device that is also the one
+    look that a call takes at it.
+    """
+
+    def __init__(self, start: int, rows: int, room: int, device: torch.device) -> None:
         """Args:
-            start, end: the start symbol and the end symbol.
-            rows: (R,) any integers, for their number, type and device.
+            start: the start symbol.
+            rows: R.
             room: tokens that a row may accept.
+            device: of the networks.
         """
-        self.tokens = rows.new_full((len(rows), 1 + room + 1), end)
-        """(R, 1 + room + 1): the start symbol, tokens, end symbols behind them, and a column for what nobody wants."""
-        self.tokens[:, 0] = start
-        self.lengths = torch.ones_like(rows)
-        """(R,), the start symbol counted."""
-        self.new = self.lengths
-        """(R,) of these, how many the last call has added; at first the start symbol."""
-        self.longest, self.level = 1, True
-        """The longest of the lengths, and whether they are all equal."""
+        self.words = np.full((rows, 1 + room), start)
+        """(R, T): the start symbol, the accepted tokens, and anything behind them."""
+        self.tokens = torch.from_numpy(self.words).to(device)
+        """The same on the device."""
+        self.counts, self.added = np.ones(rows, np.int64), np.ones(rows, np.int64)
         self.hidden: Tensor | None = None
         """(R, n, D), the verifier's states in its last call, of which number `new` - 1 predicted the last token."""
+        self.look()
+
+    @property
+    def lengths(self) -> Tensor:
+        """(R,), the start symbol counted."""
+        return torch.from_numpy(self.counts).to(self.tokens.device)
+
+    @property
+    def new(self) -> Tensor:
+        """(R,) of these, how many the last call has added; at first the start symbol."""
+        return torch.from_numpy(self.added).to(self.tokens.device)
 
     @property
     def last(self) -> Tensor:
@@ -78,22 +95,27 @@ class Prefix:
             return self.tokens[:, self.longest - 1:self.longest]
         return self.tokens.gather(1, self.lengths.unsqueeze(1) - 1)
 
-    def extend(self, tokens: Tensor, inside: Tensor) -> None:
-        """Add to every row those of its tokens (R, n) that are `inside` (R, n), the first ones."""
-        columns = torch.arange(tokens.shape[1], device=tokens.device) + self.lengths.unsqueeze(1)
-        self.tokens.scatter_(1, columns.where(inside, self.tokens.shape[1] - 1), tokens)
-        self.new = inside.sum(1)
-        self.lengths = self.lengths + self.new
+    def extend(self, tokens: Ints, count: Ints) -> None:
+        """Add the first `count` (R,) of tokens (R, n)."""
+        rows, places = (np.arange(tokens.shape[1]) < count[:, None]).nonzero()
+        self.words[rows, self.counts[rows] + places] = tokens[rows, places]
+        self.added, self.counts = count, self.counts + count
+        if self.tokens.device.type != "cpu":  # there they are the same memory
+            self.tokens.copy_(torch.from_numpy(self.words))
+        self.look()
 
     def select(self, rows: Tensor) -> None:
         """Keep some rows."""
-        self.tokens, self.lengths, self.new = self.tokens[rows], self.lengths[rows], self.new[rows]
+        kept = rows.cpu().numpy()
+        self.words, self.counts, self.added = self.words[kept], self.counts[kept], self.added[kept]
+        self.tokens = torch.from_numpy(self.words).to(self.tokens.device)
         self.hidden = None if self.hidden is None else self.hidden[rows]
+        self.look()
 
     def look(self) -> None:
-        """Bring `longest` and `level` up to date, the one look at the device that a call costs."""
-        lengths = self.lengths.tolist()
-        self.longest, self.level = max(lengths), min(lengths) == max(lengths)
+        """Bring up to date the longest of the lengths and whether they are all equal."""
+        self.longest = int(self.counts.max(initial=1))
+        self.level = bool((self.counts == self.longest).all())
 
 
 class Drafter(Protocol):
@@ -125,7 +147,7 @@ class Round(NamedTuple):
     draft: Tensor
     """(R, n) tokens, PAD where there is none."""
     verdict: Tensor
-    """(R, n + 1), what the verifier says in their place and behind them: accepted up to `accepted`, void behind it."""
+    """(R, n + 1), what the verifier says in their place and behind them; void behind what is accepted."""
     accepted: Tensor
     """(R,) tokens of the verdict that were kept."""
 
@@ -134,6 +156,8 @@ class Round(NamedTuple):
 class Verification:
     """How a search by draft and verification went."""
 
+    exact: bool
+    """Whether it promises greedy search's output."""
     rounds: list[Round]
     drafter_calls: Tensor
     """(B,) calls of the drafter's network."""
@@ -184,45 +208,47 @@ def verify(verifier: Model, drafter: Drafter, source: Tensor, memory: Any, limit
     if verifier.order.width != 1:
         raise PipelineError(f"draft and verify: the verifier generates in the order {verifier.order.name}, "
                             f"{verifier.order.width} words a step; choose one of one word a step")
-    B, end = len(source), verifier.order.end
-    steps = limit.steps(source, verifier.order)
-    longest = int(steps.max()) if B else 0
-    state = verifier.start(memory, capacity=longest + 1)
-    slots = source.new_full((B, longest), end)
-    scores = torch.zeros(B, device=source.device, dtype=torch.float64)
-    calls = torch.zeros_like(steps)
-    ended = torch.zeros(B, dtype=torch.bool, device=source.device)
+    B, end, device = len(source), verifier.order.end, source.device
+    steps = limit.steps(source, verifier.order).cpu().numpy()
+    longest = int(steps.max(initial=0))
+    state = verifier.start(memory, capacity=longest)
+    slots, calls, ended = np.full((B, longest), end), np.zeros(B, np.int64), np.zeros(B, bool)
+    scores = torch.zeros(B, device=device, dtype=torch.float64)
     rounds: list[Round] = []
 
-    # Of the rows that are still alive: their sentences, limits, tokens and scores.
-    sentences, most, score = torch.arange(B, device=source.device), steps + 1, scores
-    prefix = Prefix(verifier.order.starts[0], end, steps, longest)
+    # Of the rows that are still alive: their sentences, the tokens that they may still accept, and their scores.
+    sentences, left, score = np.arange(B), steps, scores
+    prefix = Prefix(verifier.order.starts[0], B, longest, device)
     while len(sentences):
         draft = drafter.draft(prefix, longest - prefix.longest)
         logits = _call(verifier, prefix.last, draft, state)
-        verdict, agreed = _judge(logits, draft, acceptance)
-        inside, ends = _accepted(verdict, agreed, prefix.lengths, most, end)
-        said = (logits.gather(2, verdict.unsqueeze(2)).squeeze(2) - logits.logsumexp(2)).masked_fill(~inside, 0)
-        score = score + said.sum(1)
-        prefix.extend(verdict, inside)
+        verdict = _judge(logits, draft, acceptance)
+        said = verdict.cpu().numpy()
+        count, ends = _accepted(said, draft.cpu().numpy(), left, end)
+        score = score + _log_probabilities(logits, verdict, count)
+        prefix.extend(said, count)
         prefix.hidden = state.hidden
-        rounds.append(Round(sentences, draft, verdict, prefix.new))
-        over = ends | (prefix.lengths == most)
-        if bool(over.any()):
-            done, alive = sentences[over], (~over).nonzero().squeeze(1)
-            slots[done] = prefix.tokens[over, 1:-1]
-            scores[done], ended[done], calls[done] = score[over], ends[over], len(rounds)
+        left = left - count
+        rounds.append(Round(torch.from_numpy(sentences), draft, verdict, torch.from_numpy(count)))
+        over = ends | (left == 0)
+        if over.any():
+            done, alive = torch.from_numpy(over).to(device), torch.from_numpy((~over).nonzero()[0]).to(device)
+            inside = np.arange(longest) < prefix.counts[over, None] - 1
+            slots[sentences[over]] = np.where(inside, prefix.words[over, 1:], end)
+            scores[torch.from_numpy(sentences[over]).to(device)] = score[done]
+            ended[sentences[over]], calls[sentences[over]] = ends[over], len(rounds)
             if len(alive) == 0:
                 break
-            sentences, most, score = sentences[alive], most[alive], score[alive]
+            sentences, left, score = sentences[~over], left[~over], score[alive]
             prefix.select(alive)
             state.select(alive)
             drafter.select(alive)
-        prefix.look()
         state.rewind(prefix.longest - 1 if prefix.level else prefix.lengths - 1)
-    words, lengths = verifier.order.restore(slots)
-    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scores.unsqueeze(1), ended.unsqueeze(1), calls,
-                      Verification(rounds, drafter.calls(calls)))
+    words, lengths = verifier.order.restore(torch.from_numpy(slots).to(device))
+    drawn = torch.from_numpy(calls).to(device)
+    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scores.unsqueeze(1),
+                      torch.from_numpy(ended).to(device).unsqueeze(1), drawn,
+                      Verification(acceptance.exact, rounds, drafter.calls(drawn)))
 
 
 def _call(verifier: Model, last: Tensor, draft: Tensor, state: Any) -> Tensor:
@@ -234,33 +260,43 @@ def _call(verifier: Model, last: Tensor, draft: Tensor, state: Any) -> Tensor:
                             "which the verifier does not know; they need the same vocabulary") from None
 
 
-def _judge(logits: Tensor, draft: Tensor, acceptance: Acceptance) -> tuple[Tensor, Tensor]:
-    """What the verifier says in place of a draft (R, n) and behind it, (R, n + 1), and of how many it agrees, (R,)."""
-    n, verdict = draft.shape[1], best(logits)
-    if acceptance.exact:
-        agreed = verdict[:, :n] == draft
-    else:
+def _judge(logits: Tensor, draft: Tensor, acceptance: Acceptance) -> Tensor:
+    """What the verifier says in place of a draft (R, n) and behind it, (R, n + 1), from its logits (R, n + 1, V)."""
+    verdict = best(logits)
+    if not acceptance.exact:
+        n = draft.shape[1]
         alternatives = logits[:, :n]
         drafted = alternatives.gather(2, draft.unsqueeze(2))
         chosen = alternatives.gather(2, verdict[:, :n].unsqueeze(2))
-        agreed = ((alternatives > drafted).sum(2) < acceptance.beta) & (draft != PAD)
-        agreed &= (chosen - drafted).squeeze(2) <= acceptance.tau
-        verdict[:, :n] = draft.where(agreed, verdict[:, :n])
-    return verdict, agreed.long().cumprod(1).sum(1)
+        kept = ((alternatives > drafted).sum(2) < acceptance.beta) & (draft != PAD)
+        kept &= (chosen - drafted).squeeze(2) <= acceptance.tau
+        verdict[:, :n] = draft.where(kept, verdict[:, :n])
+    return verdict
 
 
-def _accepted(verdict: Tensor, agreed: Tensor, lengths: Tensor, most: Tensor, end: int) -> tuple[Tensor, Tensor]:
-    """Which of (R, n + 1) tokens are kept: up to the first that was not agreed on, the end and the limit.
+def _accepted(verdict: Ints, draft: Ints, left: Ints, end: int) -> tuple[Ints, Bools]:
+    """How many tokens of a verdict are kept: up to the first that is not the draft's, the end, and the limit.
 
     Args:
-        verdict, agreed: see `_judge`.
-        lengths, most: (R,) of the prefixes before, and at the limit.
+        verdict: (R, n + 1).
+        draft: (R, n).
+        left: (R,) tokens that a row may still accept.
         end: the end symbol.
 
     Returns:
-        (R, n + 1) booleans, and (R,) whether the row has ended.
+        (R,) from 1, and whether the row has ended, (R,).
     """
-    ends = verdict == end
-    kept = torch.minimum(agreed + 1, most - lengths).unsqueeze(1)
-    inside = (torch.arange(verdict.shape[1], device=verdict.device) < kept) & (ends.cumsum(1) - ends.long() == 0)
-    return inside, (ends & inside).any(1)
+    rows, n = draft.shape
+    stops = np.ones((rows, n + 1), bool)
+    stops[:, :n] = (verdict[:, :n] != draft) | (draft == end)
+    count = np.minimum(stops.argmax(1) + 1, left)
+    return count, verdict[np.arange(rows), count - 1] == end
+
+
+def _log_probabilities(logits: Tensor, tokens: Tensor, count: Ints) -> Tensor:
+    """The summed log-probability of the first `count` (R,) of tokens (R, n) under logits (R, n, V)."""
+    most = int(count.max())
+    said = logits[:, :most].log_softmax(2).gather(2, tokens[:, :most].unsqueeze(2)).squeeze(2)
+    if most > count.min():
+        said = said.masked_fill(torch.from_numpy(np.arange(most) >= count[:, None]).to(said.device), 0)
+    return said.sum(1)

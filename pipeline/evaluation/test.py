@@ -16,9 +16,9 @@ from pytorch_lightning.cli import LightningCLI
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import Batch, PairsDataModule
-from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding import greedy
 from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.exactness import count_ties
 from pipeline.evaluation.processes import run_together, useful_processes

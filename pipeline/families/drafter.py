@@ -1,7 +1,7 @@
 """The family of drafters: the next k tokens behind a prefix, all at once (Ge et al. 2022, section 3.2.1)."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,18 @@ from pipeline.families.settings import OptimisationSettings
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.model.drafter import DrafterTransformer, make_drafter
 from pipeline.model.settings import NetworkSettings, VocabularySettings
-from pipeline.vocabulary import EOS, PAD
+from pipeline.vocabulary import BOS, EOS, PAD
+
+
+class Blocks(NamedTuple):
+    """T predictions a sentence."""
+
+    states: Tensor
+    """(B, T, D)."""
+    gold: Tensor
+    """(B, T), what each should predict, PAD where nothing."""
+    previous: Tensor
+    """(B, T), the token before it."""
 
 
 class DrafterModule(TranslationModule):
@@ -26,18 +37,20 @@ class DrafterModule(TranslationModule):
     network: DrafterTransformer
 
     def __init__(self, network: NetworkSettings, optimisation: OptimisationSettings, vocabulary: VocabularySettings,
-                 verifier: str, block: int = 10, prefix: Literal["causal", "bidirectional"] = "causal",
-                 glancing: tuple[float, float] = (0.5, 0.3), stride: int = 3, seed: int = 1) -> None:
+                 verifier: str, block: int = 8, prefix: Literal["causal", "bidirectional"] = "causal",
+                 chained: bool = True, glancing: tuple[float, float] = (0.0, 0.0), stride: int = 3,
+                 seed: int = 1) -> None:
         """Args:
             network: shape of the Transformer; with `encoder_layers` = 0 it reads the verifier's encoder.
             optimisation, vocabulary, seed: see `TranslationModule`.
             verifier: checkpoint folder of the model that it drafts for.
             block: k, tokens of a block.
             prefix: how it reads its prefix.
+            chained: whether a drafted token sees the one before it.
             glancing: which share of the tokens that it gets wrong is shown to it, at the first and at the last step.
             stride: words from one prefix to the next (causal prefixes; the other drafter has one a sentence).
         """
-        made = make_drafter(network, vocabulary.source, vocabulary.target, block, prefix)
+        made = make_drafter(network, vocabulary.source, vocabulary.target, block, prefix, chained)
         made.attach(load_checkpoint(Path(verifier), vocabulary.digest)[0])
         super().__init__(made, optimisation, vocabulary, seed)
         self.glancing, self.stride = glancing, stride
@@ -48,57 +61,62 @@ class DrafterModule(TranslationModule):
         In evaluation mode the prefixes depend on `batch.rows` alone, so that validations can be compared, and nothing
         is shown.
         """
-        if self.network.prefix == "causal":
-            states, gold = self._causal(batch)
-        else:
-            states, gold = self._bidirectional(batch)
+        blocks = self._causal(batch) if self.network.prefix == "causal" else self._bidirectional(batch)
+        states, gold, previous = blocks
         predicting = gold != PAD
-        logits = self.network.projection(states[predicting])
+        logits = self.network.say(states[predicting], previous[predicting])
         loss = F.cross_entropy(logits, gold[predicting], reduction="sum", label_smoothing=label_smoothing)
         return loss, predicting.sum()
 
-    def _causal(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """States behind every word and in blocks behind every `stride`-th prefix, and what they should predict."""
+    def search(self, source: Tensor, limit: LengthLimit) -> Hypotheses:
+        return gad.search(self.network, source, limit, gad.Settings())
+
+    def _causal(self, batch: Batch) -> Blocks:
+        """Every word, and blocks behind every `stride`-th prefix."""
         N, device = batch.target.shape[1], batch.target.device
         first = int(torch.randint(self.stride, ())) if self.training else 0
         prefixes = torch.arange(min(first, N), N + 1, self.stride, device=device)
-        gold = with_end(batch, N + 1 + self.network.block)[:, self.network.places(N, prefixes)]
-        P, k = len(prefixes), self.network.block - 1
+        places = self.network.places(N, prefixes)
+        line = with_ends(batch, N + 1 + self.network.block)
+        gold, previous = line[:, places + 1], line[:, places]
 
-        def states(revealed: Tensor | None) -> Tensor:
-            return self.network.hidden_behind(batch.source, batch.target, prefixes, revealed)
+        def blocks(revealed: Tensor | None) -> Blocks:
+            return Blocks(self.network.hidden_behind(batch.source, batch.target, prefixes, revealed), gold, previous)
 
         share = self._share()
         if not share:
-            return states(None), gold
-        with torch.no_grad():
-            found = self.network.projection(states(None)[:, N + 1:]).argmax(2)
+            return blocks(None)
         # The mask in the place of word p + j stands before the state that predicts word p + j + 1.
-        wrong = ((found != gold[:, N + 1:]) & (gold[:, N + 1:] != PAD)).unflatten(1, (P, k)).sum(2)
-        return states(glance(wrong, k, share)), gold
+        wrong = self._wrong(blocks(None))[:, N + 1:].unflatten(1, (len(prefixes), self.network.block - 1))
+        return blocks(glance(wrong.sum(2), wrong.shape[2], share))
 
-    def _bidirectional(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """States of one block of masks a sentence, and what they should predict; what was shown is not predicted."""
+    def _bidirectional(self, batch: Batch) -> Blocks:
+        """One block of masks a sentence; what was shown is not predicted."""
         k, lengths = self.network.block, batch.target_lengths
         if self.training:
             prefixes = (torch.rand(len(lengths), device=lengths.device) * (lengths + 1)).long()
         else:
             seed = np.random.SeedSequence(batch.rows.tolist()).generate_state(len(lengths))
             prefixes = torch.from_numpy(seed.astype(np.int64)).to(lengths.device) % (lengths + 1)
-        blocks = prefixes.unsqueeze(1) + torch.arange(k, device=lengths.device)
-        gold = with_end(batch, batch.target.shape[1] + k).gather(1, blocks)
+        places = prefixes.unsqueeze(1) + torch.arange(k, device=lengths.device)
+        line = with_ends(batch, batch.target.shape[1] + k)
+        gold, previous = line.gather(1, places + 1), line.gather(1, places)
 
         def states(revealed: Tensor | None) -> Tensor:
             return self.network.hidden_behind(batch.source, batch.target, prefixes, revealed)
 
         share = self._share()
         if not share:
-            return states(None), gold
-        with torch.no_grad():
-            found = self.network.projection(states(None)).argmax(2)
-        wrong = ((found != gold) & (gold != PAD)).sum(1)
-        revealed = glance(wrong, k, share) & (gold != PAD)
-        return states(revealed), gold.masked_fill(revealed, PAD)
+            return Blocks(states(None), gold, previous)
+        wrong = self._wrong(Blocks(states(None), gold, previous))
+        revealed = glance(wrong.sum(1), k, share) & (gold != PAD) & (gold != EOS)  # a prefix never holds an end symbol
+        return Blocks(states(revealed), gold.masked_fill(revealed, PAD), previous)
+
+    @torch.no_grad()
+    def _wrong(self, blocks: Blocks) -> Tensor:
+        """Which tokens are not predicted as they should be, (B, T)."""
+        found = self.network.say(blocks.states.flatten(0, 1), blocks.previous.flatten()).argmax(1)
+        return (found.view_as(blocks.gold) != blocks.gold) & (blocks.gold != PAD)
 
     def _share(self) -> float:
         """The share of the wrong tokens that is shown at this step."""
@@ -107,14 +125,11 @@ class DrafterModule(TranslationModule):
         first, last = self.glancing
         return first + (last - first) * self.trainer.global_step / max(1, self.trainer.max_steps)
 
-    def search(self, source: Tensor, limit: LengthLimit) -> Hypotheses:
-        return gad.search(self.network, source, limit, gad.Settings())
 
-
-def with_end(batch: Batch, columns: int) -> Tensor:
-    """The words of a batch with an end symbol behind each target, padded to (B, columns)."""
-    wanted = F.pad(batch.target, (0, columns - batch.target.shape[1]), value=PAD)
-    return wanted.scatter(1, batch.target_lengths.unsqueeze(1), EOS)
+def with_ends(batch: Batch, words: int) -> Tensor:
+    """A start symbol, the words of each target, an end symbol and padding, (B, 1 + words)."""
+    line = F.pad(F.pad(batch.target, (1, 0), value=BOS), (0, words - batch.target.shape[1]), value=PAD)
+    return line.scatter(1, batch.target_lengths.unsqueeze(1) + 1, EOS)
 
 
 def glance(wrong: Tensor, places: int, share: float) -> Tensor:

@@ -12,6 +12,7 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.families.base import TranslationModule
 from pipeline.families.settings import OptimisationSettings
+from pipeline.model.checkpoint import load_checkpoint
 from pipeline.model.lattice import LatticeTransformer, attach_counts
 from pipeline.model.settings import NetworkSettings, VocabularySettings
 from pipeline.vocabulary import EOS, PAD
@@ -30,15 +31,18 @@ class LatticeModule(TranslationModule):
     network: LatticeTransformer
 
     def __init__(self, network: NetworkSettings, optimisation: OptimisationSettings, vocabulary: VocabularySettings,
-                 counts: str, seed: int = 1) -> None:
+                 counts: str, verifier: str | None = None, seed: int = 1) -> None:
         """Args:
             network: shape of the Transformer; its `decoder_layers` are the scorer's.
             optimisation, vocabulary, seed: see `TranslationModule`.
             counts: file of the count model, whose candidates validation scores; training does not read it.
+            verifier: checkpoint folder of a model that candidates shall be drafts for; None: of none.
         """
         super().__init__(LatticeTransformer(network, vocabulary.source, vocabulary.target), optimisation, vocabulary,
                          seed)
         attach_counts(self.network, Path(counts), vocabulary.digest)
+        if verifier is not None:
+            self.network.attach_verifier(load_checkpoint(Path(verifier), vocabulary.digest)[0])
 
     def loss(self, batch: Batch, label_smoothing: float) -> tuple[Tensor, Tensor]:
         """The summed loss of a batch's words and end symbols, and their number.

@@ -1,11 +1,14 @@
 """How a family is trained, as plain numbers (no torch here)."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from pipeline.errors import PipelineError
 
 MASKINGS = ("uniform", "all")
-KINDS = ("ordered", "masked", "lattice", "drafter")
+KINDS = ("ordered", "masked", "lattice", "drafter", "heads")
+DRAFTING = {"drafter": ("verifier", "block", "prefix", "chained", "glancing", "stride"),
+            "heads": ("verifier", "block", "chained"), "lattice": ("verifier",)}
+"""Of the kinds that draft, what each may say in its block `drafting`."""
 PREFIXES = ("causal", "bidirectional")
 AVERAGES = ("last", "best")
 SCHEDULES = ("inverse_square_root", "linear", "constant")
@@ -89,16 +92,18 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class DraftingSettings:
-    """What a family of kind drafter drafts, and for whom."""
+    """What is drafted, and for whom: by a drafter, by heads, or by the candidates of a lattice (`DRAFTING`)."""
 
     verifier: str
     """The family that verifies its drafts: an ordered one of one word a step. Its checkpoint becomes a part of this
     one's, and it is what `students` makes this family start from."""
-    block: int = 10
-    """k, tokens a draft."""
+    block: int = 8
+    """k, tokens a draft; of heads the verifier's own token and one a head."""
     prefix: str = "causal"
     """How it reads what is accepted: `causal`, so that its states are kept, or `bidirectional`, as the paper's."""
-    glancing: tuple[float, float] = (0.5, 0.3)
+    chained: bool = True
+    """Whether a drafted token sees the one before it; else the tokens of a block are independent, as in the paper."""
+    glancing: tuple[float, float] = (0.0, 0.0)
     """Which share of the tokens that it gets wrong is shown to it in training, at the first and at the last step."""
     stride: int = 3
     """Words from one prefix of a training sentence to the next (causal only)."""
@@ -110,3 +115,14 @@ class DraftingSettings:
             raise PipelineError(f"drafting.prefix: {self.prefix!r} is unknown; choose one of {', '.join(PREFIXES)}")
         if not all(0 <= share <= 1 for share in self.glancing):
             raise PipelineError(f"drafting.glancing: {list(self.glancing)} must lie between 0 and 1")
+
+    def check(self, kind: str) -> None:
+        """Raise a PipelineError where this says what a family of that kind does not heed, or cannot be."""
+        if kind not in DRAFTING:
+            raise PipelineError(f"families: a family of kind {kind} must have no `drafting`")
+        plainest = DraftingSettings(self.verifier)
+        for name, value in asdict(self).items():
+            if name not in DRAFTING[kind] and value != getattr(plainest, name):
+                raise PipelineError(f"families: a family of kind {kind} must have no `drafting.{name}`")
+        if kind == "heads" and self.block < 2:
+            raise PipelineError(f"families: drafting.block: {self.block} leaves no word to guess; heads need 2 or more")

@@ -13,6 +13,7 @@ from torch import Tensor
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, read_json
 from pipeline.model.drafter import DrafterTransformer, make_drafter
+from pipeline.model.heads import BlockwiseHeads
 from pipeline.model.lattice import LatticeTransformer, attach_counts
 from pipeline.model.masked import MaskedTransformer
 from pipeline.model.orders import Order, make_order
@@ -21,6 +22,8 @@ from pipeline.model.transformer import Transformer
 
 FORMAT = 2
 WEIGHTS, CONFIG = "weights.safetensors", "config.json"
+_ORDERED = (Transformer.kind, BlockwiseHeads.kind)
+"""Kinds that generate in an order of their own choice; the others have none to choose."""
 _STACKED = ("source_keys_values.weight", "source_keys_values.bias")
 COUNTS = "counts.safetensors"
 """A lattice's count model: a checkpoint is all that is needed to translate."""
@@ -76,7 +79,7 @@ def load_checkpoint(folder: Path, digest: str | None = None,
         network = _build(config, vocabulary)
     except (KeyError, TypeError) as error:
         raise PipelineError(f"{folder / CONFIG}: incomplete ({error}); train the model again") from None
-    wanted = [network.order] if network.kind == Transformer.kind else []
+    wanted = [network.order] if network.kind in _ORDERED else []
     wanted += [] if order is None else [make_order(order)]
     for one in wanted:
         if config["order"] != _identity(one):
@@ -95,27 +98,38 @@ def _architecture(network: Transformer) -> dict[str, Any]:
     """What `_build` makes a network from."""
     described: dict[str, Any] = {
         "kind": network.kind,
-        "order": _identity(network.order) if network.kind == Transformer.kind else None,
+        "order": _identity(network.order) if network.kind in _ORDERED else None,
         "network": dataclasses.asdict(network.settings),
     }
+    if isinstance(network, DrafterTransformer | BlockwiseHeads):
+        described |= {"block": network.block, "chained": network.chained}
     if isinstance(network, DrafterTransformer):
-        described |= {"block": network.block, "prefix": network.prefix,
-                      "verifier": _architecture(network.verifier)}
+        described["prefix"] = network.prefix
+    if isinstance(network, DrafterTransformer | LatticeTransformer) and network.verifier is not None:
+        described["verifier"] = _architecture(network.verifier)
     return described
 
 
 def _build(config: dict[str, Any], vocabulary: VocabularySettings) -> Transformer:
     kind, settings, order = config["kind"], NetworkSettings(**config["network"]), config["order"]
     if kind == DrafterTransformer.kind:
-        drafter = make_drafter(settings, vocabulary.source, vocabulary.target, config["block"], config["prefix"])
+        drafter = make_drafter(settings, vocabulary.source, vocabulary.target, config["block"], config["prefix"],
+                               config["chained"])
         drafter.attach(_build(config["verifier"], vocabulary))
         return drafter
-    for other in (MaskedTransformer, LatticeTransformer):
-        if kind == other.kind:
-            return other(settings, vocabulary.source, vocabulary.target)
-    if kind != Transformer.kind or order is None:
+    if kind == MaskedTransformer.kind:
+        return MaskedTransformer(settings, vocabulary.source, vocabulary.target)
+    if kind == LatticeTransformer.kind:
+        lattice = LatticeTransformer(settings, vocabulary.source, vocabulary.target)
+        if "verifier" in config:
+            lattice.attach_verifier(_build(config["verifier"], vocabulary))
+        return lattice
+    if kind not in _ORDERED or order is None:
         raise KeyError(f"kind {kind!r} with order {order}")
     made = make_order(OrderSettings(order["name"], order["directions"], order["words"]))
+    if kind == BlockwiseHeads.kind:
+        return BlockwiseHeads(settings, vocabulary.source, vocabulary.target, made, config["block"],
+                              config["chained"])
     return Transformer(settings, vocabulary.source, vocabulary.target, made)
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from pipeline.errors import PipelineError
 from pipeline.model import lean
+from pipeline.model.chained import ChainedTransformer
 from pipeline.model.orders import make_order
 from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.model.state import Memory, State
@@ -20,7 +21,7 @@ from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, MASK, PAD
 
 
-class DrafterTransformer(Transformer):
+class DrafterTransformer(ChainedTransformer):
     """A drafter whose prefix is causal, so that its states are kept.
 
     A token of the prefix predicts the one behind it, as in any autoregressive model, and so does a MASK in place of a
@@ -34,17 +35,21 @@ class DrafterTransformer(Transformer):
     verifier: Transformer
     """Set by `attach`."""
 
-    def __init__(self, settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int, block: int) -> None:
+    def __init__(self, settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int, block: int,
+                 chained: bool) -> None:
         """Args:
             settings: shape; with `encoder_layers` = 0 it reads the verifier's encoder.
             source_vocabulary, target_vocabulary: pieces.
             block: k, tokens that it is trained to draft at once.
+            chained: whether a drafted token sees the one before it; else they are independent, as in the paper.
         """
-        super().__init__(settings, source_vocabulary, target_vocabulary, make_order(OrderSettings("left_to_right")))
+        order = make_order(OrderSettings("left_to_right"))
+        super().__init__(settings, source_vocabulary, target_vocabulary, order, chained)
         self.block = block
         if not settings.encoder_layers:
             self.encoder_norm = nn.Identity()
-            self.source_embedding = self.target_embedding  # nobody asks for it
+            if settings.tied_embeddings != "all":
+                del self.source_embedding
 
     # Training: many prefixes of a target at once.
 
@@ -70,7 +75,8 @@ class DrafterTransformer(Transformer):
             masks = torch.where(revealed.flatten(1), inputs[:, behind], masks)
         tokens = torch.cat([inputs, masks], 1)
         memory = self._encoder_states(source)
-        x = self._embed(self.target_embedding, tokens, self.target_positions()[places])
+        positions = self.target_positions()[places.clamp(max=self.settings.max_length)]
+        x = self._embed(self.target_embedding, tokens, positions)
         visible = self._visible(N, prefixes)
         for layer, (keys, values) in zip(self.decoder, self._source_keys_values(memory), strict=True):
             x = layer(x, visible, keys, values, memory.mask)
@@ -79,8 +85,7 @@ class DrafterTransformer(Transformer):
     def places(self, words: int, prefixes: Tensor) -> Tensor:
         """The word that each state of `hidden_behind` predicts, (N + 1 + P (k - 1),)."""
         ahead = torch.arange(1, self.block, device=prefixes.device)
-        blocks = (prefixes.unsqueeze(1) + ahead).flatten().clamp(max=self.settings.max_length - 1)
-        return torch.cat([torch.arange(words + 1, device=prefixes.device), blocks])
+        return torch.cat([torch.arange(words + 1, device=prefixes.device), (prefixes.unsqueeze(1) + ahead).flatten()])
 
     def _visible(self, words: int, prefixes: Tensor) -> Tensor:
         """(T, T), true where an input of `hidden_behind` may see another."""
@@ -99,7 +104,7 @@ class DrafterTransformer(Transformer):
 
     @torch.no_grad()
     def propose(self, tokens: Tensor, lengths: Tensor | int, block: int, state: State) -> Tensor:
-        """Logits of the next tokens behind prefixes, and the state moved to their ends.
+        """States that predict the next tokens behind prefixes; the decoder's state moves to their ends.
 
         Args:
             tokens: (R, T), prefixes with their start symbol; anything behind.
@@ -108,26 +113,28 @@ class DrafterTransformer(Transformer):
             state: of what is read of the prefixes.
 
         Returns:
-            (R, n, V), n = k or as many as there are positions left for.
+            (R, n, D), n = k or as many as there are positions left for; `say` makes words of them.
         """
-        if isinstance(lengths, int):
+        if isinstance(lengths, int) and state.lengths is None:
             read = state.length
             block = min(block, self.settings.max_length + 1 - lengths)
             inputs = F.pad(tokens[:, read:lengths], (0, block - 1), value=MASK)
             hidden = self.advance(inputs, state)[:, lengths - read - 1:]
         else:
-            held = lengths.new_full((len(lengths),), state.length) if state.lengths is None else state.lengths
-            new = lengths - held
-            most = int(new.max())
+            ends = tokens.new_full((len(tokens),), lengths) if isinstance(lengths, int) else lengths
+            most = int((ends - (state.length if state.lengths is None else state.lengths)).max())
+            # All rows read equally many tokens, some of them again: no row's masks then pass those of the longest.
+            begins = (ends - most).clamp(min=0)
+            state.rewind(begins)
             block = min(block, self.settings.max_length + 1 - most - state.length)
-            places = held.unsqueeze(1) + torch.arange(most + block - 1, device=tokens.device)
+            places = begins.unsqueeze(1) + torch.arange(most + block - 1, device=tokens.device)
             known = tokens.gather(1, places.clamp(max=tokens.shape[1] - 1))
-            inputs = known.masked_fill(places >= lengths.unsqueeze(1), MASK)
-            wanted = new.unsqueeze(1) - 1 + torch.arange(block, device=tokens.device)
+            inputs = known.masked_fill(places >= ends.unsqueeze(1), MASK)
+            wanted = (ends - begins).unsqueeze(1) - 1 + torch.arange(block, device=tokens.device)
             rows = torch.arange(len(tokens), device=tokens.device).unsqueeze(1)
             hidden = self.advance(inputs, state)[rows, wanted]
         state.rewind(lengths)
-        return self.projection(hidden)
+        return hidden
 
     # The verifier.
 
@@ -180,8 +187,10 @@ class BidirectionalDrafter(DrafterTransformer):
         if revealed is not None:
             hidden = hidden.scatter(1, blocks, ~revealed)
         tokens = known.masked_fill(columns >= prefixes.unsqueeze(1) + self.block, PAD).masked_fill(hidden, MASK)
+        tokens = tokens[:, :self.settings.max_length]
         states = self._decoder_states(tokens, _present(tokens), self._encoder_states(source))
-        return states[torch.arange(len(target), device=target.device).unsqueeze(1), blocks]
+        rows = torch.arange(len(target), device=target.device).unsqueeze(1)
+        return states[rows, blocks.clamp(max=tokens.shape[1] - 1)]
 
     @torch.no_grad()
     def propose(self, tokens: Tensor, lengths: Tensor | int, block: int, state: State) -> Tensor:
@@ -200,17 +209,17 @@ class BidirectionalDrafter(DrafterTransformer):
         x = lean.decode(x, weights.decoder, self._style, state, _present(inputs)).view(*inputs.shape, -1)
         rows = torch.arange(len(tokens), device=tokens.device).unsqueeze(1)
         wanted = words + torch.arange(block, device=tokens.device)
-        return self.projection(self.decoder_norm(x[rows, wanted]))
+        return self.decoder_norm(x[rows, wanted])
 
 
 DRAFTERS: Sequence[type[DrafterTransformer]] = (DrafterTransformer, BidirectionalDrafter)
 
 
 def make_drafter(settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int, block: int,
-                 prefix: str) -> DrafterTransformer:
+                 prefix: str, chained: bool) -> DrafterTransformer:
     """The drafter that reads its prefix in the given way: `causal` or `bidirectional`."""
     made = {one.prefix: one for one in DRAFTERS}[prefix]
-    return made(settings, source_vocabulary, target_vocabulary, block)
+    return made(settings, source_vocabulary, target_vocabulary, block, chained)
 
 
 def check_verifier(verifier: Transformer, vocabularies: tuple[int, int], width: int | None) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from pipeline.alignment.counts import CountModel
 from pipeline.errors import PipelineError
 from pipeline.model import lean
+from pipeline.model.drafter import check_verifier
 from pipeline.model.orders import make_order
 from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.model.state import Memory
@@ -31,16 +32,19 @@ class LatticeTransformer(Transformer):
 
     Its `decoder_layers` are the scorer's. Training calls `hidden_behind` and `projection`; search calls `length`,
     `candidates`, `encode` and `edges`. The count model, which the first two of these ask, is attached after the
-    network is made.
+    network is made, and so is a verifier, where candidates shall be drafts.
     """
 
     kind = "lattice"
+    verifier: Transformer | None
+    """The ordered model that translates where the lattice only drafts; it is not trained."""
 
     def __init__(self, settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__(settings, source_vocabulary, target_vocabulary, make_order(OrderSettings("left_to_right")))
         self.normaliser = nn.Linear(settings.width, 1)
         nn.init.zeros_(self.normaliser.weight)
         nn.init.zeros_(self.normaliser.bias)
+        self.verifier = None
         self._counts: CountModel | None = None
         self._alone: list[lean.Alone] | None = None
 
@@ -63,6 +67,25 @@ class LatticeTransformer(Transformer):
             raise PipelineError(f"{counts.path}: counts {sizes[0]} source and {sizes[1]} target pieces, but the "
                                 f"network has {own[0]} and {own[1]}; run `dvc repro` to produce both again")
         self._counts = counts
+
+    def attach_verifier(self, verifier: Transformer) -> None:
+        """Take the model to draft for; it is not trained.
+
+        Raises:
+            PipelineError: it does not generate word by word from left to right, as candidates are counted, or has other
+                vocabularies.
+        """
+        check_verifier(verifier, (self.source_embedding.num_embeddings, self.projection.out_features), None)
+        if verifier.order.name != self.order.name:
+            raise PipelineError(f"verifier: it generates in the order {verifier.order.name}, but a lattice drafts from "
+                                "left to right; choose a family of that order")
+        self.verifier = verifier.requires_grad_(False).eval()
+
+    def train(self, mode: bool = True) -> "LatticeTransformer":
+        super().train(mode)
+        if self.verifier is not None:
+            self.verifier.eval()  # it is read, not trained: no dropout
+        return self
 
     # Training.
 

@@ -22,7 +22,11 @@ RESUME = "resume.ckpt"
 
 
 class ValidationBleu(Callback):
-    """Translates the validation sentences by the family's quick search and logs their `validation_bleu`."""
+    """Translates the validation sentences by the family's quick search and logs their `validation_bleu`.
+
+    Of a search that drafts and verifies, whose BLEU says nothing of the drafts, also `validation_accepted`: tokens that
+    the verifier accepts a call.
+    """
 
     def __init__(self, tokenizer: Tokenizer, references: list[str], limit: LengthLimit) -> None:
         """Args:
@@ -32,6 +36,7 @@ class ValidationBleu(Callback):
         """
         self._tokenizer, self._references, self._limit = tokenizer, references, limit
         self._hypotheses: dict[int, str] = {}
+        self._drafted = (0, 0)  # accepted tokens, calls
 
     def on_validation_batch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any,
                                 batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
@@ -41,14 +46,20 @@ class ValidationBleu(Callback):
                  zip(found.tokens[:, 0].tolist(), found.lengths[:, 0].tolist(), strict=True)]
         texts = self._tokenizer.decode_targets(words)
         self._hypotheses.update(zip(batch.rows.tolist(), texts, strict=True))
+        if found.verification is not None:
+            accepted, calls = self._drafted
+            self._drafted = (accepted + int((found.lengths + found.ended).sum()), calls + int(found.calls.sum()))
 
     def on_validation_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        parts: list[dict[int, str]] = [self._hypotheses]
+        mine = (self._hypotheses, self._drafted)
+        parts = [mine] * trainer.world_size
         if trainer.world_size > 1:
-            parts = [{} for _ in range(trainer.world_size)]
-            torch.distributed.all_gather_object(parts, self._hypotheses)
-        self._hypotheses = {}
-        texts = {index: text for part in parts for index, text in part.items()}
+            torch.distributed.all_gather_object(parts, mine)
+        self._hypotheses, self._drafted = {}, (0, 0)
+        texts = {index: text for part, _ in parts for index, text in part.items()}
+        accepted, calls = (sum(counts) for counts in zip(*(drafted for _, drafted in parts), strict=True))
+        if calls:
+            pl_module.log("validation_accepted", accepted / calls, prog_bar=True, rank_zero_only=True)
         ordered = [texts[index] for index in range(len(self._references))]
         bleu = sacrebleu.corpus_bleu(ordered, [self._references]).score
         pl_module.log("validation_bleu", bleu, prog_bar=True, rank_zero_only=True)
@@ -134,6 +145,8 @@ class Progress(Callback):
         metrics = trainer.callback_metrics
         seconds = time.perf_counter() - self._began
         if trainer.is_global_zero:
+            accepted = metrics.get("validation_accepted")
+            drafts = "" if accepted is None else f"{accepted:.2f} tokens accepted a call, "
             print(f"step {trainer.global_step}/{trainer.max_steps}: training loss {metrics['training_loss']:.3f}, "
-                  f"validation loss {metrics['validation_loss']:.3f}, BLEU {metrics['validation_bleu']:.2f}, "
+                  f"validation loss {metrics['validation_loss']:.3f}, BLEU {metrics['validation_bleu']:.2f}, {drafts}"
                   f"{(trainer.global_step - self._from) / seconds:.1f} steps/s", flush=True)

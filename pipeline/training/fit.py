@@ -21,10 +21,11 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
 from pipeline.families.base import TranslationModule
 from pipeline.families.drafter import DrafterModule
+from pipeline.families.heads import HeadsModule
 from pipeline.families.lattice import LatticeModule
 from pipeline.families.masked import MaskedModule
 from pipeline.families.ordered import OrderedModule
-from pipeline.families.settings import DraftingSettings
+from pipeline.families.settings import DRAFTING, DraftingSettings
 from pipeline.files import read_json, remove, write_json, write_text
 from pipeline.model.checkpoint import WEIGHTS, load_weights, save_checkpoint
 from pipeline.params import Params, load_params
@@ -34,7 +35,7 @@ from pipeline.training.candidates import Candidates
 FINGERPRINT = "fingerprint.json"
 MODULES: dict[str, type[TranslationModule]] = {
     "ordered": OrderedModule, "masked": MaskedModule, "lattice": LatticeModule,
-    "drafter": DrafterModule}
+    "drafter": DrafterModule, "heads": HeadsModule}
 """The LightningModule of each kind of family (`pipeline.families.settings.KINDS`)."""
 _TRAINER_KEYS = ("max_steps", "accumulate_grad_batches", "gradient_clip_val", "precision", "val_check_interval")
 """Options of the trainer that change the result; the others may differ when a run is resumed."""
@@ -105,7 +106,7 @@ def family_config(params: Params, family: str, tokenizer: Tokenizer) -> dict[str
             "network": dataclasses.asdict(settings.network),
             **({"order": plain(settings.order)} if settings.order is not None else {}),
             **({"masking": settings.masking} if settings.kind == "masked" else {}),
-            **(_drafting(settings.drafting) if settings.drafting is not None else {}),
+            **(_drafting(settings.kind, settings.drafting) if settings.drafting is not None else {}),
             **({"counts": str(layout.counts(settings.data.side))} if settings.kind == "lattice" else {}),
             "optimisation": plain(settings.optimisation), "seed": params.seed,
             "vocabulary": {"source": tokenizer.source_size, "target": tokenizer.target_size,
@@ -120,14 +121,18 @@ def family_config(params: Params, family: str, tokenizer: Tokenizer) -> dict[str
     }
 
 
-def _drafting(settings: DraftingSettings) -> dict[str, Any]:
-    return {**plain(settings), "verifier": str(layout.checkpoint(settings.verifier))}
+def _drafting(kind: str, settings: DraftingSettings) -> dict[str, Any]:
+    """As much of it as the module of that kind heeds."""
+    plainly = plain(settings)
+    return {**{name: plainly[name] for name in DRAFTING[kind]}, "verifier": str(layout.checkpoint(settings.verifier))}
 
 
 def _start(params: Params, family: str) -> Path | None:
-    """The weights that a family's training starts from; None: random ones."""
-    start = params.starts.get(family)
-    return layout.checkpoint(start) / WEIGHTS if start is not None and params.family(family).warm_start else None
+    """The weights that a family's training starts from; None: random ones (heads take their verifier's themselves)."""
+    start, settings = params.starts.get(family), params.family(family)
+    if start is None or not settings.warm_start or settings.kind == "heads":
+        return None
+    return layout.checkpoint(start) / WEIGHTS
 
 
 def plain(settings: Any) -> dict[str, Any]:
@@ -153,6 +158,7 @@ def quiet_lightning() -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")
     warnings.filterwarnings("ignore", message=".*isinstance.treespec, LeafSpec.*")
+    warnings.filterwarnings("ignore", message=".*in eval mode at the start of training.*")  # verifiers are
     warnings.filterwarnings("ignore", message=".*LightningCLI's args parameter.*")
     warnings.filterwarnings("ignore", message=".*smaller than the logging interval.*")
     warnings.filterwarnings("ignore", message=".*predict returned None.*")
@@ -182,6 +188,9 @@ def _fingerprint(cli: LightningCLI, params: Params, family: str) -> dict[str, st
     start = _start(params, family)
     if start is not None:
         files.append(start)
+    drafting = params.family(family).drafting
+    if drafting is not None:
+        files.append(layout.checkpoint(drafting.verifier) / WEIGHTS)
     if params.family(family).kind == "lattice":
         files.append(layout.counts(cli.datamodule.settings.side))
     for file in files:

@@ -19,12 +19,15 @@ class ScriptedState:
     """The source and all that was fed, a row each."""
 
     rows: list[tuple[Row, Row]]
+    hidden: Tensor | None = None
 
     def select(self, rows: Tensor) -> None:
         self.rows = [self.rows[row] for row in rows.tolist()]
 
     def rewind(self, lengths: Tensor | int) -> None:
-        raise NotImplementedError("no search of these tests takes anything back")
+        wanted = [lengths] * len(self.rows) if isinstance(lengths, int) else lengths.tolist()
+        assert all(0 <= length <= len(fed) for (_, fed), length in zip(self.rows, wanted, strict=True))
+        self.rows = [(source, fed[:length]) for (source, fed), length in zip(self.rows, wanted, strict=True)]
 
 
 @dataclass
@@ -42,13 +45,15 @@ class Scripted:
         return ScriptedState([(source, ()) for source in memory for _ in range(beams)])
 
     def step(self, tokens: Tensor, state: ScriptedState) -> Tensor:
-        z = self.order.width
-        assert tokens.shape == (len(state.rows), z)
+        z, (R, n) = self.order.width, tokens.shape
+        assert len(state.rows) == R and n > 0 and n % z == 0
         state.rows = [(source, fed + tuple(new))
                       for (source, fed), new in zip(state.rows, tokens.tolist(), strict=True)]
         assert all(fed[:z] == self.order.starts for _, fed in state.rows)
-        self.fed.append(len(state.rows))
-        return torch.stack([self.script(source, fed[z:]) for source, fed in state.rows])
+        self.fed.append(R)
+        return torch.stack([torch.cat([self.script(source, fed[z:end]) for end in range(len(fed) - n + z,
+                                                                                       len(fed) + 1, z)])
+                            for source, fed in state.rows])
 
 
 def logits(*slots: dict[int, float], vocabulary: int = 12) -> Tensor:

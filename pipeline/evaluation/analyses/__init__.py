@@ -1,1 +1,1 @@
-"""The questions that the sequence-to-lattice paper asks of its own system (its section 5 and appendix), one a file."""
+"""What the papers ask of their own systems, asked of a run: a package a paper, a question a file."""

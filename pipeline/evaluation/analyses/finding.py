@@ -1,5 +1,6 @@
 """What an analysis hands back, and how it is written down."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ class Finding:
     metric: dict[str, Any]
     points: list[Point]
     figure: Figure
+
+
+Question = Callable[[], Finding]
 
 
 def not_measured(reason: str) -> Finding:

@@ -20,6 +20,8 @@ class Measured:
     """Against the baseline's beam 5."""
     interval: tuple[float, float]
     """95 % of it."""
+    accepted_per_call: float | None = None
+    """Tokens that a call accepts; None where nothing is drafted."""
 
     def metric(self) -> dict[str, float]:
         """As a block of a metrics file."""
@@ -52,15 +54,16 @@ def read_measurements(quality: Path, speed: Path) -> Measurements:
     decoders = {}
     for entry in report["contestants"]:
         family, decoder = entry["family"], entry["decoder"]
-        bleu = scores[family].get("decoders", {}).get(decoder, {}).get("bleu")
-        if bleu is None:
+        scored = scores[family].get("decoders", {}).get(decoder, {})
+        if "bleu" not in scored:
             raise PipelineError(f"{quality / family}.json: decoder {decoder!r} of family {family!r} was timed but not "
                                 "scored; run `dvc repro`")
-        decoders[family, decoder] = _measured(bleu, entry, "_long" if sentences == "long" else "",
+        decoders[family, decoder] = _measured(scored, entry, "_long" if sentences == "long" else "",
                                               "" if sentences == "long" else "_all")
     return Measurements(sentences, decoders)
 
 
-def _measured(bleu: float, entry: dict[str, Any], of_time: str, of_ratio: str) -> Measured:
+def _measured(quality: dict[str, Any], entry: dict[str, Any], of_time: str, of_ratio: str) -> Measured:
     ratio, low, high = entry[f"speedup_vs_beam5{of_ratio}"]
-    return Measured(bleu, entry[f"ms_per_sentence{of_time}"], ratio, (low, high))
+    return Measured(quality["bleu"], entry[f"ms_per_sentence{of_time}"], ratio, (low, high),
+                    quality.get("accepted_per_call"))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drafters import drafter
 from lattices import lattice
 from masked import masked
 
@@ -21,23 +22,31 @@ from pipeline.errors import PipelineError
 from pipeline.evaluation.analyses.analyse import analyse
 from pipeline.evaluation.quality import HypothesisLine, write_hypotheses
 from pipeline.evaluation.speed import Timings, speed_report
-from pipeline.files import read_json, write_json
-from pipeline.model.checkpoint import save_checkpoint, unique_weights
+from pipeline.files import read_json, write_json, write_text
+from pipeline.model.checkpoint import load_checkpoint, save_checkpoint, unique_weights
 from pipeline.model.settings import VocabularySettings
 from pipeline.params import AnalysesSettings, Params, load_params
 
-NAMES = ("recall", "candidates", "layers", "search_moves", "breakdown")
+LATTICE = ("recall", "candidates", "layers", "search_moves", "breakdown")
+DRAFTING = ("draft_speedup", "draft_breakdown", "draft_memory", "draft_acceptance", "draft_sizes", "draft_curve")
+NAMES = (*LATTICE, *DRAFTING)
+TIMINGS = ("breakdown", "draft_speedup", "draft_breakdown", "draft_acceptance")
 OUT = layout.REPORTS / "analyses"
 NETWORK: dict[str, Any] = {"vocabulary": 120, "encoder_layers": 1, "decoder_layers": 1, "max_length": 64}
 Change = Callable[[dict[str, Any]], None]
 
 FAMILIES: dict[str, Any] = {
-    "analyses": {"candidates": [1, 2, 4], "decoder": "lattice4", "sentences": 4, "repetitions": 1},
-    "families": {"lattice": {"kind": "lattice"}, "nat": {"kind": "masked", "masking": "all", "decoders": ["nat"]}},
+    "analyses": {"candidates": [1, 2, 4], "decoder": "lattice4", "sentences": 4, "repetitions": 1,
+                 "drafting": {"decoders": {"drafter": ["gad"], "teacher": ["iad"]}, "blocks": [2], "betas": [3],
+                              "taus": [2.0], "sentences": 3, "validation_sentences": 8, "repetitions": 1}},
+    "speed": {"warmup": 1},
+    "families": {"drafter": {"kind": "drafter", "drafting": {"verifier": "teacher", "block": 4}, "decoders": ["gad"]},
+                 "lattice": {"kind": "lattice"}, "nat": {"kind": "masked", "masking": "all", "decoders": ["nat"]}},
     "decoders": {"beam5": {"algorithm": "beam", "beams": 5}, "counts": {"algorithm": "counts"},
+                 "gad": {"algorithm": "gad"}, "iad": {"algorithm": "iad"},
                  "lattice4": {"algorithm": "lattice", "candidates": 4},
                  "nat": {"algorithm": "mask_predict", "iterations": 1, "candidates": 1}}}
-TIMED = {"teacher": ("greedy", "beam5"), "nat": ("nat",), "lattice": ("counts", "lattice4")}
+TIMED = {"teacher": ("greedy", "beam5"), "drafter": ("gad",), "nat": ("nat",), "lattice": ("counts", "lattice4")}
 
 
 @pytest.fixture
@@ -48,7 +57,7 @@ def run(workspace: Path, change_params: Change) -> Callable[..., Params]:
 
     def write(*families: str) -> Params:
         change_params({**FAMILIES, "systems": ["teacher", "interleaved", *families],
-                       "students": {family: "teacher" for family in families if family == "nat"},
+                       "students": {family: "teacher" for family in families if family != "lattice"},
                        "lattices": {family: "teacher" for family in families if family == "lattice"}})
         pairs = Pairs.open(layout.BPE / "train.pairs")
         bitext = Bitext.from_pairs(pairs)
@@ -60,12 +69,22 @@ def run(workspace: Path, change_params: Change) -> Callable[..., Params]:
                        digest=tokenizer.digest, tension=4.0, null_probability=0.08)
         for name, network in {"lattice": lattice(counts=counts, **NETWORK), "nat": masked(**NETWORK)}.items():
             save_checkpoint(layout.checkpoint(name), network.float(), vocabulary, unique_weights(network), {})
+        save_drafter(vocabulary)
         references = layout.read_lines(layout.CORPUS / "test.target")
         lines = [HypothesisLine(index, text, 1, 1, True) for index, text in enumerate(references[::-1])]
         write_hypotheses(layout.HYPOTHESES / "teacher/beam5.jsonl", lines, len(lines))
         write_measurements({family: TIMED[family] for family in ("teacher", *families)})
         return load_params()
     return write
+
+
+def save_drafter(vocabulary: VocabularySettings) -> None:
+    """A drafter for the teacher, and what its training wrote."""
+    verifier, _ = load_checkpoint(layout.checkpoint("teacher"))
+    network = drafter(verifier, block=4, tied_embeddings="all", max_length=64)
+    save_checkpoint(layout.checkpoint("drafter"), network, vocabulary, unique_weights(network), {})
+    write_text(layout.REPORTS / "training/drafter/plots/metrics/validation_accepted.tsv",
+               "step\tvalidation_accepted\n3\t1.25\n7\t1.5\n")
 
 
 def write_measurements(timed: dict[str, tuple[str, ...]]) -> None:
@@ -77,7 +96,8 @@ def write_measurements(timed: dict[str, tuple[str, ...]]) -> None:
         timings, np.array([True, True]), np.array([False, True]), long_rule="the second", baseline="teacher",
         counterparts={}, machine={}))
     for family, decoders in timed.items():
-        write_json(layout.REPORTS / f"quality/{family}.json", {"decoders": {name: {"bleu": 10.0} for name in decoders}})
+        write_json(layout.REPORTS / f"quality/{family}.json", {"decoders": {
+            name: {"bleu": 10.0, **({"accepted_per_call": 1.75} if name == "gad" else {})} for name in decoders}})
 
 
 def written() -> dict[str, bytes]:
@@ -85,7 +105,7 @@ def written() -> dict[str, bytes]:
 
 
 def test_every_question_is_answered(run: Callable[..., Params]) -> None:
-    params = run("nat", "lattice")
+    params = run("nat", "lattice", "drafter")
     analyse(params, OUT)
     assert set(written()) == {f"{name}.json" for name in NAMES} | {f"{name}.png" for name in NAMES} | {
         f"plots/{name}.json" for name in NAMES}
@@ -102,6 +122,7 @@ def test_every_question_is_answered(run: Callable[..., Params]) -> None:
     assert metrics["search_moves"]["candidates"] == 4 and metrics["search_moves"]["sentences"] == 24
     assert sum(metrics["search_moves"]["share_by_rank"].values()) == pytest.approx(1)
     assert sum(one["test_sentences"] for one in metrics["breakdown"]["bins"].values()) == 24
+    assert_drafting(metrics)
     for name in NAMES:
         assert (OUT / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         points = read_json(OUT / f"plots/{name}.json")
@@ -111,7 +132,29 @@ def test_every_question_is_answered(run: Callable[..., Params]) -> None:
     first = written()
     analyse(params, OUT)
     assert {name for name, content in written().items() if content != first[name]} == {
-        "breakdown.json", "breakdown.png", "plots/breakdown.json"}
+        file for name in TIMINGS for file in (f"{name}.json", f"{name}.png", f"plots/{name}.json")}
+
+
+def assert_drafting(metrics: dict[str, Any]) -> None:
+    assert set(metrics["draft_speedup"]["drafter"]) == {"gad"} and set(metrics["draft_speedup"]["teacher"]) == {"iad"}
+    assert set(metrics["draft_breakdown"]["drafter"]) == {"gad"} and "teacher" not in metrics["draft_breakdown"]
+    assert set(metrics["draft_memory"]["teacher"]) == {"beam5", "greedy", "iad"}
+    peaks = metrics["draft_memory"]["teacher"]
+    assert peaks["beam5"]["search_peak_bytes"] > peaks["greedy"]["search_peak_bytes"]
+    assert metrics["draft_memory"]["drafter"]["gad"]["weight_bytes"] > peaks["greedy"]["weight_bytes"]
+    exact, relaxed = metrics["draft_acceptance"]["exact"], metrics["draft_acceptance"]["relaxed"]
+    assert set(exact) == {"block2", "block4"} and set(relaxed) == {"beta3_tau2"}
+    assert exact["block2"]["bleu"] == exact["block4"]["bleu"]
+    assert metrics["draft_acceptance"]["sentences"] == 8 and metrics["draft_acceptance"]["timed_sentences"] == 3
+    assert metrics["draft_sizes"]["drafter"]["gad"]["accepted_per_call"] == 1.75
+    assert metrics["draft_curve"]["drafter"] == {"steps": 8, "last": 1.5, "best": 1.5, "best_step": 8}
+
+
+def test_without_a_drafter_the_files_say_so(run: Callable[..., Params]) -> None:
+    params = run("nat")
+    settings = dataclasses.replace(params.analyses.drafting, decoders={"drafter": ("gad",)})
+    analyse(dataclasses.replace(params, analyses=dataclasses.replace(params.analyses, drafting=settings)), OUT)
+    assert all("not_measured" in read_json(OUT / f"{name}.json") for name in DRAFTING)
 
 
 def test_without_a_nat_its_curve_is_missing(run: Callable[..., Params]) -> None:
@@ -124,7 +167,7 @@ def test_without_a_nat_its_curve_is_missing(run: Callable[..., Params]) -> None:
 @pytest.mark.parametrize("families", [(), ("nat",)])
 def test_without_a_lattice_the_files_say_so(run: Callable[..., Params], families: tuple[str, ...]) -> None:
     analyse(run(*families), OUT)
-    silent = set(NAMES) - ({"layers"} if families else set())
+    silent = set(LATTICE) - ({"layers"} if families else set())
     for name in silent:
         assert "among the systems" in read_json(OUT / f"{name}.json")["not_measured"]
         assert read_json(OUT / f"plots/{name}.json") == []

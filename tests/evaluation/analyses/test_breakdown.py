@@ -16,7 +16,15 @@ from torch import Tensor
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
-from pipeline.evaluation.analyses.breakdown import PARTS, Stopwatch, breakdown, choose, mean_by_bin, time_parts
+from pipeline.evaluation.analyses.lattice.breakdown import (
+    MEASURED,
+    PARTS,
+    VERBS,
+    breakdown,
+    choose,
+    mean_by_bin,
+)
+from pipeline.evaluation.analyses.parts import Stopwatch, Watched, time_parts
 from pipeline.vocabulary import PAD
 
 CPU = torch.device("cpu")
@@ -66,7 +74,9 @@ def test_every_part_gets_its_own_time_and_search_what_is_left() -> None:
     # Two sentences to warm up with, then three rounds of two sentences.
     slow = Slow([50, 50, 1, 2, 3, 2, 9, 5])
     sentences = [torch.tensor([[7, 3]]), torch.tensor([[8, 9, 3]])]
-    seconds = time_parts(slow, slow.search, sentences, repetitions=3, warmup=2, device=CPU, clock=slow.clock)
+    watch = Stopwatch(MEASURED, CPU, slow.clock)
+    timed = Watched(slow, watch, VERBS)
+    seconds = time_parts(lambda source: slow.search(timed, source), watch, sentences, repetitions=3, warmup=2)
     once = [100, 11, 1000, 10_000]
     assert dict(zip(PARTS, once, strict=True)) == {"encoder": 100, "look_up": 11, "scorer": 1000, "viterbi": 10_000}
     assert seconds == pytest.approx(np.array([[3 * one for one in once], [2 * one for one in once]]))
@@ -76,10 +86,10 @@ def test_every_part_gets_its_own_time_and_search_what_is_left() -> None:
 def test_a_stopwatch_changes_nothing() -> None:
     model, source = lattice(), sources(5, 2, 7)
     decoder = make_decoder("lattice3", {"algorithm": "lattice", "candidates": 3, "nbest": 2}, LIMIT)
-    watched = Stopwatch(model, CPU)
-    timed, plain = decoder(watched, source), decoder(model, source)
+    watch = Stopwatch(MEASURED, CPU)
+    timed, plain = decoder(Watched(model, watch, VERBS), source), decoder(model, source)
     assert torch.equal(timed.tokens, plain.tokens) and torch.equal(timed.scores, plain.scores)
-    assert all(seconds > 0 for seconds in watched.seconds.values())
+    assert all(seconds > 0 for seconds in watch.seconds.values())
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=60), st.integers(1, 80), st.integers(1, 12))

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from pipeline.errors import PipelineError
-from pipeline.evaluation.analyses.candidates import candidates, ladder
-from pipeline.evaluation.analyses.layers import Network, layers
+from pipeline.evaluation.analyses.lattice.candidates import candidates, ladder
+from pipeline.evaluation.analyses.lattice.layers import Network, layers
 from pipeline.evaluation.analyses.measured import Measured, Measurements, read_measurements
 from pipeline.evaluation.speed import Timings, speed_report
 from pipeline.files import read_json, write_json

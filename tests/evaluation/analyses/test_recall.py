@@ -11,10 +11,17 @@ from lattices import AlignedPair, aligned, lattice, random_corpus
 from masked import masked
 
 from pipeline.evaluation.analyses.chart import png
-from pipeline.evaluation.analyses.recall import METHODS, Method, by_network, by_position, by_sentence, measure_recall
-from pipeline.evaluation.analyses.recall import recall as find_recall
+from pipeline.evaluation.analyses.lattice.recall import (
+    METHODS,
+    Method,
+    by_network,
+    by_position,
+    by_sentence,
+    measure_recall,
+)
+from pipeline.evaluation.analyses.lattice.recall import recall as find_recall
+from pipeline.evaluation.analyses.lattice.shared_vocabulary import SharedVocabulary
 from pipeline.evaluation.analyses.sentences import make_batches
-from pipeline.evaluation.analyses.shared_vocabulary import SharedVocabulary
 from pipeline.vocabulary import EOS, MASK, PAD
 
 CPU = torch.device("cpu")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pipeline.decoding.lattice import Settings, search
 from pipeline.decoding.limits import LengthLimit
-from pipeline.evaluation.analyses.search_moves import chosen_ranks, search_moves
+from pipeline.evaluation.analyses.lattice.search_moves import chosen_ranks, search_moves
 from pipeline.vocabulary import PAD
 
 LIMIT = LengthLimit(ratio=2.0, extra=5, longest=20)
@@ -25,6 +25,7 @@ class Written:
     first: Tensor
     inner: Tensor
     kind: str = "lattice"
+    verifier: None = None
 
     def length(self, source: Tensor) -> Tensor:
         return torch.tensor([self.words.shape[1]])

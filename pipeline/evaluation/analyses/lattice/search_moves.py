@@ -52,6 +52,7 @@ class Witness:
     kind = "lattice"
 
     def __init__(self, model: LatticeModel) -> None:
+        self.verifier = model.verifier
         self.length, self.candidates, self.encode = model.length, model.candidates, model.encode
         self._edges = model.edges
 

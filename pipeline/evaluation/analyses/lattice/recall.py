@@ -17,8 +17,8 @@ from torch import Tensor
 
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, Point
+from pipeline.evaluation.analyses.lattice.shared_vocabulary import SharedVocabulary
 from pipeline.evaluation.analyses.sentences import Sentences
-from pipeline.evaluation.analyses.shared_vocabulary import SharedVocabulary
 from pipeline.model.lattice import LatticeTransformer
 from pipeline.model.masked import MaskedTransformer
 from pipeline.vocabulary import BOS, EOD, EOS, LENGTH, MASK, PAD

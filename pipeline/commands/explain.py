@@ -1,0 +1,51 @@
+"""Show how a decoder that drafts and verifies finds its translations: standard input or --input, line by line.
+
+Every call of the verifier is two rows: D, what the drafter proposed, and V, what the verifier said.
+
+  in colour         otherwise
+  green             piece       accepted: the verifier's best
+  blue              (piece)     accepted though the verifier would have said another one (GAD++ only)
+  bold red          [piece]     where draft and verifier part; the verifier's is accepted
+  dim, struck out   ~piece~     thrown away
+
+▁ stands for the space in front of a word. An accepted end symbol counts as a token.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from pipeline.commands.translate import read_utf8
+from pipeline.params import load_params
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--family", required=True, help="a trained block of `families` in params.yaml")
+    parser.add_argument("--decoder", help="an entry of `decoders` that drafts (default: the family's first)")
+    parser.add_argument("--input", type=Path, help="text file (default: standard input)")
+    parser.add_argument("--color", choices=("always", "auto", "never"), default="auto",
+                        help="auto (default): where the output is a terminal and NO_COLOR is not set")
+    parser.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    lines = read_utf8(arguments.input)  # a missing file is said before a model is loaded
+    from pipeline.trace import Tracer, render
+
+    params = load_params()
+    decoder = arguments.decoder or params.decoders_of(arguments.family)[0]
+    tracer = Tracer(params, arguments.family, decoder, arguments.device)
+    pieces, colour = tracer.tokenizer.target_pieces, _wants_colour(arguments.color)
+    for number, line in enumerate(lines, 1):
+        trace = tracer.trace(line)
+        if trace.warning:
+            print(f"line {number}: {trace.warning}", file=sys.stderr)
+        sys.stdout.buffer.write(("\n" * (number > 1) + render(trace, pieces, colour=colour)).encode())
+        sys.stdout.buffer.flush()
+
+
+def _wants_colour(choice: str) -> bool:
+    if choice != "auto":
+        return choice == "always"
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,75 @@
+"""Blockwise parallel decoding (Stern et al. 2018): heads on the verifier guess what comes behind its next word.
+
+The call that verifies a block also yields the state that the next block is guessed from, so an iteration is one pass
+over the network (their combined scoring and proposal model). Before the first call there is no state, and nothing is
+drafted.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from pipeline.decoding.follow import follow
+from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.protocol import HeadsModel
+from pipeline.decoding.verify import Acceptance, Prefix, verify
+from pipeline.errors import PipelineError
+
+KIND = "heads"
+"""Of the models that it searches."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Blockwise parallel decoding."""
+
+    block: int = 0
+    """k, tokens that a call accepts at most, one more than are drafted; 0: as many as the model has heads for."""
+    acceptance: Acceptance = field(default_factory=Acceptance)
+
+    def __post_init__(self) -> None:
+        if self.block < 0:
+            raise PipelineError(f"block: {self.block} must be at least 1, or 0 for the model's own")
+
+
+def search(model: HeadsModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
+    """Translate as the model does without its heads; see `verify` for what comes back.
+
+    Args:
+        model: a model with heads.
+        source: (B, S) ids, padded with PAD behind.
+        limit: the longest output.
+        settings: block size and acceptance.
+
+    Raises:
+        PipelineError: the block needs more heads than the model has.
+    """
+    block = settings.block or model.block
+    if block > model.block:
+        raise PipelineError(f"block: {block} needs {block - 1} heads, but the model has {model.block - 1}; lower it, "
+                            "or train the family with a larger drafting.block")
+    memory = model.verifier.encode(source)
+    return verify(model.verifier, HeadsDrafter(model, block - 1), source, memory, limit, settings.acceptance)
+
+
+class HeadsDrafter:
+    """Proposes the best token of each head, which read the state that predicted a row's last token."""
+
+    def __init__(self, model: HeadsModel, tokens: int) -> None:
+        self._model, self._tokens = model, tokens
+
+    def draft(self, prefix: Prefix, room: int) -> Tensor:
+        tokens = min(self._tokens, room)
+        if prefix.hidden is None or tokens < 1:
+            return prefix.tokens[:, :0]
+        rows = torch.arange(len(prefix.added), device=prefix.hidden.device)
+        states = self._model.head_states(prefix.hidden[rows, prefix.new - 1], tokens)
+        return follow(self._model, states, prefix.last.squeeze(1))
+
+    def select(self, rows: Tensor) -> None:
+        """Nothing to do: the states are the prefix's."""
+
+    def calls(self, rounds: Tensor) -> Tensor:
+        return torch.zeros_like(rounds)

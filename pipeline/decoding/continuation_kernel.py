@@ -1,0 +1,83 @@
+"""The best continuations of a chain from any of its states, compiled like `chain_kernel`.
+
+Viterbi read backwards: what a path still has to gain, and not what it has gained. The arrays are those of
+`chain.Edges`; scores of what is impossible are -inf or NaN.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Floats = npt.NDArray[np.floating[Any]]
+Integers = npt.NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True)
+def continuations(first: Floats, inner: Floats, end: Floats, following: Integers, entries: Integers) -> None:
+    """Find where the best path goes on from every state, and where it enters every position.
+
+    Args:
+        first, inner, end: (B, K), (B, N - 1, K, K) and (B, N, K), see `chain.Edges`.
+        following: (B, N, K), written: the state of the next position, -1 where the path had better stop or must.
+        entries: (B, N), written: the state that a path enters a position by, if nothing is known of its past but that
+            position 0 comes behind `first`; -1 where there is none that can end.
+    """
+    B, N, K = end.shape
+    ahead, now = np.empty(K, end.dtype), np.empty(K, end.dtype)
+    for b in range(B):
+        ahead[:] = -np.inf
+        for t in range(N - 1, -1, -1):
+            entries[b, t] = -1
+            most = -np.inf
+            for i in range(K):
+                best, state = end[b, t, i], -1
+                if not best > -np.inf:
+                    best = end.dtype.type(-np.inf)
+                if t + 1 < N:
+                    for j in range(K):
+                        score = inner[b, t, i, j] + ahead[j]
+                        if score > best:  # never where it is NaN
+                            best, state = score, j
+                now[i], following[b, t, i] = best, state
+                whole = best + first[b, i] if t == 0 else best
+                if whole > most:
+                    most, entries[b, t] = whole, i
+            ahead[:] = now
+
+
+@njit(cache=True, nogil=True)
+def read_on(words: Integers, following: Integers, entries: Integers, places: Integers, last: Integers,
+            drafts: Integers) -> None:
+    """Write the words of the best continuation behind every row's last word.
+
+    The last word is looked for among the candidates of its own position, of the one before and of the one behind, in
+    this order: a translation may have gained or lost a word against the lattice. Where it is none of these, the path is
+    entered at the next position.
+
+    Args:
+        words: (R, N, K) candidates, none of which comes twice at a position.
+        following, entries: (R, N, K) and (R, N), see `continuations`.
+        places: (R,) the position of the last word; -1 where there is no word yet.
+        last: (R,) the last word.
+        drafts: (R, n) of padding, written from the left.
+    """
+    R, N, K = words.shape
+    for r in range(R):
+        t, state = places[r] + 1, -1
+        found = False
+        for at in (places[r], places[r] - 1, places[r] + 1):
+            if found or not 0 <= at < N:
+                continue
+            for i in range(K):
+                if words[r, at, i] == last[r]:
+                    t, state, found = at + 1, following[r, at, i], True
+        if not found and t < N:
+            state = entries[r, t]
+        for place in range(drafts.shape[1]):
+            if state < 0:
+                break
+            drafts[r, place] = words[r, t, state]
+            state = following[r, t, state]
+            t += 1

@@ -1,0 +1,86 @@
+"""Drafts from counts: the most frequent word of every position, looked up once, for a verifier to judge.
+
+Nothing is drafted behind the predicted length, where the verifier goes on word by word.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.protocol import LatticeModel, Model
+from pipeline.decoding.verify import Acceptance, Prefix, verify
+from pipeline.errors import PipelineError
+from pipeline.vocabulary import PAD
+
+KIND = "lattice"
+"""Of the models that it searches."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Draft and verify by counts."""
+
+    block: int = 5
+    """k, tokens to draft."""
+    acceptance: Acceptance = field(default_factory=Acceptance)
+
+    def __post_init__(self) -> None:
+        if self.block < 1:
+            raise PipelineError(f"block: {self.block} must be at least 1")
+
+
+def search(model: LatticeModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
+    """Translate as the lattice's verifier does; see `verify` for what comes back.
+
+    Args:
+        model: a count model with a verifier; its scorer is not asked.
+        source: (B, S) ids, padded with PAD behind.
+        limit: the longest output.
+        settings: block size and acceptance.
+
+    Raises:
+        PipelineError: the model has no verifier.
+    """
+    verifier = verifier_of(model)
+    lengths = model.length(source)
+    words, _ = model.candidates(source, int(lengths.max()) if len(source) else 1, 1)
+    behind = torch.arange(words.shape[1], device=source.device) >= lengths.unsqueeze(1)
+    drafter = WordsInPlace(words.squeeze(2).masked_fill(behind, PAD), settings.block)
+    return verify(verifier, drafter, source, verifier.encode(source), limit, settings.acceptance)
+
+
+def verifier_of(model: LatticeModel) -> Model:
+    """The model that a lattice drafts for.
+
+    Raises:
+        PipelineError: it has none.
+    """
+    if model.verifier is None:
+        raise PipelineError("verifier: this lattice has none to draft for; name one in its family "
+                            "(`drafting: {verifier: ar}`) and train it again")
+    return model.verifier
+
+
+class WordsInPlace:
+    """Proposes the words that are foreseen for the next k positions, whatever the prefix says."""
+
+    def __init__(self, words: Tensor, block: int) -> None:
+        """Args:
+            words: (B, N), PAD where none is foreseen.
+            block: k.
+        """
+        self._words, self._block = words, block
+
+    def draft(self, prefix: Prefix, room: int) -> Tensor:
+        N = self._words.shape[1]
+        places = prefix.lengths.unsqueeze(1) - 1 + torch.arange(min(self._block, room), device=self._words.device)
+        return self._words.gather(1, places.clamp(max=N - 1)).masked_fill(places >= N, PAD)
+
+    def select(self, rows: Tensor) -> None:
+        self._words = self._words[rows]
+
+    def calls(self, rounds: Tensor) -> Tensor:
+        return torch.zeros_like(rounds)

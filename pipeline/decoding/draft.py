@@ -1,0 +1,82 @@
+"""The drafter alone: block behind block of its own tokens, none of which is verified (the paper's "NAR drafter").
+
+What drafts and verification cost and buy is measured against it: it is the fastest and the worst.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pipeline.decoding.follow import follow
+from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.protocol import DrafterModel
+from pipeline.errors import PipelineError
+
+KIND = "drafter"
+"""Of the models that it searches."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The drafter alone."""
+
+    block: int = 0
+    """k, tokens a call; 0: as many as the drafter was trained for."""
+
+    def __post_init__(self) -> None:
+        if self.block < 0:
+            raise PipelineError(f"block: {self.block} must be at least 1, or 0 for the drafter's own")
+
+
+@torch.inference_mode()
+def search(model: DrafterModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
+    """Take every block as it is drafted, up to its first end symbol. Sentences that have ended leave the batch.
+
+    Args:
+        model: a drafter; of its verifier nothing is asked but the encoded source.
+        source: (B, S) ids, padded with PAD behind.
+        limit: the longest output.
+        settings: block size.
+
+    Returns:
+        Hypotheses with N = 1. Scores are sums of the drafter's log-probabilities; calls are the drafter's.
+    """
+    order, block = model.verifier.order, settings.block or model.block
+    B, end = len(source), order.end
+    steps = limit.steps(source, order)
+    longest = int(steps.max()) if B else 0
+    state = model.start(model.draft_memory(source, model.verifier.encode(source)), capacity=longest + block)
+    slots = source.new_full((B, longest), end)
+    scores = torch.zeros(B, device=source.device, dtype=torch.float64)
+    calls = torch.zeros_like(steps)
+    ended = torch.zeros(B, dtype=torch.bool, device=source.device)
+
+    # Of the rows that are still alive, which are equally long: their sentences, tokens and scores.
+    sentences, score, length = torch.arange(B, device=source.device), scores, 1
+    tokens = source.new_full((B, 1 + longest), end)
+    tokens[:, 0] = order.starts[0]
+    while len(sentences):
+        states = model.propose(tokens, length, min(block, 1 + longest - length), state)
+        last = tokens[:, length - 1]
+        drafted = follow(model, states, last)
+        previous = torch.cat((last.unsqueeze(1), drafted[:, :-1]), 1)
+        logits = model.say(states.flatten(0, 1), previous.flatten()).view(*drafted.shape, -1)
+        ends, places = drafted == end, torch.arange(length, length + drafted.shape[1], device=source.device)
+        inside = (ends.cumsum(1) - ends.long() == 0) & (places <= steps[sentences].unsqueeze(1))
+        said = logits.gather(2, drafted.unsqueeze(2)).squeeze(2) - logits.logsumexp(2)
+        score = score + said.masked_fill(~inside, 0).sum(1)
+        tokens[:, places] = drafted.masked_fill(~inside, end)
+        length += drafted.shape[1]
+        calls[sentences] += 1
+        has_ended = (ends & inside).any(1)
+        over = has_ended | (steps[sentences] < length)
+        if not bool(over.any()):
+            continue
+        done, alive = sentences[over], (~over).nonzero().squeeze(1)
+        slots[done], scores[done], ended[done] = tokens[over, 1:], score[over], has_ended[over]
+        sentences, tokens, score = sentences[alive], tokens[alive], score[alive]
+        state.select(alive)
+    words, lengths = order.restore(slots)
+    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scores.unsqueeze(1), ended.unsqueeze(1), calls)

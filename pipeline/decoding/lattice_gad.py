@@ -1,0 +1,101 @@
+"""Drafts from a lattice: the best continuation behind the last accepted word, for a verifier to judge.
+
+The lattice is scored once and its best continuations are found once, from every candidate of every position; a draft is
+then read off. The end symbol is not proposed, because the verifier says it anyhow behind the last word.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from pipeline.decoding.chain import Edges
+from pipeline.decoding.counts_gad import verifier_of
+from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.protocol import LatticeModel
+from pipeline.decoding.verify import Acceptance, Prefix, verify
+from pipeline.errors import PipelineError
+from pipeline.vocabulary import PAD
+
+KIND = "lattice"
+"""Of the models that it searches."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Draft and verify by a lattice."""
+
+    candidates: int = 16
+    """K, words a position at most."""
+    window: int = 3
+    """D, by how much a path may be shorter or longer than predicted."""
+    block: int = 5
+    """k, tokens to draft."""
+    acceptance: Acceptance = field(default_factory=Acceptance)
+
+    def __post_init__(self) -> None:
+        for name, lowest in (("candidates", 1), ("window", 0), ("block", 1)):
+            if getattr(self, name) < lowest:
+                raise PipelineError(f"{name}: {getattr(self, name)} must be at least {lowest}")
+
+
+@torch.inference_mode()
+def search(model: LatticeModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
+    """Translate as the lattice's verifier does; see `verify` for what comes back.
+
+    Args:
+        model: a count model with a scorer and a verifier.
+        source: (B, S) ids, padded with PAD behind.
+        limit: the longest output.
+        settings: candidates, window, block size and acceptance.
+
+    Raises:
+        PipelineError: the model has no verifier.
+    """
+    verifier = verifier_of(model)
+    predicted = model.length(source)
+    longest = torch.minimum(predicted + settings.window, limit.words(source))
+    N = int(longest.max()) if len(source) else 1
+    words, _ = model.candidates(source, N, settings.candidates)
+    first, inner, end = model.edges(model.encode(source), words)
+    lengths = torch.arange(1, N + 1, device=source.device)
+    outside = (lengths < (predicted - settings.window).unsqueeze(1)) | (lengths > longest.unsqueeze(1))
+    padding = words == PAD
+    padded_steps = padding[:, :-1].unsqueeze(3) | padding[:, 1:].unsqueeze(2)
+    edges = Edges(first.masked_fill(padding[:, 0], -torch.inf), inner.masked_fill(padded_steps, -torch.inf),
+                  end.masked_fill(outside.unsqueeze(2) | padding, -torch.inf))
+    drafter = LatticeDrafter(words, edges, settings.block)
+    return verify(verifier, drafter, source, verifier.encode(source), limit, settings.acceptance)
+
+
+class LatticeDrafter:
+    """Proposes the words of the best continuation; compiled, on the CPU wherever the networks are."""
+
+    def __init__(self, words: Tensor, edges: Edges, block: int) -> None:
+        """Args:
+            words: (B, N, K) candidates, PAD where there is none.
+            edges: their scores, impossible from and to PAD.
+            block: k.
+        """
+        from pipeline.decoding.continuation_kernel import continuations  # numba: half a second to import
+        (B, N, K), self._block = words.shape, block
+        self._words = words.cpu()
+        self._following = torch.empty((B, N, K), dtype=torch.long)
+        self._entries = torch.empty((B, N), dtype=torch.long)
+        first, inner, end = (scores.cpu().contiguous().numpy() for scores in edges)
+        continuations(first, inner, end, self._following.numpy(), self._entries.numpy())
+
+    def draft(self, prefix: Prefix, room: int) -> Tensor:
+        from pipeline.decoding.continuation_kernel import read_on
+        places, last = (prefix.lengths - 2).cpu().numpy(), prefix.last.squeeze(1).cpu().numpy()
+        drafts = torch.full((len(last), max(0, min(self._block, room))), PAD)
+        read_on(self._words.numpy(), self._following.numpy(), self._entries.numpy(), places, last, drafts.numpy())
+        return drafts[:, :int((drafts != PAD).sum(1).max())].to(prefix.tokens.device)
+
+    def select(self, rows: Tensor) -> None:
+        rows = rows.cpu()
+        self._words, self._following, self._entries = self._words[rows], self._following[rows], self._entries[rows]
+
+    def calls(self, rounds: Tensor) -> Tensor:
+        return torch.ones_like(rounds)

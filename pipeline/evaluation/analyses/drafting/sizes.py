@@ -1,0 +1,76 @@
+"""Does a larger drafter pay? (Table 9 of the paper.)"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from matplotlib.figure import Figure
+
+from pipeline.evaluation.analyses import chart
+from pipeline.evaluation.analyses.finding import Finding, Point, not_measured
+from pipeline.evaluation.analyses.measured import Measured, Measurements
+from pipeline.model.drafter import DrafterTransformer
+
+
+class Size(NamedTuple):
+    """Of a drafter, without its verifier."""
+
+    parameters: int
+    encoder_layers: int
+    """0: it reads the verifier's encoder."""
+    decoder_layers: int
+    width: int
+
+
+def drafter_size(network: DrafterTransformer) -> Size:
+    """Of the drafter alone: parameters that it shares with its verifier are the verifier's."""
+    own = sum(parameter.numel() for name, parameter in network.named_parameters() if not name.startswith("verifier."))
+    shape = network.settings
+    return Size(own, shape.encoder_layers, shape.decoder_layers, shape.width)
+
+
+def draft_sizes(measurements: Measurements, sizes: Mapping[str, Size]) -> Finding:
+    """Set accepted tokens and speed against parameters.
+
+    Args:
+        measurements: of all decoders; those that draft count.
+        sizes: of the drafters to compare.
+    """
+    ordered = sorted(sizes, key=lambda family: (sizes[family].parameters, family))
+    found = [(family, decoder, measured) for family in ordered
+             for (whose, decoder), measured in measurements.decoders.items()
+             if whose == family and measured.accepted_per_call is not None]
+    if not found:
+        return not_measured("no drafter of analyses.drafting.sizes was measured under a search that drafts")
+    metric: dict[str, Any] = {"sentences": measurements.sentences}
+    for family, decoder, measured in found:
+        metric.setdefault(family, {**sizes[family]._asdict()})[decoder] = _figures(measured)
+    points: list[Point] = [{"family": family, "decoder": decoder, "parameters": sizes[family].parameters,
+                            **_figures(measured)} for family, decoder, measured in found]
+    return Finding(metric, points, _draw(found, sizes, measurements.sentences))
+
+
+Found = list[tuple[str, str, Measured]]
+
+
+def _figures(measured: Measured) -> dict[str, float]:
+    assert measured.accepted_per_call is not None
+    return {"accepted_per_call": measured.accepted_per_call, "bleu": measured.bleu,
+            "milliseconds": measured.milliseconds, "speedup_vs_beam5": measured.speedup}
+
+
+def _draw(found: Found, sizes: Mapping[str, Size], sentences: str) -> Figure:
+    figure, (accepted, speed) = chart.new_picture(2)
+    for decoder, colour in zip(dict.fromkeys(name for _, name, _ in found), chart.COLOURS * len(found), strict=False):
+        mine = [(family, measured) for family, name, measured in found if name == decoder]
+        millions = [sizes[family].parameters / 1e6 for family, _ in mine]
+        chart.curve(accepted, millions, [one.accepted_per_call or 0 for _, one in mine], colour, label=decoder)
+        chart.curve(speed, millions, [one.speedup for _, one in mine], colour,
+                    intervals=[one.interval for _, one in mine])
+    for axes in (accepted, speed):
+        axes.margins(0.15)
+        axes.set_ylim(bottom=0)
+    chart.name_axes(accepted, "million parameters of the drafter", "tokens a call, whole test set")
+    chart.name_axes(speed, "million parameters of the drafter", "speed against beam 5 of the baseline, times",
+                    f"{sentences} sentences, one at a time")
+    chart.add_legend(figure, 4)
+    return figure

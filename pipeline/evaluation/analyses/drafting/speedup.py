@@ -1,0 +1,132 @@
+"""How much faster is each single sentence, and which ones are? (Figures 5 and 8 of the paper.)
+
+Speeds are against the baseline's beam 5, on the one clock, one sentence at a time. A corrector's are set against the
+edit ratio of the sentence: words to insert, delete or replace from source to output, over the words of the source.
+Between two languages that ratio says nothing; there they are set against the tokens that a call accepts.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.evaluation.analyses import chart
+from pipeline.evaluation.analyses.finding import Finding, Point
+from pipeline.evaluation.rows import Name
+from pipeline.evaluation.speed import Contestant, measure, speed_ratio
+
+Floats = NDArray[np.float64]
+EditRatio = Callable[[int, Hypotheses], float]
+"""Of the sentence in the given place and what it was translated to."""
+
+
+class Sample(NamedTuple):
+    """A search on N sentences."""
+
+    seconds: Floats
+    """(N,)"""
+    speedups: Floats
+    """(N,), against the baseline."""
+    accepted: Floats
+    """(N,) tokens a call, the end symbol included."""
+    edit_ratios: Floats | None
+    """(N,)"""
+
+
+def draft_speedup(baseline: Contestant, searches: Sequence[Contestant], sentences: Sequence[Tensor], *,
+                  edit_ratio: EditRatio | None, repetitions: int, warmup: int, device: torch.device) -> Finding:
+    """Time every sentence under every search.
+
+    Args:
+        baseline: that speeds are against.
+        searches: to look into.
+        sentences: N of (1, S) ids, on the device.
+        edit_ratio: of a translation; None where source and target are of two languages.
+        repetitions, warmup: see `speed.measure`.
+        device: that the models are on.
+    """
+    times = measure([baseline, *searches], sentences, repetitions=repetitions, warmup=warmup, device=device,
+                    batch_sizes=(1,))[1].medians
+    samples = {(one.family, one.decoder): _sample(one, sentences, times[0], seconds, edit_ratio)
+               for one, seconds in zip(searches, times[1:], strict=True)}
+    metric: dict[str, Any] = {"baseline": f"{baseline.family} {baseline.decoder}", "sentences": len(sentences),
+                              "repetitions": repetitions, "device": device.type, "threads": torch.get_num_threads()}
+    for (family, decoder), sample in samples.items():
+        metric.setdefault(family, {})[decoder] = _summary(times[0], sample)
+    points: list[Point] = [
+        {"family": family, "decoder": decoder, "sentence": row, "speedup_vs_beam5": float(sample.speedups[row]),
+         "accepted_per_call": float(sample.accepted[row]),
+         "edit_ratio": None if sample.edit_ratios is None else float(sample.edit_ratios[row])}
+        for (family, decoder), sample in samples.items() for row in range(len(sentences))]
+    return Finding(metric, points, _draw(samples, baseline))
+
+
+def edit_distance(source: Sequence[str], target: Sequence[str]) -> int:
+    """Fewest words to insert, delete or replace (Levenshtein 1966).
+
+    >>> edit_distance("she go in school".split(), "she goes to school now".split())
+    3
+    """
+    row = list(range(len(target) + 1))
+    for i, mine in enumerate(source, start=1):
+        diagonal, row[0] = row[0], i
+        for j, theirs in enumerate(target, start=1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (mine != theirs))
+    return row[-1]
+
+
+def tokens_a_call(found: Hypotheses) -> float:
+    """Tokens of all sentences, end symbols included, over the calls of the model that said them."""
+    return (found.lengths[:, 0].sum() + found.ended[:, 0].sum()).item() / found.calls.sum().item()
+
+
+@torch.inference_mode()
+def _sample(search: Contestant, sentences: Sequence[Tensor], baseline: Floats, seconds: Floats,
+            edit_ratio: EditRatio | None) -> Sample:
+    found = [search.translate(sentence) for sentence in sentences]
+    ratios = None if edit_ratio is None else np.array([edit_ratio(row, one) for row, one in enumerate(found)])
+    return Sample(seconds, baseline / seconds, np.array([tokens_a_call(one) for one in found]), ratios)
+
+
+def _summary(baseline: Floats, sample: Sample) -> dict[str, float]:
+    ratio, low, high = speed_ratio(baseline, sample.seconds)
+    least, tenth, median, most_but_a_tenth, most = np.quantile(sample.speedups, (0, 0.1, 0.5, 0.9, 1)).tolist()
+    summary = {"speedup_vs_beam5": ratio, "speedup_low": low, "speedup_high": high,
+               "sentence_minimum": least, "sentence_10_percent": tenth, "sentence_median": median,
+               "sentence_90_percent": most_but_a_tenth, "sentence_maximum": most,
+               "accepted_per_call": float(sample.accepted.mean()),
+               "correlation_with_accepted": _correlation(sample.accepted, sample.speedups)}
+    if sample.edit_ratios is not None:
+        summary |= {"edit_ratio": float(sample.edit_ratios.mean()),
+                    "correlation_with_edit_ratio": _correlation(sample.edit_ratios, sample.speedups)}
+    return summary
+
+
+def _correlation(x: Floats, y: Floats) -> float:
+    """Pearson's; 0 where one of them does not vary."""
+    return float(np.corrcoef(x, y)[0, 1]) if x.std() and y.std() else 0.0
+
+
+def _draw(samples: Mapping[Name, Sample], baseline: Contestant) -> Figure:
+    figure, (spread, against) = chart.new_picture(2)
+    edits = any(sample.edit_ratios is not None for sample in samples.values())
+    for (name, sample), colour in zip(samples.items(), chart.COLOURS * len(samples), strict=False):
+        rising = np.sort(sample.speedups)
+        share = 100 * (1 - np.arange(len(rising) + 1) / len(rising))
+        spread.step([*rising, rising[-1]], share, where="pre", color=colour, linewidth=1.6, label=" ".join(name))
+        x = sample.accepted if sample.edit_ratios is None else sample.edit_ratios
+        against.plot(x, sample.speedups, color=colour, linestyle="", marker="o", markersize=3.5, alpha=0.6)
+    for axes in (spread, against):
+        axes.margins(0.05)
+    spread.axvline(1, color=chart.THEME.muted, linewidth=1, linestyle="--")
+    against.axhline(1, color=chart.THEME.muted, linewidth=1, linestyle="--")
+    chart.name_axes(spread, "times as fast as beam 5, at least", "sentences, %", "one sentence at a time")
+    chart.name_axes(against, "words edited, a word of the source" if edits else "tokens a call",
+                    f"times as fast as {baseline.family} {baseline.decoder}")
+    chart.add_legend(figure, 4 if len(samples) < 5 else 3)
+    return figure

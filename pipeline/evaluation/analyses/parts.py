@@ -1,0 +1,96 @@
+"""Where does the time of a search go? Its models in a stopwatch, on the one clock.
+
+Their verbs are timed, synchronised at both ends; what is left of the whole is the search's own.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.evaluation.speed import Clock, Contestant, measure
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Floats = NDArray[np.float64]
+
+
+class Stopwatch:
+    """Notes how long the parts of something take; `seconds` adds up until it is set back."""
+
+    def __init__(self, parts: Sequence[str], device: torch.device, clock: Clock = time.perf_counter) -> None:
+        self.device, self.clock = device, clock
+        self.seconds = dict.fromkeys(parts, 0.0)
+
+    def timed(self, part: str, work: Callable[P, T]) -> Callable[P, T]:
+        """`work`, whose time will be added to a part's."""
+        def run(*arguments: P.args, **options: P.kwargs) -> T:
+            self._synchronise()
+            start = self.clock()
+            result = work(*arguments, **options)
+            self._synchronise()
+            self.seconds[part] += self.clock() - start
+            return result
+        return run
+
+    def set_back(self) -> None:
+        self.seconds = dict.fromkeys(self.seconds, 0.0)
+
+    def _synchronise(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+
+class Watched:
+    """A model in a stopwatch: some of its verbs are timed, all else is its own."""
+
+    def __init__(self, model: Any, watch: Stopwatch, parts: Mapping[str, str],
+                 verifier: "Watched | None" = None) -> None:
+        """Args:
+            model: of any kind.
+            watch: to note times with.
+            parts: of each verb to time, the part that its time belongs to.
+            verifier: what stands in the place of the model's own; None: that.
+        """
+        self._model = model
+        for verb, part in parts.items():
+            setattr(self, verb, watch.timed(part, getattr(model, verb)))
+        if verifier is not None:
+            self.verifier = verifier
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+
+def time_parts(translate: Callable[[Tensor], Hypotheses], watch: Stopwatch, sentences: Sequence[Tensor],
+               repetitions: int, warmup: int) -> Floats:
+    """Time the parts of a search, one sentence at a time.
+
+    Args:
+        translate: a search of `Watched` models.
+        watch: their stopwatch.
+        sentences: N of (1, S) ids.
+        repetitions, warmup: see `speed.measure`.
+
+    Returns:
+        (N, parts + 1) seconds of each part, and of what is left of the whole: medians over the repetitions.
+    """
+    log: list[list[float]] = []
+
+    def translate_and_note(source: Tensor) -> Hypotheses:
+        watch.set_back()
+        found = translate(source)
+        log.append(list(watch.seconds.values()))
+        return found
+
+    timings = measure([Contestant("parts", "parts", translate_and_note)], sentences, repetitions=repetitions,
+                      warmup=warmup, device=watch.device, batch_sizes=(1,), clock=watch.clock)[1]
+    parts = np.array(log[-repetitions * len(sentences):])  # behind the warm-up
+    parts = parts.reshape(repetitions, len(sentences), len(watch.seconds))
+    rest = timings.seconds[0] - parts.sum(2)
+    return np.median(np.concatenate([parts, rest[:, :, None]], 2), axis=0)

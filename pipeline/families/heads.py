@@ -1,0 +1,71 @@
+"""The family of blockwise heads: a trained model's guesses at the words behind the next one (Stern et al. 2018)."""
+
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from pipeline.corpus.datamodule import Batch
+from pipeline.decoding import blockwise
+from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.limits import LengthLimit
+from pipeline.families.base import TranslationModule
+from pipeline.families.settings import OptimisationSettings
+from pipeline.model.checkpoint import load_checkpoint
+from pipeline.model.heads import BlockwiseHeads
+from pipeline.model.settings import NetworkSettings, VocabularySettings
+from pipeline.vocabulary import PAD
+
+
+class HeadsModule(TranslationModule):
+    """Heads on a frozen model, and their loss: the sum of the heads' cross-entropies (all heads at every step)."""
+
+    network: BlockwiseHeads
+
+    def __init__(self, network: NetworkSettings, optimisation: OptimisationSettings, vocabulary: VocabularySettings,
+                 verifier: str, block: int = 5, chained: bool = True, seed: int = 1) -> None:
+        """Args:
+            network: the verifier's shape, dropout aside, which nothing here uses.
+            optimisation, vocabulary, seed: see `TranslationModule`.
+            verifier: checkpoint folder of the model that gets the heads.
+            block: k, one more than there are heads.
+            chained: whether a guessed word sees the one before it.
+        """
+        trained, _ = load_checkpoint(Path(verifier), vocabulary.digest)
+        made = BlockwiseHeads(network, vocabulary.source, vocabulary.target, trained.order, block, chained)
+        made.take(trained)
+        super().__init__(made, optimisation, vocabulary, seed)
+
+    def loss(self, batch: Batch, label_smoothing: float) -> tuple[Tensor, Tensor]:
+        """The summed loss of the words that the heads predict behind every slot, and their number (at least 1)."""
+        arranged = self.network.order.arrange(batch.target, batch.target_lengths)
+        with torch.no_grad():
+            hidden = self.network.hidden(batch.source, arranged)
+        wanted = words_ahead(arranged, self.network.block - 1)
+        reading = (wanted != PAD).any(2)  # the last slot of a target has nothing behind it
+        wanted = wanted[reading]
+        previous = words_ahead(F.pad(arranged, (1, 0)), self.network.block - 1)[:, :-1][reading]
+        states = self.network.head_states(hidden[reading], self.network.block - 1)
+        logits = self.network.say(states[wanted != PAD], previous[wanted != PAD])
+        loss = F.cross_entropy(logits, wanted[wanted != PAD], reduction="sum", label_smoothing=label_smoothing)
+        return loss, (wanted != PAD).sum().clamp(min=1)
+
+    def search(self, source: Tensor, limit: LengthLimit) -> Hypotheses:
+        return blockwise.search(self.network, source, limit)
+
+
+def words_ahead(arranged: Tensor, heads: int) -> Tensor:
+    """Of every slot the words that the heads should predict there, which stand 1, 2, … slots behind it.
+
+    Args:
+        arranged: (B, T) slots with an end symbol each, padded with PAD behind.
+        heads: how many.
+
+    Returns:
+        (B, T, heads), PAD behind the end.
+
+    >>> words_ahead(torch.tensor([[11, 12, 3]]), 2).tolist()
+    [[[12, 3], [3, 0], [0, 0]]]
+    """
+    return F.pad(arranged[:, 1:], (0, heads), value=PAD).unfold(1, heads, 1)

@@ -1,0 +1,100 @@
+"""Blockwise parallel decoding (Stern et al. 2018): heads on a trained model that guess the words behind its next one.
+
+The model itself is not trained any further, so that what it says is what it said before. It verifies its own guesses:
+the pass over the network that verifies a block also yields the states from which the next block is guessed.
+"""
+
+import dataclasses
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pipeline.errors import PipelineError
+from pipeline.model.chained import ChainedTransformer
+from pipeline.model.drafter import check_verifier
+from pipeline.model.orders import Order
+from pipeline.model.settings import NetworkSettings
+from pipeline.model.transformer import Transformer
+
+
+class BlockwiseHeads(ChainedTransformer):
+    """A Transformer of one word a step with k - 1 further heads on its decoder's last hidden state.
+
+    The state that predicts a word also predicts, through head j = 0 … k - 2, the word j + 1 places behind it. A head is
+    a residual feed-forward map in front of the Transformer's own projection, with as many inner units as the layers'
+    feed-forward blocks.
+    """
+
+    kind = "heads"
+
+    def __init__(self, settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int, order: Order,
+                 block: int, chained: bool) -> None:
+        """Args:
+            settings: shape of the Transformer.
+            source_vocabulary, target_vocabulary: pieces.
+            order: in which it generates, one word a step.
+            block: k, tokens that one pass yields at most: the Transformer's own and one a head.
+            chained: whether a guessed word sees the one before it; else they are independent, as in the paper.
+
+        Raises:
+            PipelineError: the block leaves nothing to guess.
+        """
+        if block < 2:
+            raise PipelineError(f"drafting.block: {block} leaves no word to guess; heads need a block of at least 2")
+        super().__init__(settings, source_vocabulary, target_vocabulary, order, chained)
+        self.block = block
+        heads, D, inner = block - 1, settings.width, settings.feed_forward
+        self.requires_grad_(False)
+        if self.chain is not None:
+            self.chain.requires_grad_(True)
+        self.heads_inner = nn.Linear(D, heads * inner)  # the heads below each other: one product for all
+        self.heads_outer = nn.Parameter(torch.zeros(heads, inner, D))  # at first a head says what the Transformer says
+        self.heads_bias = nn.Parameter(torch.zeros(heads * D))
+        nn.init.zeros_(self.heads_inner.bias)
+        for part in self.heads_inner.weight.data.split(inner):
+            nn.init.xavier_uniform_(part)
+        self.train(False)
+
+    @property
+    def verifier(self) -> "BlockwiseHeads":
+        """Itself, as the model that judges what its heads propose."""
+        return self
+
+    def take(self, verifier: Transformer) -> None:
+        """Copy the weights of a trained Transformer, which are not trained any further.
+
+        Raises:
+            PipelineError: it generates several words a step, or has other vocabularies or another shape.
+        """
+        check_verifier(verifier, (self.source_embedding.num_embeddings, self.projection.out_features), None)
+        own, theirs = (dataclasses.asdict(network.settings) for network in (self, verifier))
+        for key, value in theirs.items():
+            if own[key] != value and not key.endswith("dropout"):  # which frozen layers do not use
+                raise PipelineError(f"network.{key}: {own[key]}, but the verifier of these heads has {value}; a family "
+                                    "of kind heads has its verifier's network")
+        with torch.no_grad():
+            for name, weight in verifier.named_parameters():
+                self.get_parameter(name).copy_(weight)
+
+    def train(self, mode: bool = True) -> "BlockwiseHeads":
+        """Stay in evaluation mode: the Transformer is read, not trained, and the heads are the same in both modes."""
+        super().train(False)
+        return self
+
+    def head_states(self, hidden: Tensor, heads: int) -> Tensor:
+        """What the first few heads make of the Transformer's last hidden states.
+
+        Args:
+            hidden: (R, D).
+            heads: how many, k - 1 at most.
+
+        Returns:
+            (R, heads, D), to be projected.
+        """
+        (R, D), units = hidden.shape, self.settings.feed_forward
+        every = slice(heads * units)
+        inner = F.linear(hidden, self.heads_inner.weight[every], self.heads_inner.bias[every]).relu()
+        biases = self.heads_bias[:heads * D].view(heads, 1, D)
+        moved = torch.baddbmm(biases, inner.view(R, heads, units).transpose(0, 1), self.heads_outer[:heads])
+        return hidden.unsqueeze(1) + moved.transpose(0, 1)

@@ -1,0 +1,178 @@
+"""`tune`: the choice, on numbers made up; the change of params.yaml; and both on a random model."""
+
+import argparse
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.commands import tune as command
+from pipeline.errors import PipelineError
+from pipeline.evaluation.tuning import Bench, Grid, Stage, Trial, combinations, fastest, relaxations, tune
+from pipeline.params import load_params
+
+
+def trial(milliseconds: float, bleu: float | None = None, **setting: Any) -> Trial:
+    return Trial(setting, milliseconds, 5.0, 2.0, bleu)
+
+
+def test_the_fastest_wins_and_of_equals_the_first() -> None:
+    assert fastest([trial(3, block=2), trial(2, block=4), trial(2, block=8)]).setting == {"block": 4}
+
+
+def test_a_loss_of_quality_is_out_of_the_question() -> None:
+    trials = [trial(9, 26.6, tau=0.0), trial(7, 26.50, tau=1.0), trial(5, 26.3, tau=2.0), trial(3, 26.2, tau=3.0)]
+    assert fastest(trials, 26.6 - 0.1).setting == {"tau": 1.0}
+    assert fastest(trials, 26.6 - 0.31).setting == {"tau": 2.0}
+    assert fastest(trials).setting == {"tau": 3.0}
+    with pytest.raises(PipelineError, match=r"none of 4 settings reaches 27\.00 BLEU"):
+        fastest(trials, 27)
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 99), st.floats(0, 99)), min_size=1), st.floats(0, 99))
+def test_no_good_trial_is_faster(figures: list[tuple[float, float]], floor: float) -> None:
+    trials = [trial(*one) for one in figures]
+    good = [one for one in trials if one.bleu is not None and one.bleu >= floor]
+    if good:
+        found = fastest(trials, floor)
+        assert found in good and all(found.milliseconds <= one.milliseconds for one in good)
+
+
+def test_the_present_value_competes() -> None:
+    assert combinations(["block"], Grid(block=(4, 2)), {"block": 7}) == [{"block": 2}, {"block": 4}, {"block": 7}]
+    assert combinations(["block"], Grid(block=(4, 2)), {"block": 2}) == [{"block": 2}, {"block": 4}]
+    assert [one["acceptance"] for one in relaxations(Grid(beta=(3, 5), tau=(1.0,)))] == [
+        {"beta": 1, "tau": 0.0}, {"beta": 3, "tau": 1.0}, {"beta": 5, "tau": 1.0}]
+
+
+class MadeUp:
+    """A bench with figures by formula: k = 6, shortest = 2, longest = 8 are fastest; tau buys time and costs BLEU."""
+
+    def __init__(self, *settings: str) -> None:
+        self.present = {"block": 3, "shortest": 1, "longest": 4}
+        self.present = {name: value for name, value in self.present.items() if name in settings}
+        self.asked: list[list[dict[str, Any]]] = []
+
+    def compare(self, settings: list[dict[str, Any]], *, scored: bool) -> Stage:
+        self.asked.append(settings)
+        return Stage(trial(30, 20.0 if scored else None), [self._trial(one, scored) for one in settings], [])
+
+    def _trial(self, setting: dict[str, Any], scored: bool) -> Trial:
+        tau, beta = (setting.get("acceptance", {}).get(name, 0) for name in ("tau", "beta"))
+        milliseconds = (20 + abs(setting["block"] - 6) + abs(setting.get("shortest", 2) - 2)
+                        + abs(setting.get("longest", 8) - 8) - tau - beta / 10)
+        return Trial(setting, milliseconds, 1.0, 1.0, 20.0 - 0.05 * tau - 0.01 * beta if scored else None)
+
+
+def test_stage_after_stage() -> None:
+    bench, shown = MadeUp("block", "shortest", "longest"), list[Stage]()
+    found = tune(bench, Grid(), [], shown.append)  # type: ignore[arg-type]
+    assert found == {"": {"block": 6, "shortest": 2, "longest": 8}}
+    assert len(shown) == 2 and len(bench.asked[1]) == 9
+    assert all(one["block"] == 6 for one in bench.asked[1])
+
+
+def test_relaxed_variants_keep_within_their_margins() -> None:
+    found = tune(MadeUp("block"), Grid(), ["quality", "speed"], lambda stage: None)  # type: ignore[arg-type]
+    assert found == {"": {"block": 6},
+                     "quality": {"block": 6, "acceptance": {"beta": 5, "tau": 1.0}},
+                     "speed": {"block": 6, "acceptance": {"beta": 5, "tau": 5.0}}}
+
+
+@pytest.mark.parametrize("name", ["block", "shortest", "longest", "beta", "tau"])
+def test_a_grid_needs_values(name: str) -> None:
+    with pytest.raises(PipelineError, match=f"no value of {name} to try"):
+        Grid(**{name: ()})
+
+
+# On a random model.
+
+PARAMS = """\
+  iad: {algorithm: iad}  # drafts from the source
+  iad++_speed:
+    algorithm: iad       # sooner
+    acceptance: {beta: 3, tau: 9.5}   # too much
+"""
+
+
+@pytest.fixture
+def drafting(workspace: Path, change_params: Callable[[dict[str, Any]], None]) -> Path:
+    """The toy workspace with decoders that draft, and comments in its params.yaml."""
+    change_params({"speed": {"sentences": 2, "repetitions": 1, "warmup": 1, "threads": 1, "device": "cpu"}})
+    path = workspace / "params.yaml"
+    text = path.read_text().replace("decoders:\n  greedy:", f"decoders:\n{PARAMS}  greedy:", 1)
+    path.write_text("# On top.\n" + text)
+    return path
+
+
+def run(*options: str) -> None:
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    command.run(parser.parse_args([*options]))
+
+
+def test_params_are_written_and_nothing_else_in_them(drafting: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = drafting.read_text()
+    run("--decoder", "iad", "--family", "teacher", "--blocks", "2", "--shortest", "1,9", "--longest", "4",
+        "--betas", "3", "--taus", "0.5", "--sentences", "7")
+    printed, after = capsys.readouterr().out, drafting.read_text()
+    decoders = yaml.safe_load(after)["decoders"]
+    exact, relaxed = decoders["iad"], decoders["iad++_speed"]
+    assert exact["block"] in (0, 2) and exact["shortest"] == 1 and exact["longest"] in (4, 8)
+    assert {**exact, "acceptance": relaxed["acceptance"]} == relaxed
+    assert relaxed["acceptance"] in ({"beta": 1, "tau": 0.0}, {"beta": 3, "tau": 0.5})
+    touched = re.compile("iad: {|acceptance:|block:|shortest:|longest:")
+    untouched = [[line for line in text.splitlines() if not touched.search(line)] for text in (before, after)]
+    assert untouched[0] == untouched[1]
+    for comment in ("# On top.", "# drafts from the source", "# sooner", "# too much"):
+        assert comment in after
+    assert load_params().decoders["greedy"] == {"algorithm": "greedy"}
+    assert "left out: block " in printed and "shortest: 9 and longest: 4 must satisfy" in printed
+    assert printed.splitlines()[-1] == "params.yaml: written"
+
+
+def test_a_dry_run_prints_and_leaves_the_file(drafting: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = drafting.read_bytes()
+    run("--decoder", "iad", "--family", "teacher", "--blocks", "2", "--shortest", "1", "--longest", "8", "--betas", "3",
+        "--taus", "1", "--sentences", "5", "--dry-run")
+    assert drafting.read_bytes() == before
+    printed = capsys.readouterr().out
+    rows = [line.split() for line in printed.splitlines() if line.startswith(("greedy", "block"))]
+    assert [row[0] for row in rows].count("greedy") == 3 and len(rows) == 3 + 2 + 1 + 2
+    assert "iad: block" in printed and "iad++_speed: block" in printed and "written" not in printed
+
+
+def test_exact_settings_have_greedys_quality(drafting: Path) -> None:
+    bench = Bench(load_params(), "teacher", "iad", 24)
+    stage = bench.compare([{"block": 1}, {"block": 9, "acceptance": {"beta": 120, "tau": 99.0}}], scored=True)
+    exact, anything_goes = stage.trials
+    assert exact.bleu == stage.greedy.bleu is not None
+    assert anything_goes.calls < exact.calls <= stage.greedy.calls
+    assert anything_goes.accepted > exact.accepted >= stage.greedy.accepted
+
+
+def test_settings_that_the_decoder_refuses_are_left_out(drafting: Path) -> None:
+    bench = Bench(load_params(), "teacher", "iad", 5)
+    stage = bench.compare([{"block": -3}, {"block": 2}], scored=False)
+    assert [one.setting for one in stage.trials] == [{"block": 2}]
+    (setting, reason), = stage.refused
+    assert setting == {"block": -3} and reason.startswith("block: -3 must be at least 1")
+    with pytest.raises(PipelineError, match="'iad' takes none of the settings to try; block: -3"):
+        bench.compare([{"block": -3}], scored=False)
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    (["--decoder", "nobody"], "--decoder: decoder 'nobody' is unknown"),
+    (["--decoder", "iad"], "--family: no system of params.yaml is evaluated under 'iad'"),
+    (["--decoder", "greedy"], "--decoder: 'greedy' drafts nothing"),
+    (["--decoder", "iad++_speed", "--family", "teacher"], "--decoder: 'iad\\+\\+_speed' is relaxed"),
+    (["--decoder", "iad", "--family", "teacher", "--sentences", "0"], "--sentences: 0 must be at least 1"),
+])
+def test_mistakes(drafting: Path, options: list[str], message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        run(*options)
