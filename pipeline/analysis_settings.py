@@ -21,7 +21,7 @@ class DraftAnalysesSettings:
     """Relaxed acceptance is measured at every pair of them, with the drafter's own k (Table 7)."""
     sizes: tuple[str, ...] = ("drafter",)
     """Drafters to be compared in size, and over their training."""
-    sentences: int = 40
+    sentences: int = 24
     """Sentences to time, evenly spaced over the lengths of their sources."""
     validation_sentences: int = 200
     """Sentences of the validation split, the first ones, that acceptance and BLEU are over in Tables 6 and 7."""

@@ -34,13 +34,16 @@ def drafter(verifier: Transformer, *, prefix: str = "causal", block: int = 5, se
             **changes: Any) -> DrafterTransformer:
     """A small drafter in evaluation mode with weights of its verifier where they fit, as training starts from them.
 
-    The causal one with as many layers as the verifier then gets the first token of every draft right, and some others.
+    The causal one with as many layers as the verifier and no chain then gets the first token of every draft right, and
+    some others. A chain has random weights.
     """
     torch.manual_seed(seed)
     network = make_drafter(NetworkSettings(**{**_SETTINGS, **changes}), verifier.source_embedding.num_embeddings,
                            verifier.projection.out_features, block, prefix, chained)
     given = unique_weights(verifier)
     with torch.no_grad():
+        if network.chain is not None:
+            torch.nn.init.normal_(network.chain.outer.weight)
         for name, weight in unique_weights(network).items():
             if name in given and given[name].shape == weight.shape:
                 weight.copy_(given[name])

@@ -1,8 +1,8 @@
 """Ask of a finished run what the papers ask of their systems: reports/analyses.
 
-Of a lattice: recall of its candidates, BLEU and time against their number and against layers, what search changes, where
-time goes. Of drafting: speed a sentence, where time goes, memory, accepted tokens against block, acceptance, size and
-training.
+Of a lattice: recall of its candidates, BLEU and time against their number and against layers, what search changes,
+where time goes. Of drafting: speed a sentence, where time goes, memory, accepted tokens against block, acceptance, size
+and training.
 """
 
 import argparse

@@ -5,14 +5,16 @@ the other, each behind the one before it, among the few best words of its state 
 so small that it is compiled for the CPU.
 """
 
+from typing import Any
+
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pipeline.decoding.protocol import DraftingModel
-from pipeline.decoding.top import best, best_k
-from pipeline.model.token_chain import Links
+from pipeline.decoding.top import best
 
-SHORTLIST = 8
+SHORTLIST = 32
 """Words that a state alone proposes to the chain."""
 
 
@@ -31,13 +33,16 @@ def follow(model: DraftingModel, states: Tensor, last: Tensor) -> Tensor:
     links = model.links(states)
     if links is None:
         return best(logits)
-    R, k, V = logits.shape
-    _, ids = best_k(logits.view(R * k, V), min(SHORTLIST, V))
-    ids = ids.view(R, k, -1)
+    shortlist = min(SHORTLIST, logits.shape[2])
     if states.device.type == "cpu" and states.dtype in (torch.float32, torch.float64):
-        return _compiled(states, links, ids, last)
+        from pipeline.decoding.follow_kernel import follow_links  # numba: half a second to import
+        drafted = torch.empty(states.shape[:2], dtype=torch.long)
+        follow_links(_array(logits), _array(states), _array(links.states), _array(links.table), _array(links.outer),
+                     _array(links.outputs), _array(last), shortlist, drafted.numpy())
+        return drafted
+    ids = logits.topk(shortlist).indices
     tokens = []
-    for place in range(k):
+    for place in range(states.shape[1]):
         inner = (links.states[:, place] + links.table[last]).relu_()
         state = torch.addmm(states[:, place], inner, links.outer)
         scores = torch.bmm(links.outputs[ids[:, place]], state.unsqueeze(2)).squeeze(2)
@@ -46,9 +51,5 @@ def follow(model: DraftingModel, states: Tensor, last: Tensor) -> Tensor:
     return torch.stack(tokens, 1)
 
 
-def _compiled(states: Tensor, links: Links, ids: Tensor, last: Tensor) -> Tensor:
-    from pipeline.decoding.follow_kernel import follow_links  # numba: half a second to import
-    tokens = torch.empty_like(ids[:, :, 0])
-    read = [one.contiguous().numpy() for one in (states, *links, ids, last)]
-    follow_links(*read, tokens.numpy())  # type: ignore[call-arg]  # numba's stub takes one argument
-    return tokens
+def _array(tensor: Tensor) -> NDArray[Any]:
+    return tensor.contiguous().numpy()

@@ -58,8 +58,8 @@ EXACT = Acceptance()
 class Prefix:
     """What R rows have accepted so far: a start symbol, and tokens behind it.
 
-    The loop counts in NumPy, whose small operations cost a third of PyTorch's; on another device that is also the one
-    look that a call takes at it.
+    What is counted is counted on the host, by compiled code; on another device that is the one look that a call takes
+    at it.
     """
 
     def __init__(self, start: int, rows: int, room: int, device: torch.device) -> None:
@@ -76,12 +76,13 @@ class Prefix:
         self.counts, self.added = np.ones(rows, np.int64), np.ones(rows, np.int64)
         self.hidden: Tensor | None = None
         """(R, n, D), the verifier's states in its last call, of which number `new` - 1 predicted the last token."""
-        self.look()
+        self.longest, self.level = 1, True
+        """The longest of the lengths, and whether they are all equal."""
 
     @property
     def lengths(self) -> Tensor:
         """(R,), the start symbol counted."""
-        return torch.from_numpy(self.counts).to(self.tokens.device)
+        return torch.from_numpy(self.counts.copy()).to(self.tokens.device)  # the counts go on changing
 
     @property
     def new(self) -> Tensor:
@@ -95,14 +96,20 @@ class Prefix:
             return self.tokens[:, self.longest - 1:self.longest]
         return self.tokens.gather(1, self.lengths.unsqueeze(1) - 1)
 
-    def extend(self, tokens: Ints, count: Ints) -> None:
-        """Add the first `count` (R,) of tokens (R, n)."""
-        rows, places = (np.arange(tokens.shape[1]) < count[:, None]).nonzero()
-        self.words[rows, self.counts[rows] + places] = tokens[rows, places]
-        self.added, self.counts = count, self.counts + count
+    def extend(self, verdict: Tensor, draft: Tensor, left: Ints, end: int) -> tuple[Bools, bool]:
+        """Accept what is to be accepted of a verdict; see `verify_kernel.accept` for the shapes.
+
+        Returns:
+            (R,) whether a row has ended, and whether any row is over.
+        """
+        from pipeline.decoding.verify_kernel import accept  # numba: half a second that no other search needs
+        ends, self.added = np.empty(len(draft), np.bool_), np.empty_like(self.counts)
+        said, drafted = (one.cpu().contiguous().numpy() for one in (verdict, draft))
+        shortest, self.longest, over = accept(said, drafted, end, left, self.words, self.counts, self.added, ends)
+        self.level = shortest == self.longest
         if self.tokens.device.type != "cpu":  # there they are the same memory
             self.tokens.copy_(torch.from_numpy(self.words))
-        self.look()
+        return ends, over
 
     def select(self, rows: Tensor) -> None:
         """Keep some rows."""
@@ -110,10 +117,6 @@ class Prefix:
         self.words, self.counts, self.added = self.words[kept], self.counts[kept], self.added[kept]
         self.tokens = torch.from_numpy(self.words).to(self.tokens.device)
         self.hidden = None if self.hidden is None else self.hidden[rows]
-        self.look()
-
-    def look(self) -> None:
-        """Bring up to date the longest of the lengths and whether they are all equal."""
         self.longest = int(self.counts.max(initial=1))
         self.level = bool((self.counts == self.longest).all())
 
@@ -223,15 +226,12 @@ def verify(verifier: Model, drafter: Drafter, source: Tensor, memory: Any, limit
         draft = drafter.draft(prefix, longest - prefix.longest)
         logits = _call(verifier, prefix.last, draft, state)
         verdict = _judge(logits, draft, acceptance)
-        said = verdict.cpu().numpy()
-        count, ends = _accepted(said, draft.cpu().numpy(), left, end)
-        score = score + _log_probabilities(logits, verdict, count)
-        prefix.extend(said, count)
+        ends, some_are_over = prefix.extend(verdict, draft, left, end)
         prefix.hidden = state.hidden
-        left = left - count
-        rounds.append(Round(torch.from_numpy(sentences), draft, verdict, torch.from_numpy(count)))
-        over = ends | (left == 0)
-        if over.any():
+        score = score + _log_probabilities(logits, verdict, prefix.added)
+        rounds.append(Round(torch.from_numpy(sentences), draft, verdict, torch.from_numpy(prefix.added)))
+        if some_are_over:
+            over = ends | (left == 0)
             done, alive = torch.from_numpy(over).to(device), torch.from_numpy((~over).nonzero()[0]).to(device)
             inside = np.arange(longest) < prefix.counts[over, None] - 1
             slots[sentences[over]] = np.where(inside, prefix.words[over, 1:], end)
@@ -272,25 +272,6 @@ def _judge(logits: Tensor, draft: Tensor, acceptance: Acceptance) -> Tensor:
         kept &= (chosen - drafted).squeeze(2) <= acceptance.tau
         verdict[:, :n] = draft.where(kept, verdict[:, :n])
     return verdict
-
-
-def _accepted(verdict: Ints, draft: Ints, left: Ints, end: int) -> tuple[Ints, Bools]:
-    """How many tokens of a verdict are kept: up to the first that is not the draft's, the end, and the limit.
-
-    Args:
-        verdict: (R, n + 1).
-        draft: (R, n).
-        left: (R,) tokens that a row may still accept.
-        end: the end symbol.
-
-    Returns:
-        (R,) from 1, and whether the row has ended, (R,).
-    """
-    rows, n = draft.shape
-    stops = np.ones((rows, n + 1), bool)
-    stops[:, :n] = (verdict[:, :n] != draft) | (draft == end)
-    count = np.minimum(stops.argmax(1) + 1, left)
-    return count, verdict[np.arange(rows), count - 1] == end
 
 
 def _log_probabilities(logits: Tensor, tokens: Tensor, count: Ints) -> Tensor:

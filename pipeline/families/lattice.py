@@ -31,7 +31,7 @@ class LatticeModule(TranslationModule):
     network: LatticeTransformer
 
     def __init__(self, network: NetworkSettings, optimisation: OptimisationSettings, vocabulary: VocabularySettings,
-                 counts: str, verifier: str | None = None, seed: int = 1) -> None:
+                 counts: str, seed: int = 1, verifier: str | None = None) -> None:
         """Args:
             network: shape of the Transformer; its `decoder_layers` are the scorer's.
             optimisation, vocabulary, seed: see `TranslationModule`.

@@ -21,12 +21,14 @@ Tiny = Callable[..., Transformer]
 LIMIT = LengthLimit(1.5, 4, 40)
 
 
-def with_heads(verifier: Transformer, block: int = 4, seed: int = 6) -> BlockwiseHeads:
+def with_heads(verifier: Transformer, block: int = 4, seed: int = 6, chained: bool = False) -> BlockwiseHeads:
     """A model with heads that say something."""
     torch.manual_seed(seed)
     vocabulary = verifier.source_embedding.num_embeddings, verifier.projection.out_features
-    network = BlockwiseHeads(verifier.settings, *vocabulary, verifier.order, block).double()
+    network = BlockwiseHeads(verifier.settings, *vocabulary, verifier.order, block, chained).double()
     torch.nn.init.normal_(network.heads_outer, std=0.3)
+    if network.chain is not None:
+        torch.nn.init.normal_(network.chain.outer.weight, std=0.3)
     network.take(verifier)
     return network
 
@@ -44,13 +46,19 @@ class Foreknowing:
         self._ahead = torch.nn.functional.pad(arranged, (0, block), value=0).unfold(1, block + 1, 1).flatten(0, 1)
         self._generator = torch.Generator().manual_seed(1)
 
-    def propose(self, hidden: Tensor, tokens: int) -> Tensor:
+    def head_states(self, hidden: Tensor, heads: int) -> Tensor:
         distances = (hidden.unsqueeze(1) - self._states).abs().amax(2)
-        words = self._ahead[distances.argmin(1), 1:1 + tokens]
+        words = self._ahead[distances.argmin(1), 1:1 + heads]
         wrong = torch.rand(words.shape, generator=self._generator) < self._errors
         words = torch.where(wrong, (words + 1) % self.verifier.projection.out_features, words)
         assert float(distances.amin(1).max()) < 1e-9  # the state that predicted the last word, and no other
         return torch.nn.functional.one_hot(words, self.verifier.projection.out_features).double()
+
+    def words(self, states: Tensor) -> Tensor:
+        return states
+
+    def links(self, states: Tensor) -> None:
+        return None
 
 
 def assert_same(found: Hypotheses, expected: Hypotheses) -> None:
@@ -61,10 +69,11 @@ def assert_same(found: Hypotheses, expected: Hypotheses) -> None:
 
 @settings(max_examples=12)
 @given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=5), seed=st.integers(0, 9), block=st.integers(0, 4),
-       order=st.sampled_from(["left_to_right", "right_to_left"]))
-def test_greedy_searchs_output(tiny: Tiny, lengths: list[int], seed: int, block: int, order: str) -> None:
+       order=st.sampled_from(["left_to_right", "right_to_left"]), chained=st.booleans())
+def test_greedy_searchs_output(tiny: Tiny, lengths: list[int], seed: int, block: int, order: str,
+                               chained: bool) -> None:
     verifier, source = tiny(order, seed=seed), sources(*lengths)
-    network = with_heads(verifier, seed=seed)
+    network = with_heads(verifier, seed=seed, chained=chained)
     expected = greedy.search(verifier, source, LIMIT)
     found = blockwise.search(network, source, LIMIT, blockwise.Settings(block))
     assert_same(found, expected)

@@ -26,6 +26,7 @@ STARTED = torch.nn.functional.pad(TARGET, (1, 0), value=BOS)
 @pytest.mark.parametrize("prefix", ["causal", "bidirectional"])
 @pytest.mark.parametrize("encoder_layers", [0, 1])
 @pytest.mark.parametrize("ties", TIES)
+@torch.no_grad()
 def test_round_trip(tmp_path: Path, tiny: Tiny, prefix: str, encoder_layers: int, ties: str) -> None:
     network = drafter(tiny(dtype=torch.float32, tied_embeddings=ties), prefix=prefix, encoder_layers=encoder_layers,
                       block=BLOCK, chained=bool(encoder_layers), tied_embeddings=ties)
@@ -53,7 +54,7 @@ def test_round_trip(tmp_path: Path, tiny: Tiny, prefix: str, encoder_layers: int
     (lambda config: config.pop("verifier"), "incomplete"),
     (lambda config: config.pop("block"), "incomplete"),
     (lambda config: config.update(prefix="half"), "incomplete"),
-    (lambda config: config.update(chained=True), "chain.inner.bias is absent in the file"),
+    (lambda config: config.update(chained=True), "chain.of_previous.weight is absent in the file"),
     (lambda config: config["verifier"]["network"].update(width=32), "network.width: 16, but the verifier's encoder"),
     (lambda config: config["verifier"]["network"].update(feed_forward=64), "in the file and .* in the model"),
     (lambda config: config["verifier"]["order"].update(name="interleaved", directions=2), "cannot verify drafts"),

@@ -20,10 +20,14 @@ VOCABULARY = VocabularySettings(20, 20, "c0ffee" * 10 + "1234")
 HEADS = ("heads_bias", "heads_inner.bias", "heads_inner.weight", "heads_outer")
 
 
-def with_heads(verifier: Transformer, block: int = 4) -> BlockwiseHeads:
+CHAIN = ("chain.of_previous.weight", "chain.of_state.bias", "chain.of_state.weight", "chain.outer.weight")
+
+
+def with_heads(verifier: Transformer, block: int = 4, chained: bool = False) -> BlockwiseHeads:
     torch.manual_seed(6)
-    network = BlockwiseHeads(verifier.settings, 20, 20, verifier.order, block).to(verifier.projection.weight.dtype)
-    for name in HEADS:
+    network = BlockwiseHeads(verifier.settings, 20, 20, verifier.order, block, chained)
+    network.to(verifier.projection.weight.dtype)
+    for name in (*HEADS, *(CHAIN if chained else ())):
         torch.nn.init.normal_(network.get_parameter(name), std=0.3)
     network.take(verifier)
     return network
@@ -34,33 +38,37 @@ def test_heads_one_by_one(tiny: Tiny, block: int) -> None:
     network = with_heads(tiny(), block)
     D, F = network.settings.width, network.settings.feed_forward
     hidden = torch.randn(7, D, dtype=torch.float64)
-    proposed = network.propose(hidden, block - 1)
-    assert proposed.shape == (7, block - 1, 20)
+    found = network.head_states(hidden, block - 1)
+    assert found.shape == (7, block - 1, D)
     for j in range(block - 1):
         units, outputs = slice(j * F, (j + 1) * F), slice(j * D, (j + 1) * D)
         for row, state in enumerate(hidden):
             inner = (network.heads_inner.weight[units] @ state + network.heads_inner.bias[units]).clamp(min=0)
             moved = state + network.heads_outer[j].T @ inner + network.heads_bias[outputs]
-            assert torch.allclose(proposed[row, j], network.projection.weight @ moved, atol=1e-12)
-        assert torch.allclose(network.propose(hidden, j + 1), proposed[:, :j + 1], atol=1e-12)  # the first heads alone
+            assert torch.allclose(found[row, j], moved, atol=1e-12)
+        assert torch.allclose(network.head_states(hidden, j + 1), found[:, :j + 1], atol=1e-12)  # the first heads alone
 
 
 def test_a_fresh_head_says_what_the_model_says(tiny: Tiny) -> None:
     verifier = tiny()
-    network = BlockwiseHeads(verifier.settings, 20, 20, verifier.order, 3).double()
+    network = BlockwiseHeads(verifier.settings, 20, 20, verifier.order, 3, chained=True).double()
     hidden = torch.randn(2, verifier.settings.width, dtype=torch.float64)
-    assert torch.equal(network.propose(hidden, 2), network.projection(hidden).unsqueeze(1).expand(-1, 2, -1))
+    states = network.head_states(hidden, 2)
+    assert torch.equal(states, hidden.unsqueeze(1).expand(-1, 2, -1))
+    assert torch.equal(network.say(states[:, 0], torch.tensor([8, 9])), network.projection(hidden))
 
 
 @pytest.mark.parametrize("order", ["left_to_right", "right_to_left"])
-def test_the_model_says_what_it_said(tiny: Tiny, order: str) -> None:
+@pytest.mark.parametrize("chained", [False, True])
+def test_the_model_says_what_it_said(tiny: Tiny, order: str, chained: bool) -> None:
     verifier, source = tiny(order, dropout=0.1), sources(5, 3)
-    network = with_heads(verifier).train()
+    network = with_heads(verifier, chained=chained).train()
     assert not any(module.training for module in network.modules())
     arranged = torch.tensor([[9, 8, 7, 3], [11, 3, 0, 0]])
     assert torch.equal(network(source, arranged), verifier(source, arranged))
     assert network.verifier is network and network.order == verifier.order
-    assert sorted(name for name, weight in network.named_parameters() if weight.requires_grad) == list(HEADS)
+    trained = sorted(name for name, weight in network.named_parameters() if weight.requires_grad)
+    assert trained == sorted((*HEADS, *(CHAIN if chained else ())))
 
 
 @pytest.mark.parametrize(("changes", "message"), [
@@ -71,7 +79,7 @@ def test_the_model_says_what_it_said(tiny: Tiny, order: str) -> None:
 ])
 def test_a_model_that_does_not_fit(tiny: Tiny, changes: dict[str, object], message: str) -> None:
     verifier = tiny()
-    network = BlockwiseHeads(verifier.settings, 20, 20, verifier.order, 3)
+    network = BlockwiseHeads(verifier.settings, 20, 20, verifier.order, 3, chained=False)
     with pytest.raises(PipelineError, match=message):
         network.take(tiny(**changes))
     network.take(tiny(dropout=0.3, attention_dropout=0.2))  # frozen layers drop nothing
@@ -79,20 +87,22 @@ def test_a_model_that_does_not_fit(tiny: Tiny, changes: dict[str, object], messa
 
 def test_heads_have_something_to_guess(tiny: Tiny) -> None:
     with pytest.raises(PipelineError, match="block: 1 leaves no word to guess; heads need a block of at least 2"):
-        BlockwiseHeads(tiny().settings, 20, 20, tiny().order, 1)
+        BlockwiseHeads(tiny().settings, 20, 20, tiny().order, 1, chained=False)
 
 
 # Checkpoints.
 
 @pytest.mark.parametrize("ties", TIES)
 @pytest.mark.parametrize("order", ["left_to_right", "right_to_left"])
-def test_heads_round_trip(tmp_path: Path, tiny: Tiny, ties: str, order: str) -> None:
-    network = with_heads(tiny(order, dtype=torch.float32, tied_embeddings=ties))
+@pytest.mark.parametrize("chained", [False, True])
+def test_heads_round_trip(tmp_path: Path, tiny: Tiny, ties: str, order: str, chained: bool) -> None:
+    network = with_heads(tiny(order, dtype=torch.float32, tied_embeddings=ties), chained=chained)
     save_checkpoint(tmp_path / "model", network, VOCABULARY, unique_weights(network), {"family": "toy"})
     loaded, config = load_checkpoint(tmp_path / "model", VOCABULARY.digest)
     assert isinstance(loaded, BlockwiseHeads) and not loaded.training
     assert (config["kind"], config["block"], config["order"]["name"]) == ("heads", 4, order)
-    assert (loaded.settings, loaded.order, loaded.block) == (network.settings, network.order, 4)
+    assert (loaded.settings, loaded.order, loaded.block, loaded.chained) == (
+        network.settings, network.order, 4, chained)
     for (name, weight), (other_name, other) in zip(loaded.named_parameters(), network.named_parameters(), strict=True):
         assert name == other_name and torch.equal(weight, other)
     assert [name for name, weight in loaded.named_parameters() if weight.requires_grad] == [

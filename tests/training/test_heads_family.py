@@ -43,10 +43,10 @@ def verifier(tiny: Tiny, tmp_path: Path) -> Path:
 @pytest.fixture
 def make_module(tiny: Tiny, verifier: Path) -> Callable[..., HeadsModule]:
     """A function that puts heads on it: `make_module(block=3)`."""
-    def make(block: int = 3, learning_rate: float = 0.01) -> HeadsModule:
+    def make(block: int = 3, chained: bool = False) -> HeadsModule:
         torch.manual_seed(4)
-        return HeadsModule(tiny(**SHAPE).settings, OptimisationSettings(learning_rate=learning_rate, warmup_steps=5),
-                           VOCABULARY, str(verifier), block)
+        return HeadsModule(tiny(**SHAPE).settings, OptimisationSettings(learning_rate=0.01, warmup_steps=5), VOCABULARY,
+                           str(verifier), block, chained)
     return make
 
 
@@ -70,19 +70,24 @@ def test_heads_predict_the_words_behind_the_next_one(lengths: list[int], heads: 
         assert found[row, slot, head] == (slots[row][place] if place < T else PAD)
 
 
+@torch.no_grad()
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_the_loss_by_hand(make_module: Callable[..., HeadsModule], smoothing: float) -> None:
-    module, batch = make_module().double().train(), make_batch(5, 0, 1, 3)
+@pytest.mark.parametrize("chained", [False, True])
+def test_the_loss_by_hand(make_module: Callable[..., HeadsModule], smoothing: float, chained: bool) -> None:
+    module, batch = make_module(chained=chained).double(), make_batch(5, 0, 1, 3)
     torch.nn.init.normal_(module.network.heads_outer, std=0.3)
+    if module.network.chain is not None:
+        torch.nn.init.normal_(module.network.chain.outer.weight, std=0.3)
     total, count = 0.0, 0
     for row, length in enumerate(batch.target_lengths.tolist()):
         source = batch.source[row][batch.source[row] != PAD].unsqueeze(0)
         slots = [*batch.target[row, :length].tolist(), EOS]
         hidden = module.network.hidden(source, torch.tensor([slots]))[0]
-        for t, logits in enumerate(module.network.propose(hidden, 2)):
-            for j, head in enumerate(logits):
+        for t, states in enumerate(module.network.head_states(hidden, 2)):
+            for j, state in enumerate(states):
                 if t + 1 + j <= length:
-                    log_probabilities = head.log_softmax(0)
+                    before = torch.tensor([slots[t + j]])
+                    log_probabilities = module.network.say(state.unsqueeze(0), before)[0].log_softmax(0)
                     total -= (1 - smoothing) * log_probabilities[slots[t + 1 + j]].item()
                     total -= smoothing * log_probabilities.mean().item()
                     count += 1
@@ -96,19 +101,23 @@ def test_empty_targets_leave_heads_nothing_to_say(make_module: Callable[..., Hea
     assert loss.item() == 0 and count == 1
 
 
-def test_training_saves_calls_and_moves_nothing_else(make_module: Callable[..., HeadsModule], tiny: Tiny) -> None:
+@pytest.mark.parametrize("chained", [False, True])
+def test_training_saves_calls_and_moves_nothing_else(make_module: Callable[..., HeadsModule], tiny: Tiny,
+                                                     chained: bool) -> None:
     """Heads learn by heart what the model says, so that it says the same in fewer calls."""
     verifier, source = tiny(dtype=torch.float32, **SHAPE), sources(*range(3, 9))
     said = greedy.search(verifier, source, LIMIT)
     batch = Batch(torch.arange(6), source, said.tokens[:, 0], said.lengths[:, 0], 1 / 50)
-    module = make_module()
+    module = make_module(chained=chained)
     untrained = module.search(source, LIMIT)
     before = {name: weight.clone() for name, weight in unique_weights(module.network).items()}
     trainer = lightning.Trainer(max_steps=80, accelerator="cpu", logger=False, enable_checkpointing=False,
                                 enable_progress_bar=False, enable_model_summary=False)
     trainer.fit(module, train_dataloaders=torch.utils.data.DataLoader([batch] * 80, batch_size=None))
     moved = {name for name, weight in unique_weights(module.network).items() if not torch.equal(weight, before[name])}
-    assert moved == {"heads_bias", "heads_inner.bias", "heads_inner.weight", "heads_outer"}
+    chain = {name for name in before if name.startswith("chain.")}
+    assert bool(chain) == chained
+    assert moved == {"heads_bias", "heads_inner.bias", "heads_inner.weight", "heads_outer", *chain}
     found = module.search(source, LIMIT)
     assert torch.equal(found.tokens, said.tokens) and torch.equal(found.lengths, said.lengths)
     assert untrained.calls.sum() > found.calls.sum() and found.calls.sum() <= 0.6 * said.calls.sum()

@@ -5,7 +5,7 @@ Their verbs are timed, synchronised at both ends; what is left of the whole is t
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -46,6 +46,13 @@ class Stopwatch:
             torch.cuda.synchronize(self.device)
 
 
+class Search(NamedTuple):
+    """A search of models that are watched."""
+
+    translate: Callable[[Tensor], Hypotheses]
+    watch: Stopwatch
+
+
 class Watched:
     """A model in a stopwatch: some of its verbs are timed, all else is its own."""
 
@@ -67,30 +74,32 @@ class Watched:
         return getattr(self._model, name)
 
 
-def time_parts(translate: Callable[[Tensor], Hypotheses], watch: Stopwatch, sentences: Sequence[Tensor],
-               repetitions: int, warmup: int) -> Floats:
-    """Time the parts of a search, one sentence at a time.
+def time_parts(searches: Sequence[Search], sentences: Sequence[Tensor], repetitions: int, warmup: int) -> Floats:
+    """Time the parts of searches, by turns, one sentence at a time.
 
     Args:
-        translate: a search of `Watched` models.
-        watch: their stopwatch.
+        searches: of `Watched` models, each with their stopwatch; all stopwatches have the same parts.
         sentences: N of (1, S) ids.
         repetitions, warmup: see `speed.measure`.
 
     Returns:
-        (N, parts + 1) seconds of each part, and of what is left of the whole: medians over the repetitions.
+        (searches, N, parts + 1) seconds of each part, and of what is left of the whole: medians over the repetitions.
     """
-    log: list[list[float]] = []
+    logs: list[list[list[float]]] = [[] for _ in searches]
 
-    def translate_and_note(source: Tensor) -> Hypotheses:
-        watch.set_back()
-        found = translate(source)
-        log.append(list(watch.seconds.values()))
-        return found
+    def contestant(search: Search, log: list[list[float]]) -> Contestant:
+        def translate(source: Tensor) -> Hypotheses:
+            search.watch.set_back()
+            found = search.translate(source)
+            log.append(list(search.watch.seconds.values()))
+            return found
+        return Contestant("parts", "parts", translate)
 
-    timings = measure([Contestant("parts", "parts", translate_and_note)], sentences, repetitions=repetitions,
-                      warmup=warmup, device=watch.device, batch_sizes=(1,), clock=watch.clock)[1]
-    parts = np.array(log[-repetitions * len(sentences):])  # behind the warm-up
-    parts = parts.reshape(repetitions, len(sentences), len(watch.seconds))
-    rest = timings.seconds[0] - parts.sum(2)
-    return np.median(np.concatenate([parts, rest[:, :, None]], 2), axis=0)
+    watch = searches[0].watch
+    whole = measure([contestant(*each) for each in zip(searches, logs, strict=True)], sentences,
+                    repetitions=repetitions, warmup=warmup, device=watch.device, batch_sizes=(1,),
+                    clock=watch.clock)[1].seconds
+    timed = [log[-repetitions * len(sentences):] for log in logs]  # behind the warm-up
+    parts = np.array(timed).reshape(*whole.shape, len(watch.seconds))
+    rest = whole - parts.sum(3)
+    return np.median(np.concatenate([parts, rest[..., None]], 3), axis=1)

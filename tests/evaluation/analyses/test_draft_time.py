@@ -18,7 +18,7 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.evaluation.analyses.drafting.breakdown import MEASURED, PARTS, VERBS, draft_breakdown
 from pipeline.evaluation.analyses.drafting.speedup import draft_speedup, edit_distance, tokens_a_call
-from pipeline.evaluation.analyses.parts import Stopwatch, Watched, time_parts
+from pipeline.evaluation.analyses.parts import Search, Stopwatch, Watched, time_parts
 from pipeline.evaluation.speed import Contestant
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import PAD
@@ -47,30 +47,36 @@ class Clocked:
     def take(self, seconds: float) -> None:
         self.now += seconds
 
-    encode = draft_memory = start = propose = say = step = take
+    encode = draft_memory = start = propose = words = links = step = take
 
-    def search(self, model: Any, source: Tensor) -> Hypotheses:
+    def search(self, model: Any, pace: float) -> Hypotheses:
         """As `gad.search` asks a drafter and its verifier."""
-        model.verifier.encode(1)
-        model.draft_memory(10)
-        model.verifier.start(100)
-        model.start(1000)
+        model.verifier.encode(pace)
+        model.draft_memory(10 * pace)
+        model.verifier.start(100 * pace)
+        model.start(1000 * pace)
         for _ in range(2):
-            model.propose(2000)
-            model.say(3000)
-            model.verifier.step(300)
-        self.now += 100_000
+            model.propose(2000 * pace)
+            model.words(1000 * pace)
+            model.links(2000 * pace)
+            model.verifier.step(300 * pace)
+        self.now += 100_000 * pace
         return hypotheses([3], [2])
 
 
 def test_every_part_gets_its_own_time() -> None:
     clocked = Clocked()
-    watch = Stopwatch(MEASURED, CPU, lambda: clocked.now)
-    model = Watched(clocked, watch, VERBS["drafter"],
-                    Watched(clocked, watch, {"encode": "verifier_encoder", "start": "verifier", "step": "verifier"}))
-    seconds = time_parts(lambda source: clocked.search(model, source), watch, [torch.ones(1, 2)] * 2, 3, 1)
-    assert seconds == pytest.approx(np.array([[1, 10, 11_000, 700, 100_000]] * 2))
-    assert model.kind == "drafter"
+
+    def search(pace: float) -> Search:
+        watch = Stopwatch(MEASURED, CPU, lambda: clocked.now)
+        model = Watched(clocked, watch, VERBS["drafter"], Watched(clocked, watch, {
+            "encode": "verifier_encoder", "start": "verifier", "step": "verifier"}))
+        assert model.kind == "drafter"
+        return Search(lambda source: clocked.search(model, pace), watch)
+
+    seconds = time_parts([search(1.0), search(3.0)], [torch.ones(1, 2)] * 2, 3, 1)
+    once = np.array([1, 10, 11_000, 700, 100_000])
+    assert seconds == pytest.approx(np.array([[once] * 2, [3 * once] * 2]))
 
 
 def test_the_parts_of_a_real_search_add_up(tiny: Callable[..., Transformer]) -> None:

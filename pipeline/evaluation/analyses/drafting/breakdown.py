@@ -15,13 +15,14 @@ from torch import Tensor
 from pipeline.decoding.settings import Decoder
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, Point
-from pipeline.evaluation.analyses.parts import Stopwatch, Watched, time_parts
+from pipeline.evaluation.analyses.parts import Search, Stopwatch, Watched, time_parts
 from pipeline.evaluation.rows import Name
 
 MEASURED = ("verifier_encoder", "drafter_encoder", "drafter", "verifier")
 PARTS = (*MEASURED, "others")
-VERBS = {"drafter": {"draft_memory": "drafter_encoder", "start": "drafter", "propose": "drafter", "say": "drafter"},
-         "heads": {"propose": "drafter"}}
+_TOKENS = {"words": "drafter", "links": "drafter"}
+VERBS = {"drafter": {"draft_memory": "drafter_encoder", "start": "drafter", "propose": "drafter", **_TOKENS},
+         "heads": {"head_states": "drafter", **_TOKENS}}
 """By kind of model that drafts for its `verifier`, the parts that the time of its verbs belongs to."""
 _VERIFIER = {"encode": "verifier_encoder", "start": "verifier", "step": "verifier"}
 _LABELS = ("verifier's encoder", "drafter's encoder", "drafter", "verifier", "others")
@@ -39,9 +40,10 @@ def draft_breakdown(searches: Mapping[Name, tuple[Any, Decoder]], sentences: Seq
     """
     metric: dict[str, Any] = {"sentences": len(sentences), "repetitions": repetitions, "device": device.type,
                               "threads": torch.get_num_threads()}
-    parts = {}
-    for (family, decoder), (model, search) in searches.items():
-        found = parts[family, decoder] = _milliseconds(model, search, sentences, repetitions, warmup, device)
+    seconds = time_parts([_watched(*one, device) for one in searches.values()], sentences, repetitions, warmup)
+    parts = {name: dict(zip(PARTS, times, strict=True))
+             for name, times in zip(searches, (1000 * seconds.mean(1)).tolist(), strict=True)}
+    for (family, decoder), found in parts.items():
         whole, steps = sum(found.values()), found["drafter"] + found["verifier"]
         metric.setdefault(family, {})[decoder] = {
             "milliseconds": whole, **{f"{part}_milliseconds": time for part, time in found.items()},
@@ -52,27 +54,23 @@ def draft_breakdown(searches: Mapping[Name, tuple[Any, Decoder]], sentences: Seq
     return Finding(metric, points, _draw(parts))
 
 
-def _milliseconds(model: Any, search: Decoder, sentences: Sequence[Tensor], repetitions: int, warmup: int,
-                  device: torch.device) -> dict[str, float]:
-    """Of each of the `PARTS`, a sentence."""
+def _watched(model: Any, search: Decoder, device: torch.device) -> Search:
     watch = Stopwatch(MEASURED, device)
     timed = Watched(model, watch, VERBS[model.kind], Watched(model.verifier, watch, _VERIFIER))
-    seconds = time_parts(lambda source: search(timed, source), watch, sentences, repetitions, warmup)
-    return dict(zip(PARTS, (1000 * seconds.mean(0)).tolist(), strict=True))
+    return Search(lambda source: search(timed, source), watch)
 
 
 def _draw(parts: Mapping[Name, Mapping[str, float]]) -> Figure:
     figure, (axes,) = chart.new_picture()
     names = [" ".join(name) for name in parts]
-    left = [0.0] * len(names)
+    left, longest = [0.0] * len(names), max(sum(found.values()) for found in parts.values())
     for part, label, colour in zip(PARTS, _LABELS, chart.COLOURS, strict=False):
         times = [found[part] for found in parts.values()]
         drawn = axes.barh(names, times, left=left, height=0.55, color=colour, label=label)
-        shares = [time / sum(found.values()) for time, found in zip(times, parts.values(), strict=True)]
-        axes.bar_label(drawn, [f"{100 * share:.0f} %" if share > 0.04 else "" for share in shares],
-                       label_type="center", fontsize=8, color=chart.THEME.paper)
+        shares = [f"{100 * time / sum(found.values()):.0f} %" if time > 0.05 * longest else ""
+                  for time, found in zip(times, parts.values(), strict=True)]
+        axes.bar_label(drawn, shares, label_type="center", fontsize=8, color=chart.THEME.paper)
         left = [before + time for before, time in zip(left, times, strict=True)]
-    axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.set_ylim(max(len(names), 3) - 0.5, -0.5)  # bars as thick for one search as for three
     chart.name_axes(axes, "ms a sentence", "")

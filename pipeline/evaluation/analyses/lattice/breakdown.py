@@ -21,7 +21,7 @@ from pipeline.decoding.protocol import LatticeModel
 from pipeline.decoding.settings import Decoder
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, Point
-from pipeline.evaluation.analyses.parts import Stopwatch, Watched, time_parts
+from pipeline.evaluation.analyses.parts import Search, Stopwatch, Watched, time_parts
 from pipeline.evaluation.clock import spread
 
 MEASURED = ("encoder", "look_up", "scorer")
@@ -52,8 +52,8 @@ def breakdown(name: str, decoder: Decoder, model: LatticeModel, sources: Sequenc
     chosen = choose(lengths, bins, count)
     watch = Stopwatch(MEASURED, device)
     timed = Watched(model, watch, VERBS)
-    seconds = time_parts(lambda source: decoder(timed, source), watch, [sources[row] for row in chosen], repetitions,
-                         warmup)
+    seconds = time_parts([Search(lambda source: decoder(timed, source), watch)], [sources[row] for row in chosen],
+                         repetitions, warmup)[0]
     every = np.bincount(bins)
     means = 1000 * mean_by_bin(seconds, bins[chosen], len(every))
     in_bin = np.bincount(bins[chosen], minlength=len(every))
