@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pipeline.decoding.protocol import DraftingModel
 from pipeline.decoding.top import best
+from pipeline.model.token_chain import Links
 
 SHORTLIST = 32
 """Words that a state alone proposes to the chain."""
@@ -33,14 +34,13 @@ def follow(model: DraftingModel, states: Tensor, last: Tensor) -> Tensor:
     links = model.links(states)
     if links is None:
         return best(logits)
-    shortlist = min(SHORTLIST, logits.shape[2])
-    if states.device.type == "cpu" and states.dtype in (torch.float32, torch.float64):
-        from pipeline.decoding.follow_kernel import follow_links  # numba: half a second to import
-        drafted = torch.empty(states.shape[:2], dtype=torch.long)
-        follow_links(_array(logits), _array(states), _array(links.states), _array(links.table), _array(links.outer),
-                     _array(links.outputs), _array(last), shortlist, drafted.numpy())
-        return drafted
-    ids = logits.topk(shortlist).indices
+    compiled = states.device.type == "cpu" and states.dtype in (torch.float32, torch.float64)
+    return (_compiled if compiled else one_by_one)(logits, states, links, last)
+
+
+def one_by_one(logits: Tensor, states: Tensor, links: Links, last: Tensor) -> Tensor:
+    """The tokens of chained states, on any device; `logits` (R, k, V) are those of the states alone."""
+    ids = logits.topk(min(SHORTLIST, logits.shape[2])).indices
     tokens = []
     for place in range(states.shape[1]):
         inner = (links.states[:, place] + links.table[last]).relu_()
@@ -49,6 +49,14 @@ def follow(model: DraftingModel, states: Tensor, last: Tensor) -> Tensor:
         last = ids[:, place].gather(1, scores.argmax(1, keepdim=True)).squeeze(1)
         tokens.append(last)
     return torch.stack(tokens, 1)
+
+
+def _compiled(logits: Tensor, states: Tensor, links: Links, last: Tensor) -> Tensor:
+    from pipeline.decoding.follow_kernel import follow_links  # numba: half a second to import
+    drafted = torch.empty(states.shape[:2], dtype=torch.long)
+    follow_links(_array(logits), _array(states), _array(links.states), _array(links.table), _array(links.outer),
+                 _array(links.outputs), _array(last), min(SHORTLIST, logits.shape[2]), drafted.numpy())
+    return drafted
 
 
 def _array(tensor: Tensor) -> NDArray[Any]:

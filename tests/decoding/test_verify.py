@@ -71,7 +71,7 @@ def verified(network: Transformer, proposals: Callable[..., object], source: Ten
 # In double precision: always.
 
 @given(BATCHES, VERIFIERS, st.sampled_from(sorted(ORDERS)))
-@settings(max_examples=15)
+@settings(max_examples=20)
 def test_nothing_drafted_is_greedy_search(tiny: Tiny, source: Tensor, changes: dict[str, object], order: str) -> None:
     network = tiny(order, **changes)
     found, expected = verify.search(network, source, LIMIT), greedy.search(network, source, LIMIT)
@@ -82,7 +82,7 @@ def test_nothing_drafted_is_greedy_search(tiny: Tiny, source: Tensor, changes: d
 
 @given(BATCHES, VERIFIERS, st.sampled_from(sorted(ORDERS)),
        st.integers(1, 4), st.integers(0, 5), st.integers(0, 30))
-@settings(max_examples=15)
+@settings(max_examples=25)
 def test_copies_of_the_source(tiny: Tiny, source: Tensor, changes: dict[str, object], order: str, shortest: int,
                               more: int, block: int) -> None:
     network = tiny(order, **changes)
@@ -92,7 +92,7 @@ def test_copies_of_the_source(tiny: Tiny, source: Tensor, changes: dict[str, obj
 
 @given(BATCHES, VERIFIERS, BLOCKS, st.sampled_from(["causal", "bidirectional"]), st.integers(0, 2), st.integers(1, 2),
        st.booleans(), st.integers(0, 3))
-@settings(max_examples=30)
+@settings(max_examples=40)
 def test_drafts_of_a_network(tiny: Tiny, source: Tensor, changes: dict[str, object], block: int, prefix: str,
                              encoder_layers: int, decoder_layers: int, chained: bool, seed: int) -> None:
     network = tiny(**changes)
@@ -105,7 +105,7 @@ def test_drafts_of_a_network(tiny: Tiny, source: Tensor, changes: dict[str, obje
 
 
 @given(BATCHES, VERIFIERS, BLOCKS, st.sampled_from([0.1, 0.4, 1.0]), st.integers(0, 99))
-@settings(max_examples=20)
+@settings(max_examples=30)
 def test_drafts_that_are_partly_wrong(tiny: Tiny, source: Tensor, changes: dict[str, object], k: int, wrong: float,
                                       seed: int) -> None:
     """From now and then to always: then they are random tokens, PAD, end symbols and what stands behind them too."""
@@ -115,7 +115,7 @@ def test_drafts_that_are_partly_wrong(tiny: Tiny, source: Tensor, changes: dict[
 
 
 @given(BATCHES, VERIFIERS, BLOCKS)
-@settings(max_examples=12)
+@settings(max_examples=15)
 def test_an_oracle_needs_no_call_too_many(tiny: Tiny, source: Tensor, changes: dict[str, object], k: int) -> None:
     """Of every call, k tokens that were drafted and one of the verifier's own: ceil(tokens / (k + 1)) calls."""
     network = tiny(**changes)
@@ -129,7 +129,7 @@ def test_an_oracle_needs_no_call_too_many(tiny: Tiny, source: Tensor, changes: d
 
 
 @given(BATCHES, VERIFIERS, st.integers(1, 12), st.randoms(use_true_random=False))
-@settings(max_examples=8)
+@settings(max_examples=10)
 def test_the_batch_does_not_matter(tiny: Tiny, source: Tensor, changes: dict[str, object], k: int,
                                    shuffle: random.Random) -> None:
     """Alone, together, and in another order; near the limit of its batch a sentence is drafted less."""
