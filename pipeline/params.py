@@ -224,6 +224,9 @@ class Params:
         """
         if name not in self.decoders:
             raise PipelineError(f"{where}: decoder {name!r} is unknown; params.yaml has {', '.join(self.decoders)}")
+        if self.decoders[name].get("algorithm") == "iad" and not self.bpe.joint:
+            raise PipelineError(f"{where}: decoder {name!r} copies from the source, which needs one vocabulary; set "
+                                "bpe.joint to true")
         return self.decoders[name]
 
     def decoders_of(self, family: str) -> tuple[str, ...]:

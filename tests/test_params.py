@@ -153,3 +153,9 @@ def test_files_that_are_no_parameters(tmp_path: Path, text: bytes, message: str)
 def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match=r"params.yaml: not found; run in the folder that holds params.yaml"):
         load_params(tmp_path / "params.yaml")
+
+
+def test_copies_of_the_source_need_one_vocabulary() -> None:
+    content = shipped()
+    with pytest.raises(PipelineError, match=r"families\.ar\.decoders: decoder 'iad' copies from .*bpe\.joint"):
+        parse_params(merge(content, {"bpe": {"joint": False}}))

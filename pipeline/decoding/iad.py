@@ -45,8 +45,7 @@ class Settings:
 def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
     """Translate with drafts that are copied from the source; see `verify` for what comes back.
 
-    Raises:
-        PipelineError: source and target have vocabularies of their own (what is copied would mean something else).
+    Source and target must share a vocabulary, or what is copied means something else (`Params.decoder` checks it).
     """
     return verify(model, InputCopy(source, settings), source, model.encode(source), limit, settings.acceptance)
 

@@ -223,7 +223,8 @@ def verify(verifier: Model, drafter: Drafter, source: Tensor, memory: Any, limit
     sentences, left, score = np.arange(B), steps, scores
     prefix = Prefix(verifier.order.starts[0], B, longest, device)
     while len(sentences):
-        draft = drafter.draft(prefix, longest - prefix.longest)
+        # What a row proposes must not depend on the other rows' limits, only on what the verifier can read.
+        draft = drafter.draft(prefix, limit.longest + 1 - prefix.longest)
         logits = _call(verifier, prefix.last, draft, state)
         verdict = _judge(logits, draft, acceptance)
         ends, some_are_over = prefix.extend(verdict, draft, left, end)
@@ -256,6 +257,8 @@ def _call(verifier: Model, last: Tensor, draft: Tensor, state: Any) -> Tensor:
     try:
         return verifier.step(torch.cat((last, draft), 1), state)
     except IndexError:
+        if draft.numel() == 0:
+            raise
         raise PipelineError(f"draft and verify: the drafter proposed token {int(draft.max())} or {int(draft.min())}, "
                             "which the verifier does not know; they need the same vocabulary") from None
 
