@@ -109,4 +109,4 @@ def test_one_call_of_many_tokens_is_many_calls_of_one(tiny: Callable[..., Transf
     source: Tensor = torch.randint(7, 20, (12, 9), generator=torch.Generator().manual_seed(3))
     source[:, -1] = EOS
     expected, found = greedy.search(model, source, LIMIT), iad.search(model, source, LIMIT)
-    assert 0 <= count_ties(model, source, expected, found, "iad") <= 12
+    count_ties(model, source, expected, found, "iad")  # which raises for any other difference
