@@ -22,14 +22,13 @@ from torch import Tensor
 from benchmarks.clock import RESULTS, Turn, argument_parser, interleave, machine, median_ratio, table
 from benchmarks.step import NETWORK, random_model
 from pipeline.decoding import greedy, verify
-from pipeline.decoding.follow import follow
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.top import best
 from pipeline.files import write_json
 from pipeline.model.checkpoint import column_major
 from pipeline.model.drafter import make_drafter
 from pipeline.model.heads import BlockwiseHeads
 from pipeline.model.settings import NetworkSettings, OrderSettings
+from pipeline.model.top import best
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, EOS, SPECIALS
 
@@ -69,7 +68,7 @@ def drafting(model: Any, verifier: Transformer, source: Tensor, prefix: Tensor, 
 
     def work() -> None:
         states = model.propose(prefix, PREFIX, block, state)
-        follow(model, states, prefix[:, -1])
+        model.follow(states, prefix[:, -1])
         state.rewind(PREFIX - 2)
     work()  # so that the drafter has read all but the last two tokens
     return work
@@ -91,7 +90,7 @@ def measure(settings: NetworkSettings, vocabulary: int, rounds: int) -> dict[str
     for k in BLOCKS:
         contestants[f"verify {k}"] = timed(verification(verifier, source, prefix, k + 1))
         contestants[f"heads {k}"] = timed(
-            lambda k=k: follow(heads, heads.head_states(hidden, k - 1), prefix[:, -1]))  # type: ignore[misc]
+            lambda k=k: heads.follow(heads.head_states(hidden, k - 1), prefix[:, -1]))  # type: ignore[misc]
         for layers in LAYERS:
             shape = replace(settings, encoder_layers=0, decoder_layers=layers)
             drafter = make_drafter(shape, vocabulary, vocabulary, k, "causal", True)

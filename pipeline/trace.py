@@ -14,9 +14,9 @@ from torch import Tensor
 
 from pipeline.corpus.datamodule import pad_sources
 from pipeline.corpus.filtering import normalise
-from pipeline.decoding.top import best
 from pipeline.decoding.verify import Round
 from pipeline.errors import PipelineError
+from pipeline.model.top import best
 from pipeline.params import Params
 from pipeline.translation import Translator
 from pipeline.vocabulary import EOS, PAD

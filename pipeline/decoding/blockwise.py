@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from pipeline.decoding.follow import follow
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import HeadsModel
@@ -66,7 +65,7 @@ class HeadsDrafter:
             return prefix.tokens[:, :0]
         rows = torch.arange(len(prefix.added), device=prefix.hidden.device)
         states = self._model.head_states(prefix.hidden[rows, prefix.new - 1], tokens)
-        return follow(self._model, states, prefix.last.squeeze(1))
+        return self._model.follow(states, prefix.last.squeeze(1))
 
     def select(self, rows: Tensor) -> None:
         """Nothing to do: the states are the prefix's."""

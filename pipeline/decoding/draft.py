@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pipeline.decoding.follow import follow
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import DrafterModel
@@ -60,7 +59,7 @@ def search(model: DrafterModel, source: Tensor, limit: LengthLimit, settings: Se
     while len(sentences):
         states = model.propose(tokens, length, min(block, 1 + longest - length), state)
         last = tokens[:, length - 1]
-        drafted = follow(model, states, last)
+        drafted = model.follow(states, last)
         previous = torch.cat((last.unsqueeze(1), drafted[:, :-1]), 1)
         logits = model.say(states.flatten(0, 1), previous.flatten()).view(*drafted.shape, -1)
         ends, places = drafted == end, torch.arange(length, length + drafted.shape[1], device=source.device)

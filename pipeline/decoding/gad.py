@@ -8,7 +8,6 @@ from typing import Any
 
 from torch import Tensor
 
-from pipeline.decoding.follow import follow
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import DecoderState, DrafterModel
@@ -59,7 +58,7 @@ class NetworkDrafter:
             return prefix.tokens[:, :0]
         lengths: Any = prefix.longest if prefix.level else prefix.lengths
         states = self._model.propose(prefix.tokens, lengths, block, self._state)
-        return follow(self._model, states, prefix.last.squeeze(1))
+        return self._model.follow(states, prefix.last.squeeze(1))
 
     def select(self, rows: Tensor) -> None:
         self._state.select(rows)

@@ -8,7 +8,7 @@ from torch import Tensor
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import Model
-from pipeline.decoding.top import best
+from pipeline.model.top import best
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from torch import Tensor
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import MaskedModel
-from pipeline.decoding.top import best
 from pipeline.errors import PipelineError
+from pipeline.model.top import best
 from pipeline.vocabulary import BOS, EOD, EOS, LENGTH, MASK, PAD
 
 KIND = "masked"

@@ -24,8 +24,8 @@ from pipeline.decoding.beams import Candidates, Expand, Expansion, LengthPenalty
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import Model
-from pipeline.decoding.top import best_words
 from pipeline.errors import PipelineError
+from pipeline.model.top import best_words
 
 
 @dataclass(frozen=True)

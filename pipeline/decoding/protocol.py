@@ -5,7 +5,6 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from pipeline.model.orders import Order
-from pipeline.model.token_chain import Links
 
 
 class DecoderState(Protocol):
@@ -61,13 +60,10 @@ class MaskedModel(Protocol):
 
 
 class DraftingModel(Protocol):
-    """What makes words of the states of a draft; see `pipeline.model.token_chain.ChainedTransformer`."""
+    """What makes words of the states of a draft; see `pipeline.model.chained.ChainedTransformer`."""
 
-    def words(self, states: Tensor) -> Tensor:
-        """Logits (…, V) of states (…, D), each alone."""
-
-    def links(self, states: Tensor) -> Links | None:
-        """The chain through states (R, k, D); None: their tokens are independent."""
+    def follow(self, states: Tensor, last: Tensor) -> Tensor:
+        """The best token of each of states (R, k, D), (R, k), of a draft that stands behind the tokens `last` (R,)."""
 
 
 class DrafterModel(DraftingModel, Protocol):
@@ -91,6 +87,9 @@ class DrafterModel(DraftingModel, Protocol):
     def propose(self, tokens: Tensor, lengths: Tensor | int, block: int, state: Any) -> Tensor:
         """States that predict the next k tokens, (R, k, D), behind prefixes (R, T) of the given lengths; the decoder's
         state moves to their ends."""
+
+    def run_ahead(self, tokens: Tensor, lengths: Tensor | int, count: int, state: Any) -> Tensor:
+        """The model's own greedy continuation of prefixes (R, T) of the given lengths, (R, k); the state moves."""
 
     def say(self, states: Tensor, previous: Tensor) -> Tensor:
         """Logits (N, V) of states (N, D), each behind the previous token (N,)."""

@@ -23,8 +23,8 @@ from torch import Tensor
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import Model
-from pipeline.decoding.top import best
 from pipeline.errors import PipelineError
+from pipeline.model.top import best
 from pipeline.vocabulary import PAD
 
 Ints = NDArray[np.int64]
@@ -279,6 +279,11 @@ def _judge(logits: Tensor, draft: Tensor, acceptance: Acceptance) -> Tensor:
 
 def _log_probabilities(logits: Tensor, tokens: Tensor, count: Ints) -> Tensor:
     """The summed log-probability of the first `count` (R,) of tokens (R, n) under logits (R, n, V)."""
+    if logits.device.type == "cpu" and logits.dtype in (torch.float32, torch.float64):
+        from pipeline.decoding.verify_kernel import log_probabilities
+        sums = np.empty(len(count))
+        log_probabilities(logits.numpy(), tokens.numpy(), count, sums)
+        return torch.from_numpy(sums)
     most = int(count.max())
     said = logits[:, :most].log_softmax(2).gather(2, tokens[:, :most].unsqueeze(2)).squeeze(2)
     if most > count.min():

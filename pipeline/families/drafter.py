@@ -1,4 +1,8 @@
-"""The family of drafters: the next k tokens behind a prefix, all at once (Ge et al. 2022, section 3.2.1)."""
+"""The family of drafters: the next k tokens behind a prefix, all at once (Ge et al. 2022, section 3.2.1).
+
+A drafter is to say what its verifier will say, so that is what it learns: not the target's word at a place, but the
+word that the verifier prefers behind the target's words before it.
+"""
 
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -17,7 +21,19 @@ from pipeline.families.settings import OptimisationSettings
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.model.drafter import DrafterTransformer, make_drafter
 from pipeline.model.settings import NetworkSettings, VocabularySettings
-from pipeline.vocabulary import BOS, EOS, PAD
+from pipeline.vocabulary import BOS, PAD
+
+
+class Line(NamedTuple):
+    """Targets in the verifier's order of generation, with T > N + 1 places."""
+
+    words: Tensor
+    """(B, N), PAD behind."""
+    inputs: Tensor
+    """(B, T): a start symbol, the words, an end symbol and padding."""
+    said: Tensor
+    """(B, T): what the verifier says in the place of each input behind those before it; PAD in the first place, of
+    which there is nothing to say, and behind the end symbol."""
 
 
 class Blocks(NamedTuple):
@@ -26,7 +42,7 @@ class Blocks(NamedTuple):
     states: Tensor
     """(B, T, D)."""
     gold: Tensor
-    """(B, T), what each should predict, PAD where nothing."""
+    """(B, T), what each should predict, PAD where nothing: the verifier's words."""
     previous: Tensor
     """(B, T), the token before it."""
 
@@ -77,11 +93,11 @@ class DrafterModule(TranslationModule):
         first = int(torch.randint(self.stride, ())) if self.training else 0
         prefixes = torch.arange(min(first, N), N + 1, self.stride, device=device)
         places = self.network.places(N, prefixes)
-        line = with_ends(batch, N + 1 + self.network.block)
-        gold, previous = line[:, places + 1], line[:, places]
+        line = self._line(batch)
+        gold, previous = line.said[:, places + 1], line.inputs[:, places]
 
         def blocks(revealed: Tensor | None) -> Blocks:
-            return Blocks(self.network.hidden_behind(batch.source, batch.target, prefixes, revealed), gold, previous)
+            return Blocks(self.network.hidden_behind(batch.source, line.words, prefixes, revealed), gold, previous)
 
         share = self._share()
         if not share:
@@ -99,18 +115,28 @@ class DrafterModule(TranslationModule):
             seed = np.random.SeedSequence(batch.rows.tolist()).generate_state(len(lengths))
             prefixes = torch.from_numpy(seed.astype(np.int64)).to(lengths.device) % (lengths + 1)
         places = prefixes.unsqueeze(1) + torch.arange(k, device=lengths.device)
-        line = with_ends(batch, batch.target.shape[1] + k)
-        gold, previous = line.gather(1, places + 1), line.gather(1, places)
+        line = self._line(batch)
+        gold, previous = line.said.gather(1, places + 1), line.inputs.gather(1, places)
 
         def states(revealed: Tensor | None) -> Tensor:
-            return self.network.hidden_behind(batch.source, batch.target, prefixes, revealed)
+            return self.network.hidden_behind(batch.source, line.words, prefixes, revealed)
 
         share = self._share()
         if not share:
             return Blocks(states(None), gold, previous)
         wrong = self._wrong(Blocks(states(None), gold, previous))
-        revealed = glance(wrong.sum(1), k, share) & (gold != PAD) & (gold != EOS)  # a prefix never holds an end symbol
+        inside = prefixes.unsqueeze(1) + torch.arange(k, device=lengths.device) < lengths.unsqueeze(1)
+        revealed = glance(wrong.sum(1), k, share) & inside  # a prefix never holds an end symbol
         return Blocks(states(revealed), gold.masked_fill(revealed, PAD), previous)
+
+    @torch.no_grad()
+    def _line(self, batch: Batch) -> Line:
+        verifier, room = self.network.verifier, self.network.block + 1
+        arranged = verifier.order.arrange(batch.target, batch.target_lengths)
+        said = verifier(batch.source, arranged).argmax(2).masked_fill(arranged == PAD, PAD)
+        words = arranged[:, :-1].masked_fill(arranged[:, :-1] == verifier.order.end, PAD)
+        return Line(words, F.pad(F.pad(arranged, (1, 0), value=BOS), (0, room), value=PAD),
+                    F.pad(said, (1, room), value=PAD))
 
     @torch.no_grad()
     def _wrong(self, blocks: Blocks) -> Tensor:
@@ -124,12 +150,6 @@ class DrafterModule(TranslationModule):
             return 0.0
         first, last = self.glancing
         return first + (last - first) * self.trainer.global_step / max(1, self.trainer.max_steps)
-
-
-def with_ends(batch: Batch, words: int) -> Tensor:
-    """A start symbol, the words of each target, an end symbol and padding, (B, 1 + words)."""
-    line = F.pad(F.pad(batch.target, (1, 0), value=BOS), (0, words - batch.target.shape[1]), value=PAD)
-    return line.scatter(1, batch.target_lengths.unsqueeze(1) + 1, EOS)
 
 
 def glance(wrong: Tensor, places: int, share: float) -> Tensor:

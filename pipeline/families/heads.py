@@ -1,4 +1,7 @@
-"""The family of blockwise heads: a trained model's guesses at the words behind the next one (Stern et al. 2018)."""
+"""The family of blockwise heads: a trained model's guesses at the words behind the next one (Stern et al. 2018).
+
+They learn what the model itself would say there behind the target's words.
+"""
 
 from pathlib import Path
 
@@ -38,11 +41,12 @@ class HeadsModule(TranslationModule):
         super().__init__(made, optimisation, vocabulary, seed)
 
     def loss(self, batch: Batch, label_smoothing: float) -> tuple[Tensor, Tensor]:
-        """The summed loss of the words that the heads predict behind every slot, and their number (at least 1)."""
+        """The summed loss of what the heads should predict behind every slot, and how much that is (at least 1)."""
         arranged = self.network.order.arrange(batch.target, batch.target_lengths)
         with torch.no_grad():
             hidden = self.network.hidden(batch.source, arranged)
-        wanted = words_ahead(arranged, self.network.block - 1)
+            said = self.network.projection(hidden).argmax(2).masked_fill(arranged == PAD, PAD)
+        wanted = words_ahead(said, self.network.block - 1)
         reading = (wanted != PAD).any(2)  # the last slot of a target has nothing behind it
         wanted = wanted[reading]
         previous = words_ahead(F.pad(arranged, (1, 0)), self.network.block - 1)[:, :-1][reading]

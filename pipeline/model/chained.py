@@ -5,12 +5,13 @@ from torch import Tensor
 
 from pipeline.model.orders import Order
 from pipeline.model.settings import NetworkSettings
-from pipeline.model.token_chain import Links, TokenChain
+from pipeline.model.token_chain import Links, TokenChain, follow, gather
+from pipeline.model.top import best
 from pipeline.model.transformer import Transformer
 
 
 class ChainedTransformer(Transformer):
-    """A Transformer whose states of a draft may be chained; `say` is for training, `words` and `links` for search."""
+    """A Transformer whose states of a draft may be chained; `say` is for training, `follow` for search."""
 
     def __init__(self, settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int, order: Order,
                  chained: bool) -> None:
@@ -20,7 +21,7 @@ class ChainedTransformer(Transformer):
         """
         super().__init__(settings, source_vocabulary, target_vocabulary, order)
         self.chain = TokenChain(settings.width, settings.feed_forward) if chained else None
-        self._links: tuple[Tensor, Tensor, Tensor] | None = None
+        self._links: Links | None = None
 
     @property
     def chained(self) -> bool:
@@ -41,20 +42,22 @@ class ChainedTransformer(Transformer):
             states = self.chain(states, self.target_embedding(previous))
         return self.projection(states)
 
-    def words(self, states: Tensor) -> Tensor:
-        """Logits (…, V) of states (…, D), each alone."""
-        return self.projection(states)
-
     @torch.no_grad()
-    def links(self, states: Tensor) -> Links | None:
-        """The chain through states (R, k, D); None: their tokens are independent."""
+    def follow(self, states: Tensor, last: Tensor) -> Tensor:
+        """The tokens of a draft, the best of each state: behind the one before it, or independent of it.
+
+        Args:
+            states: (R, k, D).
+            last: (R,), the tokens behind which the draft stands.
+
+        Returns:
+            (R, k).
+        """
         if self.chain is None:
-            return None
-        if self._links is None:  # made once: what does not depend on the states, laid out for reading by rows
-            table = self.chain.of_previous(self.target_embedding.weight * self.chain.scale)
-            self._links = (table.contiguous(), self.chain.outer.weight.t().contiguous(),
-                           self.projection.weight.detach().clone(memory_format=torch.contiguous_format))
-        return Links(self.chain.of_state(states), *self._links)
+            return best(self.projection(states))
+        if self._links is None:
+            self._links = gather(self.chain, self.target_embedding.weight, self.projection.weight)
+        return follow(self._links, states, last)
 
     def regather(self) -> None:
         super().regather()

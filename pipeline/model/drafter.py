@@ -5,10 +5,14 @@ its own, a drafter reads the verifier's encoded source, and a sentence is encode
 Table 15, spends 16 % of the time on two encoders).
 """
 
+import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipeline.errors import PipelineError
@@ -16,9 +20,24 @@ from pipeline.model import lean
 from pipeline.model.chained import ChainedTransformer
 from pipeline.model.orders import make_order
 from pipeline.model.settings import NetworkSettings, OrderSettings
-from pipeline.model.state import Memory, State
+from pipeline.model.state import Floats, Memory, State
+from pipeline.model.top import best
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, MASK, PAD
+
+
+class Tables(NamedTuple):
+    """What `run_ahead` reads besides the layers, laid out for compiled code; see `run_ahead_kernel`.
+
+    The projection is rounded to bytes: reading it is most of what a token costs, and a wrong draft costs a call and
+    never a word.
+    """
+
+    embeddings: Floats
+    positions: Floats
+    norm: Floats
+    outputs: NDArray[np.int8]
+    scale: Floats
 
 
 class DrafterTransformer(ChainedTransformer):
@@ -46,6 +65,7 @@ class DrafterTransformer(ChainedTransformer):
         order = make_order(OrderSettings("left_to_right"))
         super().__init__(settings, source_vocabulary, target_vocabulary, order, chained)
         self.block = block
+        self._tables: Tables | None = None
         if not settings.encoder_layers:
             self.encoder_norm = nn.Identity()
             if settings.tied_embeddings != "all":
@@ -136,6 +156,70 @@ class DrafterTransformer(ChainedTransformer):
         state.rewind(lengths)
         return hidden
 
+    @torch.no_grad()
+    def run_ahead(self, tokens: Tensor, lengths: Tensor | int, count: int, state: State) -> Tensor:
+        """Its own greedy continuation of prefixes, one token after the other.
+
+        The state keeps what it has read, its own tokens included: those that turn out to be in the next prefix are not
+        read again.
+
+        Args:
+            tokens: (R, T), prefixes with their start symbol; anything behind.
+            lengths: of the prefixes, (R,), or one number for all.
+            count: k, tokens to say.
+            state: of a beginning of the prefixes, and anything behind it that is not in them.
+
+        Returns:
+            (R, n), n = k or as many as there are positions left for.
+        """
+        longest = lengths if isinstance(lengths, int) else int(lengths.max())
+        count = min(count, self.settings.max_length + 1 - longest)
+        if count < 1:
+            return tokens[:, :0]
+        if isinstance(lengths, int) and state.lengths is None:
+            state.rewind(min(state.length, lengths - 1))
+            packed = self._weights().packed
+            if len(tokens) == 1 and packed is not None:
+                return self._run_ahead_alone(tokens[:, state.length:lengths], count, state, packed)
+        else:
+            read = torch.full_like(tokens[:, 0], state.length) if state.lengths is None else state.lengths
+            state.rewind(torch.minimum(read, torch.as_tensor(lengths, device=read.device) - 1))
+        hidden, said = self.propose(tokens, lengths, 1, state), []
+        for place in range(count):
+            said.append(best(self.projection(hidden)))
+            if place + 1 < count:
+                hidden = self.advance(said[-1], state)
+        return torch.cat(said, 1)
+
+    def _run_ahead_alone(self, known: Tensor, count: int, state: State, packed: Tensor) -> Tensor:
+        """`run_ahead` of one sentence in one call."""
+        from pipeline.model.run_ahead_kernel import run_ahead  # numba: half a second that training does not need
+        tables = self._gather_tables()
+        read = known.shape[1] + count - 1
+        state.reserve(read)
+        past, source, _ = state.arrays(read)
+        said = torch.empty(1, count, dtype=torch.long)
+        run_ahead(known[0].contiguous().numpy(), said[0].numpy(), tables.embeddings, tables.positions, tables.norm,
+                  tables.outputs, tables.scale, packed.numpy(), past, source, state.length,
+                  lean.seen(state.source_mask), self._style.pre, self._style.relu)
+        state.advance(read)
+        return said
+
+    def _gather_tables(self) -> "Tables":
+        if self._tables is None:
+            scaled = self.target_embedding.weight.detach() * math.sqrt(self.settings.width)
+            norm = torch.stack([one.detach() for one in self.decoder_norm.parameters()] or [scaled[0], scaled[0]])
+            projection = self.projection.weight.detach()
+            scale = projection.abs().amax(1).clamp(min=1e-9) / 127
+            outputs = (projection / scale.unsqueeze(1)).round().to(torch.int8).t()
+            self._tables = Tables(*(one.contiguous().numpy() for one in (
+                scaled, self._weights().target_positions, norm, outputs, scale)))
+        return self._tables
+
+    def regather(self) -> None:
+        super().regather()
+        self._tables = None
+
     # The verifier.
 
     def attach(self, verifier: Transformer) -> None:
@@ -206,10 +290,15 @@ class BidirectionalDrafter(DrafterTransformer):
         state.rewind(0)
         state.reserve(len(columns))
         x = self._embed(self.target_embedding, inputs, weights.target_positions[:len(columns)])
-        x = lean.decode(x, weights.decoder, self._style, state, _present(inputs)).view(*inputs.shape, -1)
+        x = lean.decode(x, weights, self._style, state, _present(inputs)).view(*inputs.shape, -1)
         rows = torch.arange(len(tokens), device=tokens.device).unsqueeze(1)
         wanted = words + torch.arange(block, device=tokens.device)
         return self.decoder_norm(x[rows, wanted])
+
+    def run_ahead(self, tokens: Tensor, lengths: Tensor | int, count: int, state: State) -> Tensor:
+        """Not possible."""
+        raise PipelineError("this drafter reads its prefix in both directions and keeps nothing, so it cannot say "
+                            "tokens in turn; choose a family with drafting.prefix causal")
 
 
 DRAFTERS: Sequence[type[DrafterTransformer]] = (DrafterTransformer, BidirectionalDrafter)

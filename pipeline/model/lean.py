@@ -2,18 +2,26 @@
 
 With a small model or a small batch, half of a decoder step is not arithmetic but Python between operations: module
 calls, attribute look-ups, reshapes of (B, n, D). Here the weights of all layers are gathered once, and a step works on
-(rows, D). Training reads the same weights through `layers`; the tests hold the two to the same logits.
+(rows, D). A few rows of a small model on a CPU are one compiled call (`lean_kernel`). Training reads the same weights
+through `layers`; the tests hold all of them to the same logits.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipeline.model.layers import DecoderLayer, EncoderLayer, Residual, attend
 from pipeline.model.state import State
+
+_FEW, _WIDEST = 2048, 256
+"""Numbers in (R, n, D) embeddings, and width, up to which a compiled step on one core is quicker than torch's on two
+(measured with 2 layers): 16 tokens of width 128."""
+_EVERYTHING = np.zeros((0, 1, 0), np.bool_)
 
 
 class Block(NamedTuple):
@@ -34,11 +42,16 @@ class Alone(NamedTuple):
     bias: Tensor
 
 
+DecoderBlocks = Sequence[tuple[Block, Block, Block]]
+"""Self-attention, attention to the source and feed-forward, a layer."""
+
+
 class Weights(NamedTuple):
     """All that search reads again and again."""
 
     encoder: Sequence[tuple[Block, Block]]
-    decoder: Sequence[tuple[Block, Block, Block]]
+    decoder: DecoderBlocks
+    packed: Tensor | None  # the decoder's, (L, P), for `lean_kernel`; None where it is not used
     source_positions: Tensor  # (S, D)
     target_positions: Tensor  # (T, D), a row a slot
 
@@ -70,6 +83,22 @@ def decoder_blocks(layer: DecoderLayer) -> tuple[Block, Block, Block]:
             block(layer.around_feed_forward, feed_forward.inner, feed_forward.outer))
 
 
+def pack(decoder: DecoderBlocks) -> Tensor | None:
+    """All parameters of a decoder, (L, P), one behind the other; None where its steps are not to be compiled.
+
+    They are copied: later changes of the weights do not show.
+    """
+    if not decoder:
+        return None
+    width, inner = decoder[0][2].weight_in.shape
+    weight = decoder[0][2].weight_in
+    if weight.device.type != "cpu" or weight.dtype not in (torch.float32, torch.float64):
+        return None
+    if width > _WIDEST or width % 4 or inner % 4:
+        return None
+    return torch.stack([torch.cat([part.flatten() for block in layer for part in block]) for layer in decoder])
+
+
 def alone(own: Block) -> Alone:
     """The values' map followed by the output's, of a self-attention block; later changes of the weights do not show."""
     values = own.weight_in.shape[0] * 2
@@ -98,22 +127,23 @@ def encode(x: Tensor, layers: Sequence[tuple[Block, Block]], style: Style, mask:
     return x.view(B, S, D)
 
 
-def decode(x: Tensor, layers: Sequence[tuple[Block, Block, Block]], style: Style, state: State,
-           mask: Tensor | None) -> Tensor:
+def decode(x: Tensor, weights: Weights, style: Style, state: State, mask: Tensor | None) -> Tensor:
     """All decoder layers over the next n tokens of every row; their keys and values join the state.
 
     Args:
-        x: (R, n, D) embeddings.
+        x: (R, n, D) embeddings; may be overwritten.
         mask: broadcast to (R, heads, n, T), true where a token may see another; None: everywhere.
 
     Returns:
         (R * n, D), before the final normalisation.
     """
     R, n, D = x.shape
+    if weights.packed is not None and 0 < R * n * D <= _FEW:
+        return _compiled(x, weights.packed, style, state, mask)
     x = x.reshape(R * n, D)
     depth = D // style.heads
     B = state.source.shape[2]
-    for index, (own, cross, feed_forward) in enumerate(layers):
+    for index, (own, cross, feed_forward) in enumerate(weights.decoder):
         projected = _enter(x, own, style).view(R, n, 3, style.heads, depth).permute(2, 0, 3, 1, 4)
         keys, values = state.append(index, projected[1:]).unbind(0)
         x = _leave(x, attend(projected[0], keys, values, mask), own, style)
@@ -125,7 +155,25 @@ def decode(x: Tensor, layers: Sequence[tuple[Block, Block, Block]], style: Style
     return x
 
 
-def score(x: Tensor, layers: Sequence[tuple[Block, Block, Block]], alone: Sequence[Alone], style: Style,
+def _compiled(x: Tensor, packed: Tensor, style: Style, state: State, mask: Tensor | None) -> Tensor:
+    """`decode` in one call."""
+    from pipeline.model.lean_kernel import decode  # numba: half a second that training does not need
+    R, n, D = x.shape
+    x = x.contiguous()
+    past, source, lengths = state.arrays(n)
+    decode(x.numpy(), packed.numpy(), past, source, lengths, seen(mask), seen(state.source_mask), style.pre,
+           style.relu)
+    return x.view(R * n, D)
+
+
+def seen(mask: Tensor | None) -> NDArray[np.bool_]:
+    """A mask without its dimension of heads, (1 or R, 1 or n, T); no rows where everything is seen."""
+    if mask is None:
+        return _EVERYTHING
+    return np.ascontiguousarray(mask.view(-1, *mask.shape[-2:]).numpy())
+
+
+def score(x: Tensor, layers: DecoderBlocks, alone: Sequence[Alone], style: Style,
           source: Tensor, mask: Tensor | None) -> Tensor:
     """All decoder layers over tokens that see the source and themselves, but not each other.
 

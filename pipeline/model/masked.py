@@ -82,7 +82,7 @@ class MaskedTransformer(Transformer):
         n, weights = tokens.shape[1], self._weights()
         state.reserve(n)
         x = self._embed(self.target_embedding, tokens, weights.target_positions[:n])
-        x = lean.decode(x, weights.decoder, self._style, state, _visible(tokens))
+        x = lean.decode(x, weights, self._style, state, _visible(tokens))
         state.advance(n)
         return self.projection(self.decoder_norm(x)).view(len(tokens), n, -1)
 

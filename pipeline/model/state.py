@@ -5,9 +5,15 @@ own past is kept a row, the encoded source once a sentence.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+Floats = NDArray[np.floating[Any]]
+Ints = NDArray[np.int64]
 
 
 @dataclass
@@ -87,6 +93,19 @@ class State:
             past[:, :, :, self.length:end] = 0
             past.transpose(2, 3)[:, rows, self.slots(n)] = keys_values.transpose(2, 3)
         return past[:, :, :, :end]
+
+    def arrays(self, tokens: int) -> tuple[Floats, Floats, Ints]:
+        """What compiled code reads, and writes the next `tokens` into, on a CPU; `advance` follows.
+
+        Returns:
+            Keys and values of the past, (L, 2, R, heads, capacity, D / heads), and of the source, and (R,) lengths.
+        """
+        if self.lengths is None:
+            lengths = np.full(self.rows, self.length)
+        else:
+            lengths = self.lengths.numpy()
+            self._past[..., self.length:self.length + tokens, :] = 0  # for the reason in `append`
+        return self._past.numpy(), self.source.numpy(), lengths
 
     def advance(self, tokens: int) -> None:
         """Count tokens that every layer has appended."""

@@ -12,8 +12,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-UNAIDED = 0.25
-"""Share of the states that do not see the token before theirs in training: search shortlists words by such states."""
+from pipeline.model.top import best
+
+_FEW = 4
+"""Rows up to which the compiled way is quicker than torch's."""
 
 
 class TokenChain(nn.Module):
@@ -37,20 +39,62 @@ class TokenChain(nn.Module):
     def forward(self, states: Tensor, embeddings: Tensor) -> Tensor:
         """(N, D) states and unscaled embeddings (N, D) of the tokens before theirs, to (N, D)."""
         inner = (self.of_state(states) + self.of_previous(embeddings * self.scale)).relu()
-        moved = self.outer(inner)
-        if torch.is_grad_enabled():  # in training, also of a chain on a frozen network in evaluation mode
-            moved = moved.masked_fill(torch.rand(len(states), 1, device=states.device) < UNAIDED, 0)
-        return states + moved
+        return states + self.outer(inner)
 
 
 class Links(NamedTuple):
-    """A chain as search reads it."""
+    """A chain as search reads it, laid out for reading by rows."""
 
-    states: Tensor
-    """(R, k, F), what states contribute."""
+    of_state: Tensor
+    """(D, F) …"""
+    bias: Tensor
+    """… and (F,): what states contribute."""
     table: Tensor
     """(V, F), what every token contributes to the state behind it."""
     outer: Tensor
     """(F, D)."""
     outputs: Tensor
-    """(V, D), the words' output embeddings."""
+    """(D, V), the projection onto the vocabulary."""
+
+
+def gather(chain: TokenChain, embeddings: Tensor, projection: Tensor) -> Links:
+    """The links of a chain between words with these embeddings and output embeddings, both (V, D)."""
+    parts = (chain.of_state.weight.t(), chain.of_state.bias, chain.of_previous(embeddings * chain.scale),
+             chain.outer.weight.t(), projection.t())
+    return Links(*(part.detach().contiguous() for part in parts))
+
+
+def follow(links: Links, states: Tensor, last: Tensor) -> Tensor:
+    """The best token of each state behind the one before it.
+
+    Args:
+        links: between the tokens.
+        states: (R, k, D).
+        last: (R,), the tokens behind which the drafts stand.
+
+    Returns:
+        (R, k).
+    """
+    (R, _, D), (F,) = states.shape, links.bias.shape
+    on_cpu = states.device.type == "cpu" and states.dtype in (torch.float32, torch.float64)
+    return (_compiled if on_cpu and R <= _FEW and D % 4 == F % 4 == 0 else one_by_one)(links, states, last)
+
+
+def one_by_one(links: Links, states: Tensor, last: Tensor) -> Tensor:
+    """`follow` on any device."""
+    of_states = states @ links.of_state + links.bias
+    tokens = []
+    for place in range(states.shape[1]):
+        inner = (of_states[:, place] + links.table[last]).relu_()
+        last = best(torch.addmm(states[:, place], inner, links.outer) @ links.outputs)
+        tokens.append(last)
+    return torch.stack(tokens, 1) if tokens else last.new_empty(len(last), 0)
+
+
+def _compiled(links: Links, states: Tensor, last: Tensor) -> Tensor:
+    from pipeline.model.token_chain_kernel import follow_links  # numba: half a second that training does not need
+    tokens = torch.empty(states.shape[:2], dtype=torch.long)
+    of_state, bias, table, outer, outputs = (part.numpy() for part in links)
+    follow_links(states.contiguous().numpy(), last.contiguous().numpy(), of_state, bias, table, outer, outputs,
+                 tokens.numpy())
+    return tokens

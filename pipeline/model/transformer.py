@@ -149,22 +149,22 @@ class Transformer(nn.Module):
         else:
             positions = table[state.slots(n)]
         x = self._embed(self.target_embedding, tokens, positions)
-        x = lean.decode(x, weights.decoder, self._style, state, self._step_mask(state, n))
+        x = lean.decode(x, weights, self._style, state, self._step_mask(state, n))
         state.advance(n)
         state.hidden = self.decoder_norm(x).view(len(tokens), n, -1)
         return state.hidden
 
     def _weights(self) -> lean.Weights:
-        """The weights as search reads them: gathered once, views that follow every change made in place."""
+        """The weights as search reads them, gathered once, until `regather`."""
         if self._gathered is None:
+            decoder = [lean.decoder_blocks(layer) for layer in self.decoder]  # type: ignore[arg-type]
             self._gathered = lean.Weights(
                 [lean.encoder_blocks(layer) for layer in self.encoder],  # type: ignore[arg-type]
-                [lean.decoder_blocks(layer) for layer in self.decoder],  # type: ignore[arg-type]
-                self.source_positions().detach(), self.target_positions().detach())
+                decoder, lean.pack(decoder), self.source_positions().detach(), self.target_positions().detach())
         return self._gathered
 
     def regather(self) -> None:
-        """Forget the gathered weights: for whoever replaces parameters instead of changing them in place."""
+        """Forget the gathered weights: for whoever changes parameters in evaluation mode."""
         self._gathered = None
 
     def train(self, mode: bool = True) -> "Transformer":

@@ -10,7 +10,6 @@ from sentences import sources
 from torch import Tensor
 
 from pipeline.decoding import draft
-from pipeline.decoding.follow import follow
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
@@ -46,7 +45,7 @@ def by_hand(network: DrafterTransformer, source: Tensor, block: int) -> tuple[li
         prefix = torch.tensor([words])
         states = network.propose(prefix, len(words), min(block, most + 2 - len(words)), network.start(memory))[0]
         calls += 1
-        drafted = follow(network, states.unsqueeze(0), torch.tensor(words[-1:]))[0].tolist()
+        drafted = network.follow(states.unsqueeze(0), torch.tensor(words[-1:]))[0].tolist()
         for state, word in zip(states, drafted, strict=True):
             log_probabilities = network.say(state.unsqueeze(0), torch.tensor(words[-1:]))[0].log_softmax(0)
             score += float(log_probabilities[word])

@@ -83,12 +83,13 @@ def test_the_loss_by_hand(make_module: Callable[..., HeadsModule], smoothing: fl
         source = batch.source[row][batch.source[row] != PAD].unsqueeze(0)
         slots = [*batch.target[row, :length].tolist(), EOS]
         hidden = module.network.hidden(source, torch.tensor([slots]))[0]
+        said = module.network(source, torch.tensor([slots]))[0].argmax(1)
         for t, states in enumerate(module.network.head_states(hidden, 2)):
             for j, state in enumerate(states):
-                if t + 1 + j <= length:
+                if t + 1 + j <= length and said[t + 1 + j] != PAD:  # which a random verifier may say
                     before = torch.tensor([slots[t + j]])
                     log_probabilities = module.network.say(state.unsqueeze(0), before)[0].log_softmax(0)
-                    total -= (1 - smoothing) * log_probabilities[slots[t + 1 + j]].item()
+                    total -= (1 - smoothing) * log_probabilities[said[t + 1 + j]].item()
                     total -= smoothing * log_probabilities.mean().item()
                     count += 1
     loss, predicted = module.loss(batch, smoothing)

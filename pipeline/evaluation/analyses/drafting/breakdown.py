@@ -20,9 +20,9 @@ from pipeline.evaluation.rows import Name
 
 MEASURED = ("verifier_encoder", "drafter_encoder", "drafter", "verifier")
 PARTS = (*MEASURED, "others")
-_TOKENS = {"words": "drafter", "links": "drafter"}
-VERBS = {"drafter": {"draft_memory": "drafter_encoder", "start": "drafter", "propose": "drafter", **_TOKENS},
-         "heads": {"head_states": "drafter", **_TOKENS}}
+VERBS = {"drafter": {"draft_memory": "drafter_encoder", "start": "drafter", "propose": "drafter",
+                     "follow": "drafter", "run_ahead": "drafter"},
+         "heads": {"head_states": "drafter", "follow": "drafter"}}
 """By kind of model that drafts for its `verifier`, the parts that the time of its verbs belongs to."""
 _VERIFIER = {"encode": "verifier_encoder", "start": "verifier", "step": "verifier"}
 _LABELS = ("verifier's encoder", "drafter's encoder", "drafter", "verifier", "others")

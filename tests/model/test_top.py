@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.decoding.top import best, best_k, best_words
+from pipeline.model.top import best, best_k, best_words
 
 # Few distinct values, so that ties are common; and words that cannot be.
 values = st.sampled_from([-torch.inf, -2.0, -1.0, 0.0, 0.5, 3.0])

@@ -1,0 +1,69 @@
+"""Speculative decoding (Leviathan et al. 2023; Chen et al. 2023), greedy: a small model says the next k tokens in turn.
+
+The papers' drafters say all tokens of a block at once, because a step costs a large model's latency whatever it
+computes. Here a step of one layer is a fraction of the verifier's, and tokens that know the ones before them are
+accepted more often.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.protocol import DecoderState, DrafterModel
+from pipeline.decoding.verify import Acceptance, Prefix, verify
+from pipeline.errors import PipelineError
+
+KIND = "drafter"
+"""Of the models that it searches."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Speculative decoding with a small model."""
+
+    block: int = 4
+    """k, tokens to draft."""
+    acceptance: Acceptance = field(default_factory=Acceptance)
+
+    def __post_init__(self) -> None:
+        if self.block < 1:
+            raise PipelineError(f"block: {self.block} must be at least 1")
+
+
+def search(model: DrafterModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
+    """Translate as the drafter's verifier does, with what the drafter says; see `verify` for what comes back.
+
+    Args:
+        model: a drafter with its verifier; best one that was trained for blocks of one token.
+        source: (B, S) ids, padded with PAD behind.
+        limit: the longest output.
+        settings: block size and acceptance.
+    """
+    memory = model.verifier.encode(source)
+    state = model.start(model.draft_memory(source, memory))
+    return verify(model.verifier, SmallModel(model, state, settings.block), source, memory, limit,
+                  settings.acceptance)
+
+
+class SmallModel:
+    """Proposes a small model's own greedy continuation."""
+
+    def __init__(self, model: DrafterModel, state: DecoderState, block: int) -> None:
+        self._model, self._state, self._block = model, state, block
+        self._calls = [0]  # of its network, after every round
+
+    def draft(self, prefix: Prefix, room: int) -> Tensor:
+        lengths: Any = prefix.longest if prefix.level else prefix.lengths
+        draft = self._model.run_ahead(prefix.tokens, lengths, min(self._block, room), self._state)
+        self._calls.append(self._calls[-1] + draft.shape[1])
+        return draft
+
+    def select(self, rows: Tensor) -> None:
+        self._state.select(rows)
+
+    def calls(self, rounds: Tensor) -> Tensor:
+        return torch.tensor(self._calls, device=rounds.device)[rounds]

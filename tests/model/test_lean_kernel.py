@@ -1,0 +1,100 @@
+"""The compiled decoder step: the plain one's numbers, and the same bits whatever stands beside a token."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from orders import EVERY_ORDER
+from sentences import sources
+from torch import Tensor
+
+from pipeline.model import lean
+from pipeline.model.settings import NORMS
+from pipeline.model.state import State
+from pipeline.model.transformer import Transformer
+
+Tiny = Callable[..., Transformer]
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From its call on, nothing is compiled."""
+    return lambda: monkeypatch.setattr(lean, "_FEW", 0)
+
+
+def tokens(rows: int, count: int) -> Tensor:
+    return torch.randint(7, 20, (rows, count), generator=torch.Generator().manual_seed(rows + count))
+
+
+def walk(network: Transformer, beams: int) -> list[Tensor]:
+    """The states of a search that steps, selects, forgets row by row and steps on."""
+    z = network.order.width
+    state = network.start(network.encode(sources(5, 9, 2)), beams, capacity=2)
+    rows = 3 * beams
+    found = [network.advance(tokens(rows, z), state), network.advance(tokens(rows, 3 * z), state)]
+    state.rewind(torch.arange(rows) % 3 * z + z)
+    found.append(network.advance(tokens(rows, 2 * z), state))
+    state.select(torch.arange(beams, 3 * beams))
+    found.append(network.advance(tokens(2 * beams, z), state))
+    return found
+
+
+@pytest.mark.parametrize("order", EVERY_ORDER)
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("beams", [1, 3])
+def test_it_is_the_plain_step(tiny: Tiny, plain: Callable[[], None], order: str, norm: str, activation: str,
+                              beams: int) -> None:
+    network = tiny(order, norm=norm, activation=activation)
+    compiled = walk(network, beams)
+    plain()
+    for found, expected in zip(compiled, walk(network, beams), strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+def test_it_runs_where_it_should(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    inner = lean._compiled
+
+    def counted(x: Tensor, *rest: Any) -> Tensor:
+        calls.append(x.shape[0] * x.shape[1])
+        return inner(x, *rest)
+
+    monkeypatch.setattr(lean, "_compiled", counted)
+    network = tiny("left_to_right")
+    state = network.start(network.encode(sources(5)))
+    few = lean._FEW // network.settings.width
+    network.step(tokens(1, 3), state)
+    network.step(tokens(1, 20), state)
+    assert calls == [3, 20] and few >= 20
+    many = network.start(network.encode(sources(*[5] * (few + 1))))
+    network.step(tokens(few + 1, 1), many)
+    assert calls == [3, 20]
+
+
+@pytest.mark.parametrize("width", [18, 2 * lean._WIDEST])
+def test_other_shapes_are_left_to_torch(tiny: Tiny, width: int) -> None:
+    network = tiny("left_to_right", width=width, heads=2)
+    assert network._weights().packed is None
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("width", [16, 128])
+def test_the_same_bits_alone_together_and_behind_any_draft(tiny: Tiny, norm: str, width: int) -> None:
+    network = tiny("left_to_right", norm=norm, width=width).float()
+    source, inputs = sources(6, 6), tokens(2, 9)
+    memory = network.encode(source)
+
+    def states(*parts: int) -> tuple[Tensor, State]:
+        state = network.start(memory)
+        return torch.cat([network.advance(part, state) for part in inputs.split(parts, dim=1)], 1), state
+
+    expected, past = states(*[1] * 9)
+    for parts in ((1, 4, 4), (2, 5, 1, 1), (8, 1), (3, 3, 3)):
+        found, _ = states(*parts)
+        assert torch.equal(found, expected), parts
+    alone = network.start(network.encode(source[1:]))
+    # The encoder is torch's, whose sums may depend on the batch: only the decoder is compared.
+    alone.source.copy_(past.source[:, :, 1:])
+    assert torch.equal(network.advance(inputs[1:], alone), expected[1:])

@@ -1,0 +1,55 @@
+"""Chained drafts: the compiled way and the plain way find the same tokens, those of the formula."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from pipeline.model import token_chain
+from pipeline.model.token_chain import Links, TokenChain, follow, gather, one_by_one
+
+V, D, F = 50, 8, 12
+
+
+def chained(dtype: torch.dtype = torch.float64, inner: int = F) -> tuple[TokenChain, Tensor, Tensor, Links]:
+    """A random chain, the embeddings of its words, their output embeddings, and its links."""
+    torch.manual_seed(4)
+    chain = TokenChain(D, inner).to(dtype)
+    torch.nn.init.normal_(chain.outer.weight)
+    embeddings, outputs = torch.randn(V, D, dtype=dtype), torch.randn(V, D, dtype=dtype)
+    return chain, embeddings, outputs, gather(chain, embeddings, outputs)
+
+
+@torch.no_grad()
+def by_formula(states: Tensor, last: int, chain: TokenChain, embeddings: Tensor, outputs: Tensor) -> list[int]:
+    """Of one row, as training reads it."""
+    tokens = []
+    for state in states:
+        last = int((outputs @ chain(state.unsqueeze(0), embeddings[last:last + 1])[0]).argmax())
+        tokens.append(last)
+    return tokens
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("rows", "k"), [(1, 1), (1, 7), (3, 4), (4, 2), (9, 4), (2, 0)])
+def test_both_ways_are_the_formula(dtype: torch.dtype, rows: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chain, embeddings, outputs, links = chained(dtype)
+    states, last = torch.randn(rows, k, D, dtype=dtype), torch.arange(7, 7 + rows)
+    expected = [by_formula(row, int(token), chain, embeddings, outputs)
+                for row, token in zip(states, last, strict=True)]
+    assert follow(links, states, last).tolist() == one_by_one(links, states, last).tolist() == expected
+    monkeypatch.setattr(token_chain, "_FEW", rows)
+    assert follow(links, states, last).tolist() == expected
+
+
+def test_the_token_before_matters() -> None:
+    *_, links = chained()
+    states = torch.randn(40, 1, D, dtype=torch.float64)
+    behind = [follow(links, states, torch.full((40,), token)) for token in (8, 9)]
+    assert not torch.equal(*behind)
+
+
+@pytest.mark.parametrize(("dtype", "inner"), [(torch.bfloat16, F), (torch.float64, 9)])
+def test_what_is_not_compiled_takes_the_plain_way(dtype: torch.dtype, inner: int) -> None:
+    *_, links = chained(dtype, inner)
+    states, last = torch.randn(3, 4, D, dtype=dtype), torch.tensor([7, 8, 9])
+    assert torch.equal(follow(links, states, last), one_by_one(links, states, last))
