@@ -47,7 +47,7 @@ class Clocked:
     def take(self, seconds: float) -> None:
         self.now += seconds
 
-    encode = draft_memory = start = propose = follow = step = take
+    encode = draft_memory = start = propose = follow = run_ahead = step = take
 
     def search(self, model: Any, pace: float) -> Hypotheses:
         """As `gad.search` asks a drafter and its verifier."""
