@@ -1,7 +1,10 @@
 """The README's figures are those of the committed run."""
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
+import pytest
 
 from pipeline.params import load_params
 
@@ -29,14 +32,14 @@ def table() -> str:
     return "\n".join([*lines, "", f"`{rows[0]['bleu_signature']}`"])
 
 
-def lossless() -> str:
-    """The README's table of draft and verify."""
-    rows = json.loads((ROOT / "reports/decoders.json").read_text())
+def lossless(reports: str = "reports", qualities: Mapping[str, str] = {"bleu": "BLEU"}) -> str:
+    """A table of draft and verify of the README: rows of a run, and its measures of quality with their names."""
+    rows = json.loads((ROOT / reports / "decoders.json").read_text())
     baseline = load_params(ROOT / "params.yaml").baseline
     greedy = next(row for row in rows if (row["family"], row["decoder"]) == (baseline, "greedy"))
-    lines = ["| family | decoder | BLEU | tokens a call | ms, long | times beam 5 | times greedy | "
-             "times greedy, 32 at once | = greedy | ties |",
-             "| --- | --- |" + " ---: |" * 8]
+    lines = [f"| family | decoder | {' | '.join(qualities.values())} | tokens a call | ms, long | times beam 5 | "
+             "times greedy | times greedy, 32 at once | = greedy | ties |",
+             "| --- | --- |" + " ---: |" * (7 + len(qualities))]
     for row in rows:
         reference = row["family"] == baseline and row["decoder"] in ("greedy", "beam5")
         if not (reference or row["accepted_per_call"] is not None or row["decoder"] == "draft"):
@@ -45,19 +48,26 @@ def lossless() -> str:
         accepted = "" if row["accepted_per_call"] is None else f"{row['accepted_per_call']:.2f}"
         same = "" if row["identical_to_greedy"] is None else f"{row['identical_to_greedy']:.1%}"
         speeds = f"{row['speedup_vs_beam5']:.2f} | {row['speedup_vs_greedy']:.2f} | {together:.2f}"
-        lines.append(f"| {row['family']} | {row['decoder']} | {row['bleu']:.2f} | {accepted} | "
+        scores = " | ".join(f"{row[key]:.2f}" for key in qualities)
+        lines.append(f"| {row['family']} | {row['decoder']} | {scores} | {accepted} | "
                      f"{row['ms_per_sentence_long']:.1f} | {speeds} | {same} | "
                      f"{'' if row['ties'] is None else row['ties']} |")
     return "\n".join(lines)
+
+
+def correction() -> str:
+    """The same of the profile `gec`."""
+    return lossless("reports/gec", {"precision": "precision", "recall": "recall", "f05": "F0.5", "gleu": "GLEU"})
 
 
 def test_the_readme_shows_the_committed_run() -> None:
     assert table() in (ROOT / "README.md").read_text()
 
 
-def test_the_readme_shows_draft_and_verify_of_the_committed_run() -> None:
-    assert lossless() in (ROOT / "README.md").read_text()
+@pytest.mark.parametrize("shown", [lossless, correction])
+def test_the_readme_shows_draft_and_verify_of_the_committed_runs(shown: Callable[[], str]) -> None:
+    assert shown() in (ROOT / "README.md").read_text()
 
 
 if __name__ == "__main__":
-    print(f"{table()}\n\n{lossless()}")
+    print(f"{table()}\n\n{lossless()}\n\n{correction()}")

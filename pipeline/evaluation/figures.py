@@ -34,6 +34,8 @@ _MARKERS = "osD^vPX*<>ph"
 _PIXELS, _DPI = (1600, 1000), 200
 _LEGEND_COLUMNS, _LEGEND_ROW = 4, 0.04
 """Names a row of the legend, and the share of the picture's height that a row takes."""
+_REACHES = (12, 26, 42, 60, 80, 105, 135)
+"""Pixels between a point and its name; from the third on a line joins them."""
 _DIRECTIONS = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1))
 
 
@@ -71,7 +73,9 @@ def quality_speed_png(rows: Sequence[Row], theme: Theme = LIGHT) -> bytes:
         axes.legend(loc="lower left", bbox_to_anchor=(-0.005, 1.0), ncols=min(len(colours), _LEGEND_COLUMNS),
                     frameon=False, fontsize=9.5, labelcolor=theme.ink, handlelength=1.4, columnspacing=1.6,
                     borderaxespad=0.2)
-    labels = [row.decoder if named else f"{row.family} {row.decoder}" for row in rows]
+    families = {row.decoder: {one.family for one in rows if one.decoder == row.decoder} for row in rows}
+    labels = [row.decoder if named or len(families[row.decoder]) == 1 else f"{row.family} {row.decoder}"
+              for row in rows]
     _label_points(axes, rows, labels, colours, 9 if named else 5)
     png = io.BytesIO()
     figure.savefig(png, format="png", facecolor=theme.paper, metadata={"Software": None})
@@ -118,11 +122,19 @@ def _label_points(axes: Axes, rows: Sequence[Row], labels: Sequence[str], colour
         width, height = extent.width + 14, extent.height + 4  # with a gap between two names
         boxes = [Bbox.from_bounds(centre[0] + dx * (width / 2 + reach) - width / 2,
                                   centre[1] + dy * (height / 2 + reach) - height / 2, width, height)
-                 for reach in (12, 26, 42) for dx, dy in _DIRECTIONS]
+                 for reach in _REACHES for dx, dy in _DIRECTIONS]
         box = min(boxes, key=lambda one: _covered(one, taken) + _outside(one, frame))
         taken.append(box)
         label.set_position(((box.x0 + width / 2 - centre[0]) * 72 / _DPI,
                             (box.y0 + height / 2 - centre[1]) * 72 / _DPI))
+        if boxes.index(box) >= 2 * len(_DIRECTIONS):
+            ends = axes.transData.inverted().transform([centre, _nearest(box, centre)])
+            axes.plot(*ends.T, color=colours[row.family], linewidth=0.6, alpha=0.6, zorder=3)
+
+
+def _nearest(box: Bbox, point: Sequence[float]) -> tuple[float, float]:
+    """The point of a box that is nearest to another."""
+    return min(max(point[0], box.x0), box.x1), min(max(point[1], box.y0), box.y1)
 
 
 def _covered(box: Bbox, taken: Sequence[Bbox]) -> float:
