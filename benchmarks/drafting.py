@@ -34,7 +34,7 @@ from pipeline.vocabulary import BOS, EOS, SPECIALS
 
 BASE = NetworkSettings(width=512, heads=8, feed_forward=2048, encoder_layers=6, decoder_layers=6)
 MODELS = ((NETWORK, 3000), (BASE, 16000))
-BLOCKS = (4, 6, 8)
+BLOCKS = (3, 5, 8)
 LAYERS = (1, 2)
 SOURCE, PREFIX, WORDS = 25, 15, 25
 WARMUP = 5
@@ -74,6 +74,17 @@ def drafting(model: Any, verifier: Transformer, source: Tensor, prefix: Tensor, 
     return work
 
 
+def running_ahead(model: Any, verifier: Transformer, source: Tensor, prefix: Tensor, tokens: int) -> Callable[[], None]:
+    """Say k tokens behind the prefix, of which two are new to the small model."""
+    state = model.start(model.draft_memory(source, verifier.encode(source)), capacity=64)
+
+    def work() -> None:
+        model.run_ahead(prefix, PREFIX, tokens, state)
+        state.rewind(PREFIX - 2)
+    work()
+    return work
+
+
 @torch.inference_mode()
 def measure(settings: NetworkSettings, vocabulary: int, rounds: int) -> dict[str, Any]:
     """Milliseconds of everything, in turn, and the costs of whole iterations in greedy steps."""
@@ -86,14 +97,19 @@ def measure(settings: NetworkSettings, vocabulary: int, rounds: int) -> dict[str
     heads = column_major(BlockwiseHeads(settings, vocabulary, vocabulary, verifier.order, max(BLOCKS), True))
     hidden = torch.randn(1, settings.width)
 
+    one_layer = replace(settings, encoder_layers=0, decoder_layers=1)
+    small = make_drafter(one_layer, vocabulary, vocabulary, 1, "causal", False)
+    small.attach(verifier)
+    column_major(small.eval())
+
     contestants: dict[str, Turn] = {"greedy step": timed(verification(verifier, source, prefix, 1))}
     for k in BLOCKS:
         contestants[f"verify {k}"] = timed(verification(verifier, source, prefix, k + 1))
         contestants[f"heads {k}"] = timed(
             lambda k=k: heads.follow(heads.head_states(hidden, k - 1), prefix[:, -1]))  # type: ignore[misc]
+        contestants[f"small model {k}"] = timed(running_ahead(small, verifier, source, prefix, k))
         for layers in LAYERS:
-            shape = replace(settings, encoder_layers=0, decoder_layers=layers)
-            drafter = make_drafter(shape, vocabulary, vocabulary, k, "causal", True)
+            drafter = make_drafter(replace(one_layer, decoder_layers=layers), vocabulary, vocabulary, k, "causal", True)
             drafter.attach(verifier)
             column_major(drafter.eval())
             contestants[f"drafter {layers}, {k}"] = timed(drafting(drafter, verifier, source, prefix, k))
@@ -104,7 +120,8 @@ def measure(settings: NetworkSettings, vocabulary: int, rounds: int) -> dict[str
     step = seconds["greedy step"]
     costs = {}
     for k in BLOCKS:
-        costs[f"heads {k}"] = median_ratio(seconds[f"verify {k}"] + seconds[f"heads {k}"], step)
+        for name in (f"heads {k}", f"small model {k}"):
+            costs[name] = median_ratio(seconds[f"verify {k}"] + seconds[name], step)
         for layers in LAYERS:
             drafted = seconds[f"verify {k}"] + seconds[f"drafter {layers}, {k}"]
             costs[f"drafter {layers}, {k}"] = median_ratio(drafted, step)
