@@ -184,7 +184,7 @@ class Bench:
         settings = build(module.Settings, own, f"decoders.{self._name}")
         if not (hasattr(settings, "block") and hasattr(settings, "acceptance")):
             raise PipelineError(f"--decoder: {self._name!r} drafts nothing, so there is nothing to tune; choose one of "
-                                "algorithm gad, iad or blockwise")
+                                "algorithm gad, speculative, iad or blockwise")
         if not settings.acceptance.exact:
             raise PipelineError(f"--decoder: {self._name!r} is relaxed; tune the exact one, and its variants are "
                                 "tuned with it")
