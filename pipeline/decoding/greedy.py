@@ -8,7 +8,7 @@ from torch import Tensor
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import Model
-from pipeline.model.top import best
+from pipeline.model.top import score_best
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,16 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     filled, score = slots.clone(), scores
     tokens = source.new_tensor(model.order.starts).repeat(B, 1)
     for step in range(longest):
-        log_probabilities = model.step(tokens, state).log_softmax(2)
-        tokens = best(log_probabilities)
+        logits = model.step(tokens, state)
+        tokens, gained = score_best(logits)
         ends = tokens == end
         stops = bool(ends.any())
         if stops and z > 1:
+            log_probabilities = logits.log_softmax(2)
             tokens = _best_ending(log_probabilities, tokens, ends, end)
-            ends = tokens == end
+            ends, gained = tokens == end, log_probabilities.gather(2, tokens.unsqueeze(2)).squeeze(2)
         filled[:, step * z:(step + 1) * z] = tokens
-        score = score + log_probabilities.gather(2, tokens.unsqueeze(2)).sum((1, 2))
+        score = score + gained.sum(1)
         if not stops and step + 1 < shortest:
             continue
         has_ended = ends.any(1)

@@ -24,7 +24,7 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import Model
 from pipeline.errors import PipelineError
-from pipeline.model.top import best
+from pipeline.model.top import best, compiles
 from pipeline.vocabulary import PAD
 
 Ints = NDArray[np.int64]
@@ -55,6 +55,19 @@ class Acceptance:
 EXACT = Acceptance()
 
 
+class Verdict(NamedTuple):
+    """What became of a draft."""
+
+    said: Tensor
+    """(R, n + 1), what the verifier says in its place and behind it."""
+    ends: Bools
+    """(R,) whether a row has ended."""
+    over: bool
+    """Whether any row is over: has ended or met its limit."""
+    gained: Tensor
+    """(R,), the summed log-probability of what was accepted."""
+
+
 class Prefix:
     """What R rows have accepted so far: a start symbol, and tokens behind it.
 
@@ -74,6 +87,9 @@ class Prefix:
         self.tokens = torch.from_numpy(self.words).to(device)
         """The same on the device."""
         self.counts, self.added = np.ones(rows, np.int64), np.ones(rows, np.int64)
+        self.said: Tensor | None = None
+        """(R, n + 1), what the verifier said in its last call: `new` accepted tokens, and its guesses at what follows,
+        which it made behind drafts that were wrong."""
         self.hidden: Tensor | None = None
         """(R, n, D), the verifier's states in its last call, of which number `new` - 1 predicted the last token."""
         self.longest, self.level = 1, True
@@ -96,26 +112,40 @@ class Prefix:
             return self.tokens[:, self.longest - 1:self.longest]
         return self.tokens.gather(1, self.lengths.unsqueeze(1) - 1)
 
-    def extend(self, verdict: Tensor, draft: Tensor, left: Ints, end: int) -> tuple[Bools, bool]:
-        """Accept what is to be accepted of a verdict; see `verify_kernel.accept` for the shapes.
+    def extend(self, logits: Tensor, draft: Tensor, acceptance: Acceptance, left: Ints, end: int) -> Verdict:
+        """Judge a draft and accept what stands, up to the end symbol and to the tokens that rows may still accept.
 
-        Returns:
-            (R,) whether a row has ended, and whether any row is over.
+        Args:
+            logits: (R, n + 1, V), the verifier's in place of the draft and behind it.
+            draft: (R, n) tokens, PAD where there is none.
+            acceptance: of drafted tokens.
+            left: (R,) tokens that a row may still accept, at least 1; changed.
+            end: the end symbol.
         """
-        from pipeline.decoding.verify_kernel import accept  # numba: half a second that no other search needs
+        from pipeline.decoding.verify_kernel import accept, settle  # numba: half a second that no other search needs
         ends, self.added = np.empty(len(draft), np.bool_), np.empty_like(self.counts)
-        said, drafted = (one.cpu().contiguous().numpy() for one in (verdict, draft))
-        shortest, self.longest, over = accept(said, drafted, end, left, self.words, self.counts, self.added, ends)
+        if compiles(logits):
+            said, sums = np.empty(logits.shape[:2], np.int64), np.empty(len(draft))
+            shortest, self.longest, over = settle(
+                logits.numpy(), draft.numpy(), acceptance.beta, acceptance.tau, end, left, self.words, self.counts,
+                self.added, ends, said, sums)
+            self.said, gained = torch.from_numpy(said), torch.from_numpy(sums)
+        else:
+            self.said = _judge(logits, draft, acceptance)
+            said, drafted = (one.cpu().contiguous().numpy() for one in (self.said, draft))
+            shortest, self.longest, over = accept(said, drafted, end, left, self.words, self.counts, self.added, ends)
+            gained = _log_probabilities(logits, self.said, self.added)
         self.level = shortest == self.longest
         if self.tokens.device.type != "cpu":  # there they are the same memory
             self.tokens.copy_(torch.from_numpy(self.words))
-        return ends, over
+        return Verdict(self.said, ends, over, gained)
 
     def select(self, rows: Tensor) -> None:
         """Keep some rows."""
         kept = rows.cpu().numpy()
         self.words, self.counts, self.added = self.words[kept], self.counts[kept], self.added[kept]
         self.tokens = torch.from_numpy(self.words).to(self.tokens.device)
+        self.said = None if self.said is None else self.said[rows]
         self.hidden = None if self.hidden is None else self.hidden[rows]
         self.longest = int(self.counts.max(initial=1))
         self.level = bool((self.counts == self.longest).all())
@@ -226,18 +256,17 @@ def verify(verifier: Model, drafter: Drafter, source: Tensor, memory: Any, limit
         # What a row proposes must not depend on the other rows' limits, only on what the verifier can read.
         draft = drafter.draft(prefix, limit.longest + 1 - prefix.longest)
         logits = _call(verifier, prefix.last, draft, state)
-        verdict = _judge(logits, draft, acceptance)
-        ends, some_are_over = prefix.extend(verdict, draft, left, end)
+        verdict = prefix.extend(logits, draft, acceptance, left, end)
         prefix.hidden = state.hidden
-        score = score + _log_probabilities(logits, verdict, prefix.added)
-        rounds.append(Round(torch.from_numpy(sentences), draft, verdict, torch.from_numpy(prefix.added)))
-        if some_are_over:
-            over = ends | (left == 0)
+        score = score + verdict.gained
+        rounds.append(Round(torch.from_numpy(sentences), draft, verdict.said, torch.from_numpy(prefix.added)))
+        if verdict.over:
+            over = verdict.ends | (left == 0)
             done, alive = torch.from_numpy(over).to(device), torch.from_numpy((~over).nonzero()[0]).to(device)
             inside = np.arange(longest) < prefix.counts[over, None] - 1
             slots[sentences[over]] = np.where(inside, prefix.words[over, 1:], end)
             scores[torch.from_numpy(sentences[over]).to(device)] = score[done]
-            ended[sentences[over]], calls[sentences[over]] = ends[over], len(rounds)
+            ended[sentences[over]], calls[sentences[over]] = verdict.ends[over], len(rounds)
             if len(alive) == 0:
                 break
             sentences, left, score = sentences[~over], left[~over], score[alive]
@@ -279,11 +308,6 @@ def _judge(logits: Tensor, draft: Tensor, acceptance: Acceptance) -> Tensor:
 
 def _log_probabilities(logits: Tensor, tokens: Tensor, count: Ints) -> Tensor:
     """The summed log-probability of the first `count` (R,) of tokens (R, n) under logits (R, n, V)."""
-    if logits.device.type == "cpu" and logits.dtype in (torch.float32, torch.float64):
-        from pipeline.decoding.verify_kernel import log_probabilities
-        sums = np.empty(len(count))
-        log_probabilities(logits.numpy(), tokens.numpy(), count, sums)
-        return torch.from_numpy(sums)
     most = int(count.max())
     said = logits[:, :most].log_softmax(2).gather(2, tokens[:, :most].unsqueeze(2)).squeeze(2)
     if most > count.min():

@@ -5,7 +5,6 @@ its own, a drafter reads the verifier's encoded source, and a sentence is encode
 Table 15, spends 16 % of the time on two encoders).
 """
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -26,18 +25,14 @@ from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, MASK, PAD
 
 
-class Tables(NamedTuple):
-    """What `run_ahead` reads besides the layers, laid out for compiled code; see `run_ahead_kernel`.
+class Rounded(NamedTuple):
+    """The projection as `run_ahead` reads it: reading it is most of what a token costs, and a wrong draft costs a call
+    and never a word."""
 
-    The projection is rounded to bytes: reading it is most of what a token costs, and a wrong draft costs a call and
-    never a word.
-    """
-
-    embeddings: Floats
-    positions: Floats
-    norm: Floats
     outputs: NDArray[np.int8]
+    """(D, V) …"""
     scale: Floats
+    """… times (V,)."""
 
 
 class DrafterTransformer(ChainedTransformer):
@@ -65,7 +60,7 @@ class DrafterTransformer(ChainedTransformer):
         order = make_order(OrderSettings("left_to_right"))
         super().__init__(settings, source_vocabulary, target_vocabulary, order, chained)
         self.block = block
-        self._tables: Tables | None = None
+        self._rounded: Rounded | None = None
         if not settings.encoder_layers:
             self.encoder_norm = nn.Identity()
             if settings.tied_embeddings != "all":
@@ -191,34 +186,31 @@ class DrafterTransformer(ChainedTransformer):
                 hidden = self.advance(said[-1], state)
         return torch.cat(said, 1)
 
-    def _run_ahead_alone(self, known: Tensor, count: int, state: State, packed: Tensor) -> Tensor:
+    def _run_ahead_alone(self, known: Tensor, count: int, state: State, packed: lean.Packed) -> Tensor:
         """`run_ahead` of one sentence in one call."""
         from pipeline.model.run_ahead_kernel import run_ahead  # numba: half a second that training does not need
-        tables = self._gather_tables()
+        rounded = self._round()
         read = known.shape[1] + count - 1
         state.reserve(read)
         past, source, _ = state.arrays(read)
         said = torch.empty(1, count, dtype=torch.long)
-        run_ahead(known[0].contiguous().numpy(), said[0].numpy(), tables.embeddings, tables.positions, tables.norm,
-                  tables.outputs, tables.scale, packed.numpy(), past, source, state.length,
+        run_ahead(known[0].contiguous().numpy(), said[0].numpy(), packed.embeddings, packed.positions, packed.norm,
+                  rounded.outputs, rounded.scale, packed.layers, past, source, state.length,
                   lean.seen(state.source_mask), self._style.pre, self._style.relu)
         state.advance(read)
         return said
 
-    def _gather_tables(self) -> "Tables":
-        if self._tables is None:
-            scaled = self.target_embedding.weight.detach() * math.sqrt(self.settings.width)
-            norm = torch.stack([one.detach() for one in self.decoder_norm.parameters()] or [scaled[0], scaled[0]])
+    def _round(self) -> Rounded:
+        if self._rounded is None:
             projection = self.projection.weight.detach()
             scale = projection.abs().amax(1).clamp(min=1e-9) / 127
             outputs = (projection / scale.unsqueeze(1)).round().to(torch.int8).t()
-            self._tables = Tables(*(one.contiguous().numpy() for one in (
-                scaled, self._weights().target_positions, norm, outputs, scale)))
-        return self._tables
+            self._rounded = Rounded(outputs.contiguous().numpy(), scale.numpy())
+        return self._rounded
 
     def regather(self) -> None:
         super().regather()
-        self._tables = None
+        self._rounded = None
 
     # The verifier.
 

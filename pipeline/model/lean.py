@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipeline.model.layers import DecoderLayer, EncoderLayer, Residual, attend
-from pipeline.model.state import State
+from pipeline.model.state import Floats, State
 
 _FEW, _WIDEST = 2048, 256
 """Numbers in (R, n, D) embeddings, and width, up to which a compiled step on one core is quicker than torch's on two
@@ -46,12 +46,23 @@ DecoderBlocks = Sequence[tuple[Block, Block, Block]]
 """Self-attention, attention to the source and feed-forward, a layer."""
 
 
+class Packed(NamedTuple):
+    """A decoder as `lean_kernel` reads it: copies, in which later changes of the weights do not show."""
+
+    layers: Floats  # (L, P), all parameters of a layer one behind the other
+    embeddings: Floats  # (V, D), scaled
+    positions: Floats  # (T, D), a row a slot
+    norm: Floats  # (2, D), weight and bias of the final normalisation; void behind post-norm layers
+    outputs: Floats  # (D, V), the projection
+    no_bias: Floats  # (V,), its bias
+
+
 class Weights(NamedTuple):
     """All that search reads again and again."""
 
     encoder: Sequence[tuple[Block, Block]]
     decoder: DecoderBlocks
-    packed: Tensor | None  # the decoder's, (L, P), for `lean_kernel`; None where it is not used
+    packed: Packed | None  # None where steps are not to be compiled
     source_positions: Tensor  # (S, D)
     target_positions: Tensor  # (T, D), a row a slot
 
@@ -83,20 +94,26 @@ def decoder_blocks(layer: DecoderLayer) -> tuple[Block, Block, Block]:
             block(layer.around_feed_forward, feed_forward.inner, feed_forward.outer))
 
 
-def pack(decoder: DecoderBlocks) -> Tensor | None:
-    """All parameters of a decoder, (L, P), one behind the other; None where its steps are not to be compiled.
+def pack(decoder: DecoderBlocks, embeddings: Tensor, positions: Tensor, norm: nn.Module,
+         projection: Tensor) -> Packed | None:
+    """A decoder as `lean_kernel` reads it; None where its steps are not to be compiled.
 
-    They are copied: later changes of the weights do not show.
+    Args:
+        decoder: its layers.
+        embeddings: (V, D), scaled.
+        positions: (T, D), a row a slot.
+        norm: the final normalisation, or the identity.
+        projection: (V, D).
     """
-    if not decoder:
+    if not decoder or embeddings.device.type != "cpu" or embeddings.dtype not in (torch.float32, torch.float64):
         return None
     width, inner = decoder[0][2].weight_in.shape
-    weight = decoder[0][2].weight_in
-    if weight.device.type != "cpu" or weight.dtype not in (torch.float32, torch.float64):
-        return None
     if width > _WIDEST or width % 4 or inner % 4:
         return None
-    return torch.stack([torch.cat([part.flatten() for block in layer for part in block]) for layer in decoder])
+    layers = torch.stack([torch.cat([part.flatten() for block in layer for part in block]) for layer in decoder])
+    last = torch.stack(list(norm.parameters()) or [positions[0]] * 2)
+    parts = (layers, embeddings, positions, last, projection.t(), projection.new_zeros(len(projection)))
+    return Packed(*(part.detach().contiguous().numpy() for part in parts))
 
 
 def alone(own: Block) -> Alone:
@@ -138,7 +155,7 @@ def decode(x: Tensor, weights: Weights, style: Style, state: State, mask: Tensor
         (R * n, D), before the final normalisation.
     """
     R, n, D = x.shape
-    if weights.packed is not None and 0 < R * n * D <= _FEW:
+    if weights.packed is not None and are_few(R * n, weights.packed):
         return _compiled(x, weights.packed, style, state, mask)
     x = x.reshape(R * n, D)
     depth = D // style.heads
@@ -155,15 +172,53 @@ def decode(x: Tensor, weights: Weights, style: Style, state: State, mask: Tensor
     return x
 
 
-def _compiled(x: Tensor, packed: Tensor, style: Style, state: State, mask: Tensor | None) -> Tensor:
+def _compiled(x: Tensor, packed: Packed, style: Style, state: State, mask: Tensor | None) -> Tensor:
     """`decode` in one call."""
     from pipeline.model.lean_kernel import decode  # numba: half a second that training does not need
     R, n, D = x.shape
     x = x.contiguous()
     past, source, lengths = state.arrays(n)
-    decode(x.numpy(), packed.numpy(), past, source, lengths, seen(mask), seen(state.source_mask), style.pre,
-           style.relu)
+    decode(x.numpy(), packed.layers, past, source, lengths, seen(mask), seen(state.source_mask), style.pre, style.relu)
     return x.view(R * n, D)
+
+
+def advance(tokens: Tensor, packed: Packed, style: Style, state: State, mask: Tensor | None) -> Tensor:
+    """Embedding, all decoder layers and the final normalisation in one call, for few rows.
+
+    Args:
+        tokens: (R, n), the next of every row.
+        packed: the decoder.
+        mask: see `decode`.
+
+    Returns:
+        (R, n, D), the decoder's last states.
+
+    Raises:
+        IndexError: what stands among the tokens is no token.
+    """
+    from pipeline.model.lean_kernel import advance
+    read = tokens.contiguous().numpy()
+    if read.min() < 0 or read.max() >= len(packed.embeddings):
+        raise IndexError(f"token {read.min()} or {read.max()} is outside the vocabulary of {len(packed.embeddings)}")
+    past, source, lengths = state.arrays(read.shape[1])
+    hidden = np.empty((*read.shape, packed.positions.shape[1]), packed.positions.dtype)
+    advance(read, packed.embeddings, packed.positions, packed.norm, packed.layers, past, source, lengths, seen(mask),
+            seen(state.source_mask), style.pre, style.relu, hidden)
+    return torch.from_numpy(hidden)
+
+
+def project(hidden: Tensor, packed: Packed) -> Tensor:
+    """The logits (R, n, V) of few states (R, n, D), by the same sums for any of them."""
+    from pipeline.model.matrix_kernel import affine
+    R, n, D = hidden.shape
+    logits = np.empty((R, n, len(packed.no_bias)), packed.outputs.dtype)
+    affine(hidden.numpy().reshape(R * n, D), packed.outputs, packed.no_bias, logits.reshape(R * n, -1))
+    return torch.from_numpy(logits)
+
+
+def are_few(rows: int, packed: Packed | None) -> bool:
+    """Whether a compiled step of so many rows is the quicker one."""
+    return packed is not None and 0 < rows * packed.positions.shape[1] <= _FEW
 
 
 def seen(mask: Tensor | None) -> NDArray[np.bool_]:

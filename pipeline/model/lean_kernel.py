@@ -22,6 +22,31 @@ _SUM = {"contract", "nsz", "reassoc"}  # sums of one row's own numbers, in an or
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def advance(tokens: Ints, embeddings: Floats, positions: Floats, norm: Floats, layers: Floats, past: Floats,
+            source: Floats, lengths: Ints, mask: Bools, source_mask: Bools, pre: bool, relu: bool,
+            hidden: Floats) -> None:
+    """Read the next n tokens of every row and write the decoder's last states into `hidden` (R, n, D).
+
+    Args:
+        tokens: (R, n).
+        embeddings: (V, D), scaled; what is no token must not come here, for nothing is checked.
+        positions: (T, D), from the first slot on.
+        norm: (2, D), weight and bias of the final normalisation, where `pre`.
+        layers, past, source, lengths, mask, source_mask, pre, relu: see `decode`.
+    """
+    R, n, D = hidden.shape
+    for r in range(R):
+        for i in range(n):
+            token, place = tokens[r, i], lengths[r] + i
+            for d in range(D):
+                hidden[r, i, d] = embeddings[token, d] + positions[place, d]
+    decode(hidden, layers, past, source, lengths, mask, source_mask, pre, relu)
+    if pre:
+        rows = hidden.reshape(R * n, D)
+        normalise(rows, norm, True, rows)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def decode(x: Floats, layers: Floats, past: Floats, source: Floats, lengths: Ints, mask: Bools, source_mask: Bools,
            pre: bool, relu: bool) -> None:
     """All decoder layers over the next n tokens of every row, whose keys and values are written into the past.

@@ -7,6 +7,7 @@ import numpy.typing as npt
 from numba import njit
 
 from pipeline.model.matrix_kernel import affine
+from pipeline.model.top_kernel import best_of
 
 Floats = npt.NDArray[np.floating[Any]]
 Ints = npt.NDArray[np.integer[Any]]
@@ -40,8 +41,4 @@ def follow_links(states: Floats, last: Ints, of_state: Floats, bias: Floats, tab
                 moved[r, d] += states[r, place, d]
         affine(moved, outputs, none, logits)
         for r in range(R):
-            best = 0
-            for word in range(1, V):
-                if logits[r, word] > logits[r, best]:
-                    best = word
-            tokens[r, place] = best
+            tokens[r, place] = best_of(logits[r])

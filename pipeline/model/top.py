@@ -14,13 +14,26 @@ from torch import Tensor
 
 _FEW = 10
 """Up to so many passes of argmax cost less than a partition (rows of 3,000 words)."""
+_SMALL = 50_000
+"""Numbers up to which compiled passes on one core are quicker than torch's on two."""
 
 
 def best(logits: Tensor) -> Tensor:
     """The best word of every row, the lowest id where several tie: (…, V) to (…)."""
-    if _on_cpu(logits):
+    if compiles(logits):
         return torch.from_numpy(np.asarray(logits.numpy().argmax(-1)))
     return logits.argmax(-1)
+
+
+def score_best(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """The best word of every row as `best` finds it, and its log-probability: (…, V) to twice (…)."""
+    if compiles(logits) and logits.numel() <= _SMALL:
+        from pipeline.model.top_kernel import score_best  # numba: half a second that training does not need
+        found, scores = np.empty(logits.shape[:-1], np.int64), np.empty(logits.shape[:-1])
+        score_best(logits.numpy().reshape(-1, logits.shape[-1]), found.reshape(-1), scores.reshape(-1))
+        return torch.from_numpy(found), torch.from_numpy(scores)
+    words = best(logits)
+    return words, logits.log_softmax(-1).gather(-1, words.unsqueeze(-1)).squeeze(-1)
 
 
 def best_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -33,7 +46,7 @@ def best_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
     Returns:
         Scores and ids, both (R, k).
     """
-    if not _on_cpu(logits):
+    if not compiles(logits):
         return logits.topk(k)
     if k > _FEW:
         return _partition(logits, k)
@@ -54,7 +67,7 @@ def best_words(logits: Tensor, k: int, end: int) -> tuple[Tensor, Tensor]:
     Returns:
         Scores and ids, both (R, k + 1).
     """
-    if k > _FEW or not _on_cpu(logits):
+    if k > _FEW or not compiles(logits):
         last = logits[:, end:end + 1].clone()
         logits[:, end] = -torch.inf
         words, found = best_k(logits, k)
@@ -86,5 +99,6 @@ def _pick(values: npt.NDArray[Any], scores: npt.NDArray[Any], ids: npt.NDArray[n
         flat[at] = -np.inf
 
 
-def _on_cpu(logits: Tensor) -> bool:
+def compiles(logits: Tensor) -> bool:
+    """Whether NumPy and compiled code can read them, without a copy."""
     return logits.device.type == "cpu" and logits.dtype in (torch.float32, torch.float64)

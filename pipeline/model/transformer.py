@@ -136,13 +136,20 @@ class Transformer(nn.Module):
         Returns:
             (R, n, V) logits of the slots that these inputs predict.
         """
-        return self.projection(self.advance(tokens, state))
+        hidden, packed = self.advance(tokens, state), self._weights().packed
+        if packed is not None and lean.are_few(tokens.numel(), packed):
+            return lean.project(hidden, packed)
+        return self.projection(hidden)
 
     @torch.no_grad()
     def advance(self, tokens: Tensor, state: State) -> Tensor:
         """The decoder's last hidden states, (R, n, D); `step` without its projection."""
         n, weights = tokens.shape[1], self._weights()
         state.reserve(n)
+        if weights.packed is not None and lean.are_few(tokens.numel(), weights.packed):
+            state.hidden = lean.advance(tokens, weights.packed, self._style, state, self._step_mask(state, n))
+            state.advance(n)
+            return state.hidden
         table = weights.target_positions
         if state.lengths is None:
             positions = table[state.length:state.length + n]
@@ -158,9 +165,12 @@ class Transformer(nn.Module):
         """The weights as search reads them, gathered once, until `regather`."""
         if self._gathered is None:
             decoder = [lean.decoder_blocks(layer) for layer in self.decoder]  # type: ignore[arg-type]
+            positions = self.target_positions().detach()
+            scaled = self.target_embedding.weight * math.sqrt(self.settings.width)
             self._gathered = lean.Weights(
                 [lean.encoder_blocks(layer) for layer in self.encoder],  # type: ignore[arg-type]
-                decoder, lean.pack(decoder), self.source_positions().detach(), self.target_positions().detach())
+                decoder, lean.pack(decoder, scaled, positions, self.decoder_norm, self.projection.weight),
+                self.source_positions().detach(), positions)
         return self._gathered
 
     def regather(self) -> None:

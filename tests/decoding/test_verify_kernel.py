@@ -1,31 +1,60 @@
-"""Scores of accepted tokens, by compiled code: what `log_softmax` says, at every scale."""
+"""What compiled code makes of a draft is what plain tensor operations make of it."""
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pipeline.decoding.verify import _log_probabilities
+from pipeline.decoding import verify
+from pipeline.decoding.verify import Acceptance, Prefix, Verdict
+from pipeline.vocabulary import EOS, PAD
+
+ROOM = 12
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("scale", [0.0, 1e-3, 1.0, 30.0, 1e4])
-@pytest.mark.parametrize("words", [2, 7, 3000])
-def test_the_sum_of_log_probabilities(dtype: torch.dtype, scale: float, words: int) -> None:
-    torch.manual_seed(3)
-    logits = (torch.randn(4, 6, words, dtype=torch.float64) * scale).to(dtype)
-    logits[0, 0, 1:] = -torch.inf  # a word that is certain
-    tokens, count = logits.argmax(2), np.array([1, 6, 3, 2])
-    tokens[1] = torch.arange(6) % words
-    inside = torch.arange(6) < torch.from_numpy(count).unsqueeze(1)
-    expected = logits.double().log_softmax(2).gather(2, tokens.unsqueeze(2)).squeeze(2).masked_fill(~inside, 0).sum(1)
-    found = _log_probabilities(logits, tokens, count)
-    torch.testing.assert_close(found, expected, rtol=1e-12 if dtype == torch.float64 else 1e-5, atol=1e-10)
-    assert found[0] == 0
+def extend(logits: torch.Tensor, draft: torch.Tensor, acceptance: Acceptance, left: np.ndarray,
+           compiled: bool) -> tuple[Prefix, Verdict, np.ndarray]:
+    prefix, left = Prefix(1, len(draft), ROOM, torch.device("cpu")), left.copy()
+    with pytest.MonkeyPatch.context() as patch:
+        if not compiled:
+            patch.setattr(verify, "compiles", lambda logits: False)
+        return prefix, prefix.extend(logits, draft, acceptance, left, EOS), left
+
+
+@given(rows=st.integers(1, 4), n=st.integers(0, 6), words=st.integers(5, 40), seed=st.integers(0, 999),
+       beta=st.integers(1, 4), tau=st.sampled_from([0.0, 0.5, 3.0]), scale=st.sampled_from([0.0, 1e-3, 1.0, 30.0, 1e4]),
+       dtype=st.sampled_from([torch.float32, torch.float64]))
+def test_a_draft_is_judged_alike(rows: int, n: int, words: int, seed: int, beta: int, tau: float, scale: float,
+                                 dtype: torch.dtype) -> None:
+    torch.manual_seed(seed)
+    logits = (torch.randn(rows, n + 1, words, dtype=torch.float64) * scale).round(decimals=2).to(dtype)  # with ties
+    draft = torch.where(torch.rand(rows, n) < 0.7, logits[:, :n].argmax(2), torch.randint(words, (rows, n)))
+    draft = draft.masked_fill(torch.arange(n) >= torch.randint(n + 1, (rows, 1)), PAD)
+    left = torch.randint(1, ROOM, (rows,)).numpy()
+    acceptance = Acceptance(beta, tau)
+    prefix, found, rest = extend(logits, draft, acceptance, left, compiled=True)
+    expected_prefix, expected, expected_rest = extend(logits, draft, acceptance, left, compiled=False)
+    assert torch.equal(found.said, expected.said)
+    assert found.ends.tolist() == expected.ends.tolist() and found.over == expected.over
+    assert rest.tolist() == expected_rest.tolist()
+    assert prefix.counts.tolist() == expected_prefix.counts.tolist() and prefix.level == expected_prefix.level
+    for words_found, words_expected, count in zip(prefix.words, expected_prefix.words, prefix.counts, strict=True):
+        assert words_found[:count].tolist() == words_expected[:count].tolist()
+    torch.testing.assert_close(found.gained, expected.gained.double(), rtol=1e-12 if dtype == torch.float64 else 1e-5,
+                               atol=1e-5 if dtype == torch.float32 else 1e-9)
+
+
+def test_a_word_that_is_certain_costs_nothing() -> None:
+    logits = torch.full((1, 1, 7), -torch.inf)
+    logits[0, 0, 5] = 3.0
+    _, found, _ = extend(logits, torch.zeros(1, 0, dtype=torch.long), Acceptance(), np.array([4]), compiled=True)
+    assert found.said.item() == 5 and found.gained.item() == 0
 
 
 def test_reduced_precision_takes_the_plain_way() -> None:
     torch.manual_seed(3)
-    logits, tokens = torch.randn(2, 3, 50), torch.randint(50, (2, 3))
-    found = _log_probabilities(logits.bfloat16(), tokens, np.array([3, 1]))
-    torch.testing.assert_close(found.double(), _log_probabilities(logits, tokens, np.array([3, 1])), rtol=0.05,
-                               atol=0.05)
+    logits, draft = torch.randn(2, 3, 50), torch.randint(7, 50, (2, 2))
+    _, found, _ = extend(logits.bfloat16(), draft, Acceptance(), np.array([9, 9]), compiled=True)
+    _, expected, _ = extend(logits, draft, Acceptance(), np.array([9, 9]), compiled=True)
+    torch.testing.assert_close(found.gained.double(), expected.gained, rtol=0.05, atol=0.05)

@@ -55,13 +55,13 @@ def test_it_is_the_plain_step(tiny: Tiny, plain: Callable[[], None], order: str,
 
 def test_it_runs_where_it_should(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    inner = lean._compiled
+    inner = lean.advance
 
-    def counted(x: Tensor, *rest: Any) -> Tensor:
-        calls.append(x.shape[0] * x.shape[1])
-        return inner(x, *rest)
+    def counted(tokens: Tensor, *rest: Any) -> Tensor:
+        calls.append(tokens.numel())
+        return inner(tokens, *rest)
 
-    monkeypatch.setattr(lean, "_compiled", counted)
+    monkeypatch.setattr(lean, "advance", counted)
     network = tiny("left_to_right")
     state = network.start(network.encode(sources(5)))
     few = lean._FEW // network.settings.width
@@ -79,16 +79,32 @@ def test_other_shapes_are_left_to_torch(tiny: Tiny, width: int) -> None:
     assert network._weights().packed is None
 
 
+def test_logits_are_the_plain_ones(tiny: Tiny, plain: Callable[[], None]) -> None:
+    network, inputs = tiny("left_to_right"), tokens(2, 3)
+    compiled = network.step(inputs, network.start(network.encode(sources(5, 3))))
+    plain()
+    expected = network.step(inputs, network.start(network.encode(sources(5, 3))))
+    torch.testing.assert_close(compiled, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("token", [-1, 20])
+def test_what_is_no_token_is_refused(tiny: Tiny, token: int) -> None:
+    network = tiny("left_to_right")
+    with pytest.raises(IndexError, match=str(token)):
+        network.step(torch.tensor([[7, token]]), network.start(network.encode(sources(5))))
+
+
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("width", [16, 128])
-def test_the_same_bits_alone_together_and_behind_any_draft(tiny: Tiny, norm: str, width: int) -> None:
+@pytest.mark.parametrize("verb", ["advance", "step"])
+def test_the_same_bits_alone_together_and_behind_any_draft(tiny: Tiny, norm: str, width: int, verb: str) -> None:
     network = tiny("left_to_right", norm=norm, width=width).float()
     source, inputs = sources(6, 6), tokens(2, 9)
     memory = network.encode(source)
 
     def states(*parts: int) -> tuple[Tensor, State]:
         state = network.start(memory)
-        return torch.cat([network.advance(part, state) for part in inputs.split(parts, dim=1)], 1), state
+        return torch.cat([getattr(network, verb)(part, state) for part in inputs.split(parts, dim=1)], 1), state
 
     expected, past = states(*[1] * 9)
     for parts in ((1, 4, 4), (2, 5, 1, 1), (8, 1), (3, 3, 3)):
@@ -97,4 +113,4 @@ def test_the_same_bits_alone_together_and_behind_any_draft(tiny: Tiny, norm: str
     alone = network.start(network.encode(source[1:]))
     # The encoder is torch's, whose sums may depend on the batch: only the decoder is compared.
     alone.source.copy_(past.source[:, :, 1:])
-    assert torch.equal(network.advance(inputs[1:], alone), expected[1:])
+    assert torch.equal(getattr(network, verb)(inputs[1:], alone), expected[1:])

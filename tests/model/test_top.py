@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.model.top import best, best_k, best_words
+from pipeline.model.top import best, best_k, best_words, score_best
 
 # Few distinct values, so that ties are common; and words that cannot be.
 values = st.sampled_from([-torch.inf, -2.0, -1.0, 0.0, 0.5, 3.0])
@@ -58,3 +58,13 @@ def test_the_best_words_of_a_tail_and_of_one_block() -> None:
     logits[1, 130:134] = torch.tensor([1.0, 2.0, 3.0, 4.0])  # all in one block
     logits[2, [0, 64, 300, 580]] = torch.tensor([4.0, 3.0, 2.0, 1.0])
     assert best_k(logits, 4)[1].tolist() == [[576, 577, 578, 579], [133, 132, 131, 130], [0, 64, 300, 580]]
+
+
+@given(matrices())
+def test_the_best_word_and_its_score(logits: torch.Tensor) -> None:
+    words, scores = score_best(logits)
+    assert torch.equal(words, best(logits))
+    expected = logits.double().log_softmax(1).gather(1, words.unsqueeze(1)).squeeze(1)
+    exact = logits.dtype != torch.bfloat16
+    torch.testing.assert_close(scores.double(), expected, rtol=1e-6 if exact else 0.02, atol=1e-6 if exact else 0.02,
+                               equal_nan=True)

@@ -1,0 +1,75 @@
+"""The best word of a row and its log-probability, compiled: passes that a compiler turns into vector instructions."""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Ints = npt.NDArray[np.integer[Any]]
+Floats = npt.NDArray[np.floating[Any]]
+
+_LOWEST = -50.0
+"""Exponentials of less are as good as nothing beside the highest, which is 1."""
+_BLOCK = 64
+
+
+@njit(cache=True, nogil=True)
+def score_best(logits: Floats, words: Ints, scores: npt.NDArray[np.float64]) -> None:
+    """Write the best word of every row of logits (M, V) into words (M,), and its log-probability into scores (M,)."""
+    for m in range(len(words)):
+        words[m] = best_of(logits[m])
+        highest = logits[m, words[m]]
+        scores[m] = highest - log_sum(logits[m], highest)
+
+
+@njit(cache=True, nogil=True)
+def best_of(values: Floats) -> int:
+    """The place of the highest value, the first of equal ones.
+
+    Few blocks hold a value above the best so far, and whether one does is a vector comparison.
+    """
+    best, highest, blocks = 0, values[0], len(values) // _BLOCK * _BLOCK
+    for begin in range(0, blocks, _BLOCK):
+        above = 0
+        for i in range(begin, begin + _BLOCK):
+            above |= values[i] > highest
+        if above:
+            for i in range(begin, begin + _BLOCK):
+                if values[i] > highest:
+                    best, highest = i, values[i]
+    for i in range(blocks, len(values)):
+        if values[i] > highest:
+            best, highest = i, values[i]
+    return best
+
+
+@njit(cache=True, nogil=True)
+def log_sum(values: Floats, highest: Any) -> float:
+    """The logarithm of the summed exponentials of values, the highest of which is known."""
+    return float(highest) + math.log(_sum_exponentials(values, highest))
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc", "nnan", "arcp"})
+def _sum_exponentials(values: Floats, highest: float) -> float:
+    """The sum of exp(value - highest), to 14 digits.
+
+    exp(x) is the 256th power of exp(x / 256), which eight terms of its series give: no branch and no table, so that it
+    becomes vector instructions, which a library's function in a loop does not.
+    """
+    total = 0.0
+    for i in range(len(values)):
+        x = float(values[i]) - highest
+        x = (x if x > _LOWEST else _LOWEST) / 256
+        power = 1 + x * (1 + x * (1 / 2 + x * (1 / 6 + x * (1 / 24 + x * (1 / 120 + x * (1 / 720 + x / 5040))))))
+        power *= power
+        power *= power
+        power *= power
+        power *= power
+        power *= power
+        power *= power
+        power *= power
+        power *= power
+        total += power
+    return total

@@ -1,0 +1,92 @@
+"""Parallel Jacobi decoding: greedy search's output, in the iterations that the method takes by hand."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sentences import sources
+from torch import Tensor
+
+from pipeline.corpus.datamodule import pad_sources
+from pipeline.decoding import greedy, jacobi
+from pipeline.decoding.limits import LengthLimit
+from pipeline.errors import PipelineError
+from pipeline.model.transformer import Transformer
+from pipeline.vocabulary import EOS, PAD
+
+Tiny = Callable[..., Transformer]
+LIMIT = LengthLimit(ratio=1.5, extra=4, longest=47)
+BATCHES = st.lists(st.lists(st.integers(7, 19), max_size=10), min_size=1, max_size=9).map(
+    lambda rows: pad_sources(rows, 48))
+SETTINGS = st.builds(jacobi.Settings, block=st.integers(0, 30), hybrid=st.booleans(),
+                     start=st.sampled_from(jacobi.STARTS), ratio=st.sampled_from([0.0, 0.5, 1.0, 3.0]),
+                     extra=st.integers(1, 4))
+
+
+@torch.no_grad()
+def iterations(network: Transformer, source: Tensor, slots: int, wanted: jacobi.Settings) -> int:
+    """Jacobi's iterations of one sentence, each over the whole target, until its greedy translation has settled.
+
+    Of a block only what is inside it is put in; the word that an iteration settles behind it begins the next one.
+    """
+    words = source[source != EOS].tolist()
+    expected = -int(-wanted.ratio * len(words) // 1) + wanted.extra
+    limit = int(LIMIT.steps(source, network.order))
+    memory, settled, count, iterate = network.encode(source), [], 0, {}
+    while len(settled) < slots:
+        place = len(settled)
+        end = (place // wanted.block + 1) * wanted.block if wanted.block else expected
+        if wanted.block and wanted.hybrid and place >= expected:
+            end = place
+        first = words if wanted.start == "source" else []
+        inputs = [iterate.get(i, first[i] if i < len(first) else PAD) for i in range(place, max(place, end - 1))]
+        inputs = inputs[:LIMIT.longest - place]
+        logits = network.step(torch.tensor([[*network.order.starts, *settled, *inputs]]), network.start(memory))[0]
+        said = logits[place:].argmax(1).tolist()
+        count += 1
+        kept = 1
+        while kept <= len(inputs) and said[kept - 1] == inputs[kept - 1] and said[kept - 1] != EOS:
+            kept += 1
+        settled += said[:min(kept, limit - place)]
+        iterate = {place + i: word for i, word in enumerate(said)}
+    return count
+
+
+@given(BATCHES, st.integers(0, 5), st.sampled_from(["left_to_right", "right_to_left"]), SETTINGS)
+@settings(max_examples=40)
+def test_greedy_searchs_output_in_the_iterations_of_the_method(tiny: Tiny, source: Tensor, seed: int, order: str,
+                                                               wanted: jacobi.Settings) -> None:
+    network = tiny(order, seed=seed)
+    found, expected = jacobi.search(network, source, LIMIT, wanted), greedy.search(network, source, LIMIT)
+    for name in ("tokens", "lengths", "ended"):
+        assert torch.equal(getattr(found, name), getattr(expected, name)), name
+    torch.testing.assert_close(found.scores, expected.scores, rtol=0, atol=1e-9)
+    assert (found.calls <= expected.calls).all()
+    for row in range(len(source)):
+        alone = source[row:row + 1, :max(1, int((source[row] != PAD).sum()))]
+        steps = int(jacobi.search(network, alone, LIMIT, wanted).calls)
+        assert steps == iterations(network, alone, int(expected.calls[row]), wanted)
+        assert int(found.calls[row]) <= steps  # fewer where a random network says the padding of a shorter draft
+
+
+def test_blocks_of_one_word_are_greedy_search(tiny: Tiny) -> None:
+    network, source = tiny(), sources(5, 8)
+    expected = greedy.search(network, source, LIMIT).calls
+    assert torch.equal(jacobi.search(network, source, LIMIT, jacobi.Settings(block=1)).calls, expected)
+
+
+def test_it_saves_calls(tiny: Tiny) -> None:
+    """Random networks repeat themselves, and words that repeat are settled together."""
+    network, source = tiny(seed=0), sources(7, 6, 9, 11)
+    calls = jacobi.search(network, source, LIMIT, jacobi.Settings(block=5)).calls
+    assert int(calls.sum()) < int(greedy.search(network, source, LIMIT).calls.sum())
+
+
+@pytest.mark.parametrize(("wrong", "message"), [
+    ({"block": -1}, "block: -1 must be at least 1, or 0"), ({"start": "x"}, "start: 'x' is unknown; choose one of"),
+    ({"ratio": -1.0}, "ratio: -1.0 must not"), ({"extra": 0}, "extra: 0 at least 1")])
+def test_what_cannot_be(wrong: dict[str, object], message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        jacobi.Settings(**wrong)  # type: ignore[arg-type]
