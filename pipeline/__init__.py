@@ -14,7 +14,7 @@ def machine_code(package: Path) -> Path:
     those of other files, and those become a part of them.
     """
     sources = (path.read_bytes() for path in sorted(package.glob("*/*.py")))
-    state = hashlib.sha256(b"\0".join(source for source in sources if b"from numba import" in source))
+    state = hashlib.sha256(b"\0".join(source for source in sources if b"import njit" in source))
     return package / "__pycache__" / f"numba-{state.hexdigest()[:16]}"
 
 

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pipeline.alignment.bitext import Bitext
+from pipeline.compiled import njit
 
 
 class Shapes(NamedTuple):

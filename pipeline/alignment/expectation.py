@@ -5,10 +5,10 @@ same for any number of threads.
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pipeline.alignment.diagonal import Prior, Shapes
+from pipeline.compiled import njit
 
 UNIT = 2.0 ** 32
 """Integer counts are so many times the expected ones. 2^31 links of one pair of words would overflow."""

@@ -10,10 +10,10 @@ from concurrent.futures import Executor
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pipeline.alignment.bitext import Bitext, Side
+from pipeline.compiled import njit
 from pipeline.errors import PipelineError
 
 _KEYS = 1 << 22

@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from pipeline.compiled import njit
 from pipeline.vocabulary import PAD
 
 Array = NDArray[Any]

@@ -9,10 +9,10 @@ the chosen ones, which differs where two candidates compete for a word.
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pipeline.alignment.links import Links
+from pipeline.compiled import njit
 from pipeline.errors import PipelineError
 
 _FORWARD, _REVERSE, _CHOSEN = 1, 2, 4

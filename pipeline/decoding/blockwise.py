@@ -65,7 +65,7 @@ class HeadsDrafter:
             return prefix.tokens[:, :0]
         rows = torch.arange(len(prefix.added), device=prefix.hidden.device)
         states = self._model.head_states(prefix.hidden[rows, prefix.new - 1], tokens)
-        return self._model.follow(states, prefix.last.squeeze(1))
+        return self._model.follow(states, prefix.last.squeeze(1), rounded=True)
 
     def select(self, rows: Tensor) -> None:
         """Nothing to do: the states are the prefix's."""

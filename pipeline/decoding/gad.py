@@ -58,7 +58,7 @@ class NetworkDrafter:
             return prefix.tokens[:, :0]
         lengths: Any = prefix.longest if prefix.level else prefix.lengths
         states = self._model.propose(prefix.tokens, lengths, block, self._state)
-        return self._model.follow(states, prefix.last.squeeze(1))
+        return self._model.follow(states, prefix.last.squeeze(1), rounded=True)
 
     def select(self, rows: Tensor) -> None:
         self._state.select(rows)

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from pipeline.compiled import njit
 from pipeline.model.top_kernel import best_of, log_sum
 from pipeline.vocabulary import PAD
 

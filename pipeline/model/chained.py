@@ -43,12 +43,13 @@ class ChainedTransformer(Transformer):
         return self.projection(states)
 
     @torch.no_grad()
-    def follow(self, states: Tensor, last: Tensor) -> Tensor:
+    def follow(self, states: Tensor, last: Tensor, rounded: bool = False) -> Tensor:
         """The tokens of a draft, the best of each state: behind the one before it, or independent of it.
 
         Args:
             states: (R, k, D).
             last: (R,), the tokens behind which the draft stands.
+            rounded: whether a projection in bytes will do, because the tokens are verified.
 
         Returns:
             (R, k).
@@ -57,7 +58,7 @@ class ChainedTransformer(Transformer):
             return best(self.projection(states))
         if self._links is None:
             self._links = gather(self.chain, self.target_embedding.weight, self.projection.weight)
-        return follow(self._links, states, last)
+        return follow(self._links, states, last, rounded)
 
     def regather(self) -> None:
         super().regather()

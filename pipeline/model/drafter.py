@@ -6,12 +6,10 @@ Table 15, spends 16 % of the time on two encoders).
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipeline.errors import PipelineError
@@ -19,20 +17,10 @@ from pipeline.model import lean
 from pipeline.model.chained import ChainedTransformer
 from pipeline.model.orders import make_order
 from pipeline.model.settings import NetworkSettings, OrderSettings
-from pipeline.model.state import Floats, Memory, State
+from pipeline.model.state import Memory, State
 from pipeline.model.top import best
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, MASK, PAD
-
-
-class Rounded(NamedTuple):
-    """The projection as `run_ahead` reads it: reading it is most of what a token costs, and a wrong draft costs a call
-    and never a word."""
-
-    outputs: NDArray[np.int8]
-    """(D, V) …"""
-    scale: Floats
-    """… times (V,)."""
 
 
 class DrafterTransformer(ChainedTransformer):
@@ -60,7 +48,7 @@ class DrafterTransformer(ChainedTransformer):
         order = make_order(OrderSettings("left_to_right"))
         super().__init__(settings, source_vocabulary, target_vocabulary, order, chained)
         self.block = block
-        self._rounded: Rounded | None = None
+        self._rounded: lean.Packed | None = None
         if not settings.encoder_layers:
             self.encoder_norm = nn.Identity()
             if settings.tied_embeddings != "all":
@@ -173,9 +161,8 @@ class DrafterTransformer(ChainedTransformer):
             return tokens[:, :0]
         if isinstance(lengths, int) and state.lengths is None:
             state.rewind(min(state.length, lengths - 1))
-            packed = self._weights().packed
-            if len(tokens) == 1 and packed is not None:
-                return self._run_ahead_alone(tokens[:, state.length:lengths], count, state, packed)
+            if len(tokens) == 1 and self._weights().packed is not None:
+                return self._run_ahead_alone(tokens[:, state.length:lengths], count, state)
         else:
             read = torch.full_like(tokens[:, 0], state.length) if state.lengths is None else state.lengths
             state.rewind(torch.minimum(read, torch.as_tensor(lengths, device=read.device) - 1))
@@ -186,27 +173,20 @@ class DrafterTransformer(ChainedTransformer):
                 hidden = self.advance(said[-1], state)
         return torch.cat(said, 1)
 
-    def _run_ahead_alone(self, known: Tensor, count: int, state: State, packed: lean.Packed) -> Tensor:
-        """`run_ahead` of one sentence in one call."""
+    def _run_ahead_alone(self, known: Tensor, count: int, state: State) -> Tensor:
+        """`run_ahead` of one sentence in one call, by rounded weights: a wrong draft costs a call, and never a word."""
         from pipeline.model.run_ahead_kernel import run_ahead  # numba: half a second that training does not need
-        rounded = self._round()
+        if self._rounded is None:
+            self._rounded = self._pack(rounded=True)
+            assert self._rounded is not None  # the caller has made sure
         read = known.shape[1] + count - 1
         state.reserve(read)
         past, source, _ = state.arrays(read)
-        said = torch.empty(1, count, dtype=torch.long)
-        run_ahead(known[0].contiguous().numpy(), said[0].numpy(), packed.embeddings, packed.positions, packed.norm,
-                  rounded.outputs, rounded.scale, packed.layers, past, source, state.length,
+        said = np.empty((1, count), np.int64)
+        run_ahead(known[0].contiguous().numpy(), said[0], *self._rounded, past, source, state.length,
                   lean.seen(state.source_mask), self._style.pre, self._style.relu)
         state.advance(read)
-        return said
-
-    def _round(self) -> Rounded:
-        if self._rounded is None:
-            projection = self.projection.weight.detach()
-            scale = projection.abs().amax(1).clamp(min=1e-9) / 127
-            outputs = (projection / scale.unsqueeze(1)).round().to(torch.int8).t()
-            self._rounded = Rounded(outputs.contiguous().numpy(), scale.numpy())
-        return self._rounded
+        return torch.from_numpy(said)
 
     def regather(self) -> None:
         super().regather()

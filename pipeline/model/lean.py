@@ -22,6 +22,8 @@ _FEW, _WIDEST = 2048, 256
 """Numbers in (R, n, D) embeddings, and width, up to which a compiled step on one core is quicker than torch's on two
 (measured with 2 layers): 16 tokens of width 128."""
 _EVERYTHING = np.zeros((0, 1, 0), np.bool_)
+Bools = NDArray[np.bool_]
+Matrix = Floats | NDArray[np.int16]
 
 
 class Block(NamedTuple):
@@ -47,14 +49,19 @@ DecoderBlocks = Sequence[tuple[Block, Block, Block]]
 
 
 class Packed(NamedTuple):
-    """A decoder as `lean_kernel` reads it: copies, in which later changes of the weights do not show."""
+    """A decoder as `lean_kernel` reads it: copies, in which later changes of the weights do not show.
 
-    layers: Floats  # (L, P), all parameters of a layer one behind the other
+    Matrices are (in, out), of floats, or of bytes that a float for every column multiplies.
+    """
+
+    matrices: Matrix  # (L, M), all matrices of a layer one behind the other
+    vectors: Floats  # (L, Q): of every block weight and bias of its norm, and scale and bias of its two matrices
     embeddings: Floats  # (V, D), scaled
     positions: Floats  # (T, D), a row a slot
     norm: Floats  # (2, D), weight and bias of the final normalisation; void behind post-norm layers
-    outputs: Floats  # (D, V), the projection
-    no_bias: Floats  # (V,), its bias
+    outputs: Matrix  # (D, V), the projection
+    output_scale: Floats  # (V,) …
+    output_bias: Floats  # … and (V,), nothing
 
 
 class Weights(NamedTuple):
@@ -94,8 +101,8 @@ def decoder_blocks(layer: DecoderLayer) -> tuple[Block, Block, Block]:
             block(layer.around_feed_forward, feed_forward.inner, feed_forward.outer))
 
 
-def pack(decoder: DecoderBlocks, embeddings: Tensor, positions: Tensor, norm: nn.Module,
-         projection: Tensor) -> Packed | None:
+def pack(decoder: DecoderBlocks, embeddings: Tensor, positions: Tensor, norm: nn.Module, projection: Tensor,
+         rounded: bool = False) -> Packed | None:
     """A decoder as `lean_kernel` reads it; None where its steps are not to be compiled.
 
     Args:
@@ -104,16 +111,36 @@ def pack(decoder: DecoderBlocks, embeddings: Tensor, positions: Tensor, norm: nn
         positions: (T, D), a row a slot.
         norm: the final normalisation, or the identity.
         projection: (V, D).
+        rounded: whether matrices are rounded to bytes. Of few rows, reading them is most of the work.
     """
     if not decoder or embeddings.device.type != "cpu" or embeddings.dtype not in (torch.float32, torch.float64):
         return None
     width, inner = decoder[0][2].weight_in.shape
     if width > _WIDEST or width % 4 or inner % 4:
         return None
-    layers = torch.stack([torch.cat([part.flatten() for block in layer for part in block]) for layer in decoder])
-    last = torch.stack(list(norm.parameters()) or [positions[0]] * 2)
-    parts = (layers, embeddings, positions, last, projection.t(), projection.new_zeros(len(projection)))
+    scaled = round_columns if rounded else _leave_columns
+    matrices, vectors = [], []
+    for layer in decoder:
+        for one in layer:
+            (first, scale_in), (last, scale_out) = scaled(one.weight_in), scaled(one.weight_out)
+            matrices += [first, last]
+            vectors += [one.norm_weight, one.norm_bias, scale_in, one.bias_in, scale_out, one.bias_out]
+    L = len(decoder)
+    outputs, output_scale = scaled(projection.t())
+    parts = (torch.cat([matrix.flatten() for matrix in matrices]).view(L, -1), torch.cat(vectors).view(L, -1),
+             embeddings, positions, torch.stack(list(norm.parameters()) or [positions[0]] * 2),
+             outputs, output_scale, torch.zeros_like(output_scale))
     return Packed(*(part.detach().contiguous().numpy() for part in parts))
+
+
+def round_columns(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """A matrix (K, N) as bytes and what they are multiplied by, (N,)."""
+    scale = weight.detach().abs().amax(0).clamp(min=1e-9) / 32767
+    return (weight.detach() / scale).round().to(torch.int16), scale
+
+
+def _leave_columns(weight: Tensor) -> tuple[Tensor, Tensor]:
+    return weight, weight.new_ones(weight.shape[1])
 
 
 def alone(own: Block) -> Alone:
@@ -178,54 +205,49 @@ def _compiled(x: Tensor, packed: Packed, style: Style, state: State, mask: Tenso
     R, n, D = x.shape
     x = x.contiguous()
     past, source, lengths = state.arrays(n)
-    decode(x.numpy(), packed.layers, past, source, lengths, seen(mask), seen(state.source_mask), style.pre, style.relu)
+    decode(x.numpy(), packed.matrices, packed.vectors, past, source, lengths, seen(mask), np.zeros_like(lengths),
+           seen(state.source_mask), style.pre, style.relu)
     return x.view(R * n, D)
 
 
-def advance(tokens: Tensor, packed: Packed, style: Style, state: State, mask: Tensor | None) -> Tensor:
-    """Embedding, all decoder layers and the final normalisation in one call, for few rows.
+def step(tokens: Tensor, packed: Packed, style: Style, state: State, mask: Bools,
+         projected: bool) -> tuple[Tensor, Tensor]:
+    """Everything between few tokens and their logits in one call: around the arithmetic there is little left.
 
     Args:
         tokens: (R, n), the next of every row.
         packed: the decoder.
-        mask: see `decode`.
+        mask: (1, T, T), true where a slot may see another.
+        projected: whether logits are wanted.
 
     Returns:
-        (R, n, D), the decoder's last states.
+        The decoder's last states, (R, n, D), and logits, (R, n, V) or none.
 
     Raises:
         IndexError: what stands among the tokens is no token.
     """
-    from pipeline.model.lean_kernel import advance
+    from pipeline.model.lean_kernel import step  # numba: half a second that training does not need
     read = tokens.contiguous().numpy()
-    if read.min() < 0 or read.max() >= len(packed.embeddings):
+    (R, n), number = read.shape, packed.positions.dtype
+    past, source, lengths = state.arrays(n)
+    hidden = np.empty((R, n, packed.positions.shape[1]), number)
+    logits = np.empty((R if projected else 0, n, len(packed.output_scale)), number)
+    if not step(read, *packed, past, source, lengths, mask, seen(state.source_mask), style.pre, style.relu, hidden,
+                logits):
         raise IndexError(f"token {read.min()} or {read.max()} is outside the vocabulary of {len(packed.embeddings)}")
-    past, source, lengths = state.arrays(read.shape[1])
-    hidden = np.empty((*read.shape, packed.positions.shape[1]), packed.positions.dtype)
-    advance(read, packed.embeddings, packed.positions, packed.norm, packed.layers, past, source, lengths, seen(mask),
-            seen(state.source_mask), style.pre, style.relu, hidden)
-    return torch.from_numpy(hidden)
+    return torch.from_numpy(hidden), torch.from_numpy(logits)
 
 
-def project(hidden: Tensor, packed: Packed) -> Tensor:
-    """The logits (R, n, V) of few states (R, n, D), by the same sums for any of them."""
-    from pipeline.model.matrix_kernel import affine
-    R, n, D = hidden.shape
-    logits = np.empty((R, n, len(packed.no_bias)), packed.outputs.dtype)
-    affine(hidden.numpy().reshape(R * n, D), packed.outputs, packed.no_bias, logits.reshape(R * n, -1))
-    return torch.from_numpy(logits)
+def seen(mask: Tensor | None) -> Bools:
+    """A mask without its dimension of heads, (1 or R, 1 or n, T); no rows where everything is seen."""
+    if mask is None:
+        return _EVERYTHING
+    return np.ascontiguousarray(mask.view(-1, *mask.shape[-2:]).numpy())
 
 
 def are_few(rows: int, packed: Packed | None) -> bool:
     """Whether a compiled step of so many rows is the quicker one."""
     return packed is not None and 0 < rows * packed.positions.shape[1] <= _FEW
-
-
-def seen(mask: Tensor | None) -> NDArray[np.bool_]:
-    """A mask without its dimension of heads, (1 or R, 1 or n, T); no rows where everything is seen."""
-    if mask is None:
-        return _EVERYTHING
-    return np.ascontiguousarray(mask.view(-1, *mask.shape[-2:]).numpy())
 
 
 def score(x: Tensor, layers: DecoderBlocks, alone: Sequence[Alone], style: Style,

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from pipeline.model.matrix_kernel import affine
+from pipeline.compiled import njit
+from pipeline.model.matrix_kernel import Matrix, affine
 
 Floats = npt.NDArray[np.floating[Any]]
 Bools = npt.NDArray[np.bool_]
@@ -22,62 +22,74 @@ _SUM = {"contract", "nsz", "reassoc"}  # sums of one row's own numbers, in an or
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def advance(tokens: Ints, embeddings: Floats, positions: Floats, norm: Floats, layers: Floats, past: Floats,
-            source: Floats, lengths: Ints, mask: Bools, source_mask: Bools, pre: bool, relu: bool,
-            hidden: Floats) -> None:
-    """Read the next n tokens of every row and write the decoder's last states into `hidden` (R, n, D).
+def step(tokens: Ints, matrices: Matrix, vectors: Floats, embeddings: Floats, positions: Floats, norm: Floats,
+         outputs: Matrix, output_scale: Floats, output_bias: Floats, past: Floats, source: Floats, lengths: Ints,
+         mask: Bools, source_mask: Bools, pre: bool, relu: bool, hidden: Floats, logits: Floats) -> bool:
+    """Read the next n tokens of every row, from ids to logits.
 
     Args:
         tokens: (R, n).
-        embeddings: (V, D), scaled; what is no token must not come here, for nothing is checked.
-        positions: (T, D), from the first slot on.
-        norm: (2, D), weight and bias of the final normalisation, where `pre`.
-        layers, past, source, lengths, mask, source_mask, pre, relu: see `decode`.
+        matrices, vectors, embeddings, positions, norm, outputs, output_scale, output_bias: a `lean.Packed`.
+        past, source, lengths, source_mask, pre, relu: see `decode`.
+        mask: (1, T, T), true where a slot may see another; no rows: everything before it.
+        hidden: (R, n, D), where the decoder's last states are written.
+        logits: (R, n, V), where what they say is written; of no rows: nowhere.
+
+    Returns:
+        Whether all tokens are tokens; if not, nothing is written.
     """
     R, n, D = hidden.shape
+    for r in range(R):
+        for i in range(n):
+            if not 0 <= tokens[r, i] < len(embeddings):
+                return False
     for r in range(R):
         for i in range(n):
             token, place = tokens[r, i], lengths[r] + i
             for d in range(D):
                 hidden[r, i, d] = embeddings[token, d] + positions[place, d]
-    decode(hidden, layers, past, source, lengths, mask, source_mask, pre, relu)
+    decode(hidden, matrices, vectors, past, source, lengths, mask, lengths, source_mask, pre, relu)
+    rows = hidden.reshape(R * n, D)
     if pre:
-        rows = hidden.reshape(R * n, D)
         normalise(rows, norm, True, rows)
+    if len(logits):
+        affine(rows, outputs, output_scale, output_bias, logits.reshape(R * n, len(output_scale)))
+    return True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def decode(x: Floats, layers: Floats, past: Floats, source: Floats, lengths: Ints, mask: Bools, source_mask: Bools,
-           pre: bool, relu: bool) -> None:
+def decode(x: Floats, matrices: Matrix, vectors: Floats, past: Floats, source: Floats, lengths: Ints, mask: Bools,
+           places: Ints, source_mask: Bools, pre: bool, relu: bool) -> None:
     """All decoder layers over the next n tokens of every row, whose keys and values are written into the past.
 
     Args:
         x: (R, n, D) embeddings; changed into the last layer's output, before the final normalisation.
-        layers: (L, P), the parameters of every layer, as `lean.pack` puts them together.
+        matrices, vectors: (L, M) and (L, Q), the parameters of every layer, as `lean.Packed` has them.
         past: (L, 2, R, heads, capacity, D / heads), keys and values; changed.
         source: (L, 2, B, heads, S, D / heads), B a divisor of R: neighbouring rows share a sentence.
         lengths: (R,) tokens of every row's past.
-        mask: (R or 1, n or 1, T), true where a token may see another; no rows: everywhere.
+        mask: (R or 1, N or 1, T), true where a token may see another; no rows: everywhere.
+        places: (R,), where a row's first token stands in N.
         source_mask: (B, 1, S), true where there is a piece; no rows: everywhere.
         pre, relu: see `lean.Style`.
     """
     R, n, D = x.shape
     L, _, _, heads, _, depth = past.shape
     beams = R // source.shape[2]
-    F = (layers.shape[1] - (6 * D * D + 6 * D + 7 * D)) // (2 * D + 1)
+    F = (matrices.shape[1] - 6 * D * D) // (2 * D)
     rows = x.reshape(R * n, D)
     normed, moved = np.empty_like(rows), np.empty_like(rows)
     projected, inner = np.empty((R * n, 3 * D), x.dtype), np.empty((R * n, F), x.dtype)
     most = max(source.shape[4], lengths.max() + n)
     weights = np.empty(most, x.dtype)
     for layer in range(L):
-        flat, at = layers[layer], 0
+        matrix, m, vector, v = matrices[layer], 0, vectors[layer], 0
 
-        own_norm, at = flat[at:at + 2 * D].reshape(2, D), at + 2 * D
-        weight, at = flat[at:at + 3 * D * D].reshape(D, 3 * D), at + 3 * D * D
-        bias, at = flat[at:at + 3 * D], at + 3 * D
+        own_norm, v = vector[v:v + 2 * D].reshape(2, D), v + 2 * D
+        weight, m = matrix[m:m + 3 * D * D].reshape(D, 3 * D), m + 3 * D * D
+        scale, bias, v = vector[v:v + 3 * D], vector[v + 3 * D:v + 6 * D], v + 6 * D
         normalise(rows, own_norm, pre, normed)
-        affine(normed, weight, bias, projected)
+        affine(normed, weight, scale, bias, projected)
         for r in range(R):
             for i in range(n):
                 for part in range(2):
@@ -86,40 +98,40 @@ def decode(x: Floats, layers: Floats, past: Floats, source: Floats, lengths: Int
                         past[layer, part, r, head, lengths[r] + i] = projected[r * n + i, begin:begin + depth]
         for r in range(R):
             for i in range(n):
-                visible = mask[r % len(mask), i % mask.shape[1]] if len(mask) else mask.reshape(-1)
+                visible = mask[r % len(mask), (places[r] + i) % mask.shape[1]] if len(mask) else mask.reshape(-1)
                 row = r * n + i
                 _attend(projected[row, :D], past[layer, 0, r], past[layer, 1, r], lengths[r] + n, visible, weights,
                         moved[row])
-        weight, at = flat[at:at + D * D].reshape(D, D), at + D * D
-        bias, at = flat[at:at + D], at + D
-        affine(moved, weight, bias, normed)
+        weight, m = matrix[m:m + D * D].reshape(D, D), m + D * D
+        scale, bias, v = vector[v:v + D], vector[v + D:v + 2 * D], v + 2 * D
+        affine(moved, weight, scale, bias, normed)
         _leave(rows, normed, own_norm, pre)
 
-        norm, at = flat[at:at + 2 * D].reshape(2, D), at + 2 * D
-        weight, at = flat[at:at + D * D].reshape(D, D), at + D * D
-        bias, at = flat[at:at + D], at + D
+        norm, v = vector[v:v + 2 * D].reshape(2, D), v + 2 * D
+        weight, m = matrix[m:m + D * D].reshape(D, D), m + D * D
+        scale, bias, v = vector[v:v + D], vector[v + D:v + 2 * D], v + 2 * D
         normalise(rows, norm, pre, normed)
         queries = projected.reshape(-1)[:R * n * D].reshape(R * n, D)
-        affine(normed, weight, bias, queries)
+        affine(normed, weight, scale, bias, queries)
         for row in range(R * n):
             b = row // n // beams
             visible = source_mask[b, 0] if len(source_mask) else source_mask.reshape(-1)
             _attend(queries[row], source[layer, 0, b], source[layer, 1, b], source.shape[4], visible, weights,
                     moved[row])
-        weight, at = flat[at:at + D * D].reshape(D, D), at + D * D
-        bias, at = flat[at:at + D], at + D
-        affine(moved, weight, bias, normed)
+        weight, m = matrix[m:m + D * D].reshape(D, D), m + D * D
+        scale, bias, v = vector[v:v + D], vector[v + D:v + 2 * D], v + 2 * D
+        affine(moved, weight, scale, bias, normed)
         _leave(rows, normed, norm, pre)
 
-        norm, at = flat[at:at + 2 * D].reshape(2, D), at + 2 * D
-        weight, at = flat[at:at + D * F].reshape(D, F), at + D * F
-        bias, at = flat[at:at + F], at + F
+        norm, v = vector[v:v + 2 * D].reshape(2, D), v + 2 * D
+        weight, m = matrix[m:m + D * F].reshape(D, F), m + D * F
+        scale, bias, v = vector[v:v + F], vector[v + F:v + 2 * F], v + 2 * F
         normalise(rows, norm, pre, normed)
-        affine(normed, weight, bias, inner)
+        affine(normed, weight, scale, bias, inner)
         _activate(inner, relu)
-        weight, at = flat[at:at + D * F].reshape(F, D), at + D * F
-        bias, at = flat[at:at + D], at + D
-        affine(inner, weight, bias, normed)
+        weight = matrix[m:m + D * F].reshape(F, D)
+        scale, bias = vector[v:v + D], vector[v + D:v + 2 * D]
+        affine(inner, weight, scale, bias, normed)
         _leave(rows, normed, norm, pre)
 
 

@@ -51,6 +51,7 @@ class State:
         self.lengths: Tensor | None = None
         self.hidden: Tensor | None = None
         self._past = source.new_empty(L, 2, B * beams, heads, capacity, depth)
+        self._views: tuple[Tensor, Tensor, Floats, Floats] | None = None  # of what `arrays` has last looked at
         self._spare: Tensor | None = None  # `select` copies from one to the other and swaps them
 
     @property
@@ -105,7 +106,9 @@ class State:
         else:
             lengths = self.lengths.numpy()
             self._past[..., self.length:self.length + tokens, :] = 0  # for the reason in `append`
-        return self._past.numpy(), self.source.numpy(), lengths
+        if self._views is None or self._views[0] is not self._past or self._views[1] is not self.source:
+            self._views = (self._past, self.source, self._past.numpy(), self.source.numpy())
+        return *self._views[2:], lengths
 
     def advance(self, tokens: int) -> None:
         """Count tokens that every layer has appended."""

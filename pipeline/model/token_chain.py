@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from pipeline.model.lean import round_columns
 from pipeline.model.top import best
 
 _FEW = 4
@@ -54,30 +55,37 @@ class Links(NamedTuple):
     outer: Tensor
     """(F, D)."""
     outputs: Tensor
-    """(D, V), the projection onto the vocabulary."""
+    """(D, V), the projection onto the vocabulary …"""
+    rounded: Tensor
+    """… and the same in bytes …"""
+    scale: Tensor
+    """… which these, (V,), multiply."""
 
 
 def gather(chain: TokenChain, embeddings: Tensor, projection: Tensor) -> Links:
     """The links of a chain between words with these embeddings and output embeddings, both (V, D)."""
     parts = (chain.of_state.weight.t(), chain.of_state.bias, chain.of_previous(embeddings * chain.scale),
-             chain.outer.weight.t(), projection.t())
+             chain.outer.weight.t(), projection.t(), *round_columns(projection.t()))
     return Links(*(part.detach().contiguous() for part in parts))
 
 
-def follow(links: Links, states: Tensor, last: Tensor) -> Tensor:
+def follow(links: Links, states: Tensor, last: Tensor, rounded: bool = False) -> Tensor:
     """The best token of each state behind the one before it.
 
     Args:
         links: between the tokens.
         states: (R, k, D).
         last: (R,), the tokens behind which the drafts stand.
+        rounded: whether the projection may be rounded to bytes where it is most of the work, with few rows.
 
     Returns:
         (R, k).
     """
     (R, _, D), (F,) = states.shape, links.bias.shape
     on_cpu = states.device.type == "cpu" and states.dtype in (torch.float32, torch.float64)
-    return (_compiled if on_cpu and R <= _FEW and D % 4 == F % 4 == 0 else one_by_one)(links, states, last)
+    if on_cpu and R <= _FEW and D % 4 == F % 4 == 0:
+        return _compiled(links, states, last, rounded)
+    return one_by_one(links, states, last)
 
 
 def one_by_one(links: Links, states: Tensor, last: Tensor) -> Tensor:
@@ -91,10 +99,10 @@ def one_by_one(links: Links, states: Tensor, last: Tensor) -> Tensor:
     return torch.stack(tokens, 1) if tokens else last.new_empty(len(last), 0)
 
 
-def _compiled(links: Links, states: Tensor, last: Tensor) -> Tensor:
+def _compiled(links: Links, states: Tensor, last: Tensor, rounded: bool) -> Tensor:
     from pipeline.model.token_chain_kernel import follow_links  # numba: half a second that training does not need
     tokens = torch.empty(states.shape[:2], dtype=torch.long)
-    of_state, bias, table, outer, outputs = (part.numpy() for part in links)
-    follow_links(states.contiguous().numpy(), last.contiguous().numpy(), of_state, bias, table, outer, outputs,
-                 tokens.numpy())
+    outputs, scale = (links.rounded, links.scale) if rounded else (links.outputs, torch.ones_like(links.scale))
+    follow_links(states.contiguous().numpy(), last.contiguous().numpy(), links.of_state.numpy(), links.bias.numpy(),
+                 links.table.numpy(), links.outer.numpy(), outputs.numpy(), scale.numpy(), tokens.numpy())
     return tokens

@@ -46,6 +46,7 @@ class Transformer(nn.Module):
         directions = order.directions if order.direction_embeddings else 0
         self.target_positions = Positions(settings, order.positions(slots), directions)
         self.register_buffer("order_mask", order.mask(len(slots)), persistent=False)
+        self._seen = lean.seen(self.order_mask)  # for compiled steps
         self.register_buffer("start_symbols", torch.tensor([order.starts]), persistent=False)
         self._style = lean.Style(pre, settings.activation == "relu", settings.heads)
         self._gathered: lean.Weights | None = None
@@ -136,20 +137,18 @@ class Transformer(nn.Module):
         Returns:
             (R, n, V) logits of the slots that these inputs predict.
         """
-        hidden, packed = self.advance(tokens, state), self._weights().packed
+        packed = self._weights().packed
         if packed is not None and lean.are_few(tokens.numel(), packed):
-            return lean.project(hidden, packed)
-        return self.projection(hidden)
+            return self._few(tokens, state, packed, True)[1]
+        return self.projection(self.advance(tokens, state))
 
     @torch.no_grad()
     def advance(self, tokens: Tensor, state: State) -> Tensor:
         """The decoder's last hidden states, (R, n, D); `step` without its projection."""
         n, weights = tokens.shape[1], self._weights()
-        state.reserve(n)
         if weights.packed is not None and lean.are_few(tokens.numel(), weights.packed):
-            state.hidden = lean.advance(tokens, weights.packed, self._style, state, self._step_mask(state, n))
-            state.advance(n)
-            return state.hidden
+            return self._few(tokens, state, weights.packed, False)[0]
+        state.reserve(n)
         table = weights.target_positions
         if state.lengths is None:
             positions = table[state.length:state.length + n]
@@ -161,17 +160,30 @@ class Transformer(nn.Module):
         state.hidden = self.decoder_norm(x).view(len(tokens), n, -1)
         return state.hidden
 
+    def _few(self, tokens: Tensor, state: State, packed: lean.Packed, projected: bool) -> tuple[Tensor, Tensor]:
+        """`advance` and, if wanted, `step`, with few rows."""
+        n = tokens.shape[1]
+        state.reserve(n)
+        state.hidden, logits = lean.step(tokens, packed, self._style, state, self._seen, projected)
+        state.advance(n)
+        return state.hidden, logits
+
     def _weights(self) -> lean.Weights:
         """The weights as search reads them, gathered once, until `regather`."""
         if self._gathered is None:
-            decoder = [lean.decoder_blocks(layer) for layer in self.decoder]  # type: ignore[arg-type]
-            positions = self.target_positions().detach()
-            scaled = self.target_embedding.weight * math.sqrt(self.settings.width)
             self._gathered = lean.Weights(
                 [lean.encoder_blocks(layer) for layer in self.encoder],  # type: ignore[arg-type]
-                decoder, lean.pack(decoder, scaled, positions, self.decoder_norm, self.projection.weight),
-                self.source_positions().detach(), positions)
+                self._decoder_blocks(), self._pack(), self.source_positions().detach(),
+                self.target_positions().detach())
         return self._gathered
+
+    def _decoder_blocks(self) -> lean.DecoderBlocks:
+        return [lean.decoder_blocks(layer) for layer in self.decoder]  # type: ignore[arg-type]
+
+    def _pack(self, rounded: bool = False) -> lean.Packed | None:
+        scaled = self.target_embedding.weight * math.sqrt(self.settings.width)
+        return lean.pack(self._decoder_blocks(), scaled, self.target_positions(), self.decoder_norm,
+                         self.projection.weight, rounded)
 
     def regather(self) -> None:
         """Forget the gathered weights: for whoever changes parameters in evaluation mode."""

@@ -55,13 +55,13 @@ def test_it_is_the_plain_step(tiny: Tiny, plain: Callable[[], None], order: str,
 
 def test_it_runs_where_it_should(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    inner = lean.advance
+    inner = lean.step
 
-    def counted(tokens: Tensor, *rest: Any) -> Tensor:
+    def counted(tokens: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
         calls.append(tokens.numel())
         return inner(tokens, *rest)
 
-    monkeypatch.setattr(lean, "advance", counted)
+    monkeypatch.setattr(lean, "step", counted)
     network = tiny("left_to_right")
     state = network.start(network.encode(sources(5)))
     few = lean._FEW // network.settings.width

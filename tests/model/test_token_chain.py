@@ -41,6 +41,18 @@ def test_both_ways_are_the_formula(dtype: torch.dtype, rows: int, k: int, monkey
     assert follow(links, states, last).tolist() == expected
 
 
+def test_rounded_it_is_nearly_the_same() -> None:
+    """Seldom a token, and never a nonsensical one: its score is within a rounding of the best."""
+    *_, outputs, links = chained()
+    states, last = torch.randn(3, 1, D, dtype=torch.float64), torch.tensor([7, 8, 9])
+    for row in range(3):
+        one, before = states[row:row + 1], last[row:row + 1]
+        inner = (one[:, 0] @ links.of_state + links.bias + links.table[before]).relu()
+        scores = (torch.addmm(one[:, 0], inner, links.outer) @ outputs.t())[0]
+        found = int(follow(links, one, before, rounded=True))
+        assert scores[found] > scores.max() - 1e-3 * scores.abs().max()
+
+
 def test_the_token_before_matters() -> None:
     *_, links = chained()
     states = torch.randn(40, 1, D, dtype=torch.float64)
