@@ -49,7 +49,7 @@ class ChainedTransformer(Transformer):
         Args:
             states: (R, k, D).
             last: (R,), the tokens behind which the draft stands.
-            rounded: whether a projection in bytes will do, because the tokens are verified.
+            rounded: whether a rounded projection will do, because the tokens are verified.
 
         Returns:
             (R, k).

@@ -51,7 +51,7 @@ DecoderBlocks = Sequence[tuple[Block, Block, Block]]
 class Packed(NamedTuple):
     """A decoder as `lean_kernel` reads it: copies, in which later changes of the weights do not show.
 
-    Matrices are (in, out), of floats, or of bytes that a float for every column multiplies.
+    Matrices are (in, out), of floats, or of integers that a float for every column multiplies.
     """
 
     matrices: Matrix  # (L, M), all matrices of a layer one behind the other
@@ -111,7 +111,7 @@ def pack(decoder: DecoderBlocks, embeddings: Tensor, positions: Tensor, norm: nn
         positions: (T, D), a row a slot.
         norm: the final normalisation, or the identity.
         projection: (V, D).
-        rounded: whether matrices are rounded to bytes. Of few rows, reading them is most of the work.
+        rounded: whether matrices are rounded to 16 bits. Of few rows, reading them is most of the work.
     """
     if not decoder or embeddings.device.type != "cpu" or embeddings.dtype not in (torch.float32, torch.float64):
         return None
@@ -134,7 +134,7 @@ def pack(decoder: DecoderBlocks, embeddings: Tensor, positions: Tensor, norm: nn
 
 
 def round_columns(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """A matrix (K, N) as bytes and what they are multiplied by, (N,)."""
+    """A matrix (K, N) as 16-bit integers and what each of its columns is multiplied by, (N,)."""
     scale = weight.detach().abs().amax(0).clamp(min=1e-9) / 32767
     return (weight.detach() / scale).round().to(torch.int16), scale
 

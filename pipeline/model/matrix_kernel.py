@@ -12,9 +12,9 @@ import numpy.typing as npt
 from pipeline.compiled import njit
 
 Floats = npt.NDArray[np.floating[Any]]
-Bytes = npt.NDArray[np.int16]
-Matrix = Floats | Bytes
-"""Of bytes, which a float for every column multiplies, it is read four times as fast, and rounded."""
+Rounded = npt.NDArray[np.int16]
+Matrix = Floats | Rounded
+"""Rounded to 16 bits, with a float for every column, half as much is to be read."""
 
 _FUSED = {"contract", "nsz"}  # a product and a sum may be rounded once; nothing may be reordered
 

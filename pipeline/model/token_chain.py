@@ -57,7 +57,7 @@ class Links(NamedTuple):
     outputs: Tensor
     """(D, V), the projection onto the vocabulary …"""
     rounded: Tensor
-    """… and the same in bytes …"""
+    """… and the same rounded to 16 bits …"""
     scale: Tensor
     """… which these, (V,), multiply."""
 
@@ -76,7 +76,7 @@ def follow(links: Links, states: Tensor, last: Tensor, rounded: bool = False) ->
         links: between the tokens.
         states: (R, k, D).
         last: (R,), the tokens behind which the drafts stand.
-        rounded: whether the projection may be rounded to bytes where it is most of the work, with few rows.
+        rounded: whether the projection may be rounded where it is most of the work, with few rows.
 
     Returns:
         (R, k).
