@@ -1,6 +1,7 @@
 """Machine code is kept for one state of all files with compiled functions."""
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -52,3 +53,18 @@ def test_somebody_elses_choice_stands() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
                           env={**os.environ, "NUMBA_CACHE_DIR": "elsewhere"})
     assert done.stdout.strip() == "elsewhere"
+
+
+def test_vectors_are_as_wide_as_the_processors_unless_somebody_chose() -> None:
+    code = ("from numba.core import config; import pipeline.compiled, llvmlite.binding as llvm; "
+            "print(config.CPU_NAME == llvm.get_host_cpu_name(), '-prefer-256-bit' in (config.CPU_FEATURES or ''), "
+            "config.CPU_NAME)")
+
+    def run(**chosen: str) -> list[str]:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                              env={**os.environ, **chosen})
+        return done.stdout.split()
+
+    assert run(NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")[1:] == ["False", "generic"]
+    if platform.machine() == "x86_64":
+        assert run()[:2] == ["True", "True"]
