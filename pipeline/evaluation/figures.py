@@ -62,8 +62,7 @@ def quality_speed_png(rows: Sequence[Row], theme: Theme = LIGHT) -> bytes:
                   alpha=0.4, zorder=2)
     for row in rows:
         colour = colours[row.family]
-        low, high = row.speedup_vs_beam5_interval or row.speedup_vs_beam5_all_interval
-        axes.plot([low, high], [row.quality, row.quality], color=colour, linewidth=2.5, alpha=0.3, zorder=2,
+        axes.plot(_interval(row), [row.quality, row.quality], color=colour, linewidth=2.5, alpha=0.3, zorder=2,
                   solid_capstyle="round")
         axes.plot([row.speed], [row.quality], marker=markers[row.decoder], markersize=7, color=colour, zorder=4,
                   markeredgewidth=1.4, markerfacecolor=colour if row.name in best else theme.paper)
@@ -84,8 +83,9 @@ def quality_speed_png(rows: Sequence[Row], theme: Theme = LIGHT) -> bytes:
 
 def _prepare_axes(axes: Axes, rows: Sequence[Row], theme: Theme) -> None:
     speeds, scores = [row.speed for row in rows], [row.quality for row in rows]
+    lows, highs = zip(*map(_interval, rows), strict=True)
     axes.set_xscale("log", base=2)
-    axes.set_xlim(min(speeds) / 1.18, max(speeds) * 1.25)
+    axes.set_xlim(min(min(speeds) / 1.18, min(lows) / 1.05), max(max(speeds) * 1.25, max(highs) * 1.05))
     spread = max(max(scores) - min(scores), 1.0)
     axes.set_ylim(min(scores) - 0.18 * spread, max(scores) + 0.14 * spread)
     low, high = axes.get_xlim()
@@ -104,6 +104,11 @@ def _prepare_axes(axes: Axes, rows: Sequence[Row], theme: Theme) -> None:
     axes.tick_params(colors=theme.muted, labelsize=9, length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
+
+
+def _interval(row: Row) -> Sequence[float]:
+    """Of the speed, lower and upper end."""
+    return row.speedup_vs_beam5_interval or row.speedup_vs_beam5_all_interval
 
 
 def _label_points(axes: Axes, rows: Sequence[Row], labels: Sequence[str], colours: dict[str, str],
