@@ -175,7 +175,7 @@ class DrafterTransformer(ChainedTransformer):
 
     def _run_ahead_alone(self, known: Tensor, count: int, state: State) -> Tensor:
         """`run_ahead` of one sentence in one call, by rounded weights: a wrong draft costs a call, and never a word."""
-        from pipeline.model.run_ahead_kernel import run_ahead  # numba: half a second that training does not need
+        from pipeline.kernels.run_ahead import run_ahead  # numba: half a second that training does not need
         if self._rounded is None:
             self._rounded = self._pack(rounded=True)
             assert self._rounded is not None  # the caller has made sure

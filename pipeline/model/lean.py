@@ -2,7 +2,7 @@
 
 With a small model or a small batch, half of a decoder step is not arithmetic but Python between operations: module
 calls, attribute look-ups, reshapes of (B, n, D). Here the weights of all layers are gathered once, and a step works on
-(rows, D). A few rows of a small model on a CPU are one compiled call (`lean_kernel`). Training reads the same weights
+(rows, D). Few rows of a small model on a CPU are one compiled call (`pipeline.kernels`). Training reads the weights
 through `layers`; the tests hold all of them to the same logits.
 """
 
@@ -49,7 +49,7 @@ DecoderBlocks = Sequence[tuple[Block, Block, Block]]
 
 
 class Packed(NamedTuple):
-    """A decoder as `lean_kernel` reads it: copies, in which later changes of the weights do not show.
+    """A decoder as compiled code reads it: copies, in which later changes of the weights do not show.
 
     Matrices are (in, out), of floats, or of integers that a float for every column multiplies.
     """
@@ -103,7 +103,7 @@ def decoder_blocks(layer: DecoderLayer) -> tuple[Block, Block, Block]:
 
 def pack(decoder: DecoderBlocks, embeddings: Tensor, positions: Tensor, norm: nn.Module, projection: Tensor,
          rounded: bool = False) -> Packed | None:
-    """A decoder as `lean_kernel` reads it; None where its steps are not to be compiled.
+    """A decoder as compiled code reads it; None where its steps are not to be compiled.
 
     Args:
         decoder: its layers.
@@ -201,7 +201,7 @@ def decode(x: Tensor, weights: Weights, style: Style, state: State, mask: Tensor
 
 def _compiled(x: Tensor, packed: Packed, style: Style, state: State, mask: Tensor | None) -> Tensor:
     """`decode` in one call."""
-    from pipeline.model.lean_kernel import decode  # numba: half a second that training does not need
+    from pipeline.kernels.decoder import decode  # numba: half a second that training does not need
     R, n, D = x.shape
     x = x.contiguous()
     past, source, lengths = state.arrays(n)
@@ -224,9 +224,9 @@ def step(tokens: Tensor, packed: Packed, style: Style, state: State, mask: Bools
         The decoder's last states, (R, n, D), and logits, (R, n, V) or none.
 
     Raises:
-        IndexError: what stands among the tokens is no token.
+        IndexError: what stands among the tokens is no token, or there are more than places.
     """
-    from pipeline.model.lean_kernel import step  # numba: half a second that training does not need
+    from pipeline.kernels.decoder import step  # numba: half a second that training does not need
     read = tokens.contiguous().numpy()
     (R, n), number = read.shape, packed.positions.dtype
     past, source, lengths = state.arrays(n)
@@ -234,7 +234,8 @@ def step(tokens: Tensor, packed: Packed, style: Style, state: State, mask: Bools
     logits = np.empty((R if projected else 0, n, len(packed.output_scale)), number)
     if not step(read, *packed, past, source, lengths, mask, seen(state.source_mask), style.pre, style.relu, hidden,
                 logits):
-        raise IndexError(f"token {read.min()} or {read.max()} is outside the vocabulary of {len(packed.embeddings)}")
+        raise IndexError(f"token {read.min()} or {read.max()} is outside the vocabulary of {len(packed.embeddings)}, "
+                         f"or {lengths.max() + n} tokens are more than the {len(packed.positions)} places")
     return torch.from_numpy(hidden), torch.from_numpy(logits)
 
 

@@ -100,7 +100,7 @@ def one_by_one(links: Links, states: Tensor, last: Tensor) -> Tensor:
 
 
 def _compiled(links: Links, states: Tensor, last: Tensor, rounded: bool) -> Tensor:
-    from pipeline.model.token_chain_kernel import follow_links  # numba: half a second that training does not need
+    from pipeline.kernels.token_chain import follow_links  # numba: half a second that training does not need
     tokens = torch.empty(states.shape[:2], dtype=torch.long)
     outputs, scale = (links.rounded, links.scale) if rounded else (links.outputs, torch.ones_like(links.scale))
     follow_links(states.contiguous().numpy(), last.contiguous().numpy(), links.of_state.numpy(), links.bias.numpy(),

@@ -196,7 +196,7 @@ def _fingerprint(cli: LightningCLI, params: Params, family: str) -> dict[str, st
     for file in files:
         if not file.exists():
             raise PipelineError(f"{file}: not found; run `dvc repro` to produce it")
-    parts = ("alignment", "corpus", "decoding", "families", "model", "training")
+    parts = ("alignment", "corpus", "decoding", "families", "kernels", "model", "training")
     sources = sorted(path for part in parts for path in (code / part).rglob("*.py"))
     return {
         "parameters": _digest(json.dumps([config, plain(params.family(family).training)], sort_keys=True,

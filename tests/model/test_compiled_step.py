@@ -94,6 +94,15 @@ def test_what_is_no_token_is_refused(tiny: Tiny, token: int) -> None:
         network.step(torch.tensor([[7, token]]), network.start(network.encode(sources(5))))
 
 
+def test_more_tokens_than_places_are_refused(tiny: Tiny) -> None:
+    network = tiny("left_to_right")
+    state, places = network.start(network.encode(sources(5))), len(network.target_positions())
+    for _ in range(places):
+        network.step(torch.tensor([[7]]), state)
+    with pytest.raises(IndexError, match=f"{places + 1} tokens are more than the {places} places"):
+        network.step(torch.tensor([[7]]), state)
+
+
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("width", [16, 128])
 @pytest.mark.parametrize("verb", ["advance", "step"])

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.compiled import njit
-from pipeline.model.lean_kernel import step
-from pipeline.model.matrix_kernel import Matrix
-from pipeline.model.top_kernel import best_of
+from pipeline.kernels.best import best_of
+from pipeline.kernels.decoder import step
+from pipeline.kernels.matrix import Matrix
 
 Floats = npt.NDArray[np.floating[Any]]
 Bools = npt.NDArray[np.bool_]
@@ -25,7 +25,7 @@ def run_ahead(known: Ints, said: Ints, matrices: Matrix, vectors: Floats, embedd
         known: (n >= 1,) tokens to read first.
         said: (k >= 1,).
         matrices, vectors, embeddings, positions, norm, outputs, output_scale, output_bias: a `lean.Packed`.
-        past, source, source_mask, pre, relu: see `lean_kernel.decode`.
+        past, source, source_mask, pre, relu: see `decoder.decode`.
         length: tokens in the past.
     """
     D, V = outputs.shape

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.compiled import njit
-from pipeline.model.matrix_kernel import Matrix, affine
+from pipeline.kernels.matrix import Matrix, affine
 
 Floats = npt.NDArray[np.floating[Any]]
 Bools = npt.NDArray[np.bool_]
@@ -36,12 +36,12 @@ def step(tokens: Ints, matrices: Matrix, vectors: Floats, embeddings: Floats, po
         logits: (R, n, V), where what they say is written; of no rows: nowhere.
 
     Returns:
-        Whether all tokens are tokens; if not, nothing is written.
+        Whether all tokens are tokens and have a place; if not, nothing is written.
     """
     R, n, D = hidden.shape
     for r in range(R):
         for i in range(n):
-            if not 0 <= tokens[r, i] < len(embeddings):
+            if not (0 <= tokens[r, i] < len(embeddings) and lengths[r] + i < len(positions)):
                 return False
     for r in range(R):
         for i in range(n):

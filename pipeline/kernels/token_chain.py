@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.compiled import njit
-from pipeline.model.matrix_kernel import Matrix, affine
-from pipeline.model.top_kernel import best_of
+from pipeline.kernels.best import best_of
+from pipeline.kernels.matrix import Matrix, affine
 
 Floats = npt.NDArray[np.floating[Any]]
 Ints = npt.NDArray[np.integer[Any]]

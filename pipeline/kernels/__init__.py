@@ -1,0 +1,1 @@
+"""What search repeats for every token, compiled: numba, no torch. Training does not run it."""
