@@ -10,10 +10,10 @@ search's (Proposition 1). A token that is right, then wrong, and right again, se
 
 Token i *may depend on* token j where j < i and j settled in an earlier iteration. Of every other j < i the model has
 shown that it can do without: in the iteration before j settled, j was wrong, and i was right in the next (the paper's
-p(y_6 | y_1:4, x), where y_5 settles with y_6). "Earlier in the sentence, and earlier in time" is a strict partial order. The
-*graph* is its transitive reduction, which is unique: the fewest edges by whose paths every token reaches just those
-that may depend on it. So an edge j → i is drawn where no token stands between the two and settles between them. The
-paper leaves out redundant edges as well ("omitting redundant edges on non-parallel tokens").
+p(y_6 | y_1:4, x), where y_5 settles with y_6). "Earlier in the sentence, and earlier in time" is a strict partial
+order. The *graph* is its transitive reduction, which is unique: the fewest edges by whose paths every token reaches
+just those that it may depend on. So an edge j → i is drawn where no token stands between the two and settles between
+them. The paper leaves out redundant edges as well ("omitting redundant edges on non-parallel tokens").
 
 Every token that has not settled in the first iteration has an edge from one of the iteration before: of the tokens that
 changed in an iteration the leftmost has nothing before it that changes any more, and so it has settled there; and a
@@ -88,8 +88,8 @@ class Grid:
 def jacobi_grid(model: Model, source: Tensor, limit: LengthLimit) -> Grid:
     """Run Parallel Jacobi decoding (Algorithm 1) on one sentence.
 
-    The paper takes greedy search's length m for known. Here there is room for all that the limit allows, and what stands
-    behind an end symbol counts for nothing: neither for whether anything changes, nor in the grid.
+    The paper takes greedy search's length m for known. Here there is room for all that the limit allows, and what
+    stands behind an end symbol counts for nothing: neither for whether anything changes, nor in the grid.
 
     Args:
         model: an ordered model of one word a step.
@@ -127,8 +127,7 @@ def jacobi_grid(model: Model, source: Tensor, limit: LengthLimit) -> Grid:
 def dependencies(settled: list[int]) -> list[Edge]:
     """The edges of the graph, sorted by the position that they lead to.
 
-    The second token waits for the first. The third settles with it and so waits for the first alone, whom the fourth
-    need not be told to wait for again.
+    The second token and the third wait for the first, and the fourth for both; that it waits for the first is implied.
 
     >>> [tuple(edge) for edge in dependencies([1, 2, 2, 3])]
     [(0, 1), (0, 2), (1, 3), (2, 3)]
@@ -136,15 +135,14 @@ def dependencies(settled: list[int]) -> list[Edge]:
     Args:
         settled: the iteration in which each position settled.
     """
-    edges = []
+    edges: list[Edge] = []
     for after, time in enumerate(settled):
-        latest = 0  # of the positions between that settled before `after`
-        found = []
+        found: list[Edge] = []
+        latest = 0  # of the iterations in which the positions between the two settled, if before `after` did
         for before in reversed(range(after)):
             if latest <= settled[before] < time:
                 found.append(Edge(before, after))
-            if settled[before] < time:
-                latest = max(latest, settled[before])
+                latest = settled[before]
         edges += reversed(found)
     return edges
 

@@ -1,6 +1,5 @@
 """The picture of a grid and its dependency graph, as in Figure 4 of the paper: PNG and SVG."""
 
-from collections.abc import Sequence
 from math import sqrt
 from textwrap import wrap
 
@@ -31,7 +30,7 @@ def draw(inspected: Inspected) -> Figure:
     names = [_short(inspected.pieces[token]) for token in grid.tokens]
     longest = max(len(_short(inspected.pieces[cell.token])) for row in grid.rows for cell in row)
     column = max(0.55, _LETTER * longest + 0.14)
-    width = max(_LEFT + column * len(names) + _RIGHT, 6.0)
+    width = max(_LEFT + column * len(names) + _RIGHT, 6.8)
     texts = [(line, colour) for text, colour in ((inspected.source, THEME.muted), (inspected.translation, THEME.ink))
              for line in wrap(text, int((width - 0.4) / 0.09)) or [""]]
     span = max((edge.after - edge.before for edge in inspected.edges), default=0)
@@ -73,7 +72,8 @@ def _cell(axes: Axes, centre: float, y: float, column: float, cell: Cell, name: 
     if age == 0:
         _box(axes, centre, y, column, _mix(hue, 0.15 + 0.4 * p), edge=hue, line=1.4)
     else:
-        _box(axes, centre, y, column, _mix(THEME.muted, 0.04 + 0.16 * p), edge=hue if cell.right else "none", dashed=True)
+        _box(axes, centre, y, column, _mix(THEME.muted, 0.04 + 0.16 * p), edge=hue if cell.right else "none",
+             dashed=True)
     ink = THEME.ink if age == 0 or cell.right else THEME.muted
     _write(axes, centre, y + 0.38 * _ROW, name, 7.5, ink, bold=age == 0)
     _write(axes, centre, y + 0.76 * _ROW, f"{100 * p:.0f}", 5.5, ink)
@@ -91,7 +91,7 @@ def _legend(axes: Axes, y: float) -> None:
         axes.add_patch(Rectangle((x - width / 2, y - width / 2), width, width, facecolor=fill, edgecolor=edge,
                                  linewidth=1, linestyle="--" if dashed else "-"))
         _write(axes, x + width, y, text, 7, THEME.muted, align="left")
-        x += 0.42 + 0.068 * len(text)
+        x += 0.42 + 0.053 * len(text)
     _write(axes, _LEFT, y + _LINE, "rows: iterations; numbers: probability in %; arrows: may depend on", 7, THEME.muted,
            align="left")
 
@@ -127,5 +127,6 @@ def _short(piece: str) -> str:
 
 def _mix(colour: str, share: float) -> str:
     """A share of a colour on paper."""
-    pairs: Sequence[tuple[float, float]] = list(zip(to_rgb(colour), to_rgb(THEME.paper), strict=True))
-    return str(to_hex([share * ink + (1 - share) * paper for ink, paper in pairs]))
+    red, green, blue = (share * ink + (1 - share) * paper
+                        for ink, paper in zip(to_rgb(colour), to_rgb(THEME.paper), strict=True))
+    return to_hex((red, green, blue))
