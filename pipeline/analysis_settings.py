@@ -41,10 +41,22 @@ class DraftAnalysesSettings:
 
 
 @dataclass(frozen=True)
+class JacobiAnalysesSettings:
+    """The Jacobi paper's analysis, of the baseline."""
+
+    sentences: int = 100
+    """The first long ones of the test split, as `speed.long_tokens` calls them long."""
+
+    def __post_init__(self) -> None:
+        if self.sentences < 1:
+            raise PipelineError(f"analyses.jacobi.sentences: {self.sentences} must be at least 1")
+
+
+@dataclass(frozen=True)
 class AnalysesSettings:
     """The papers' analyses. What names a family that is not among the systems is left out.
 
-    All but `drafting` is of the lattice paper.
+    All but `drafting` and `jacobi` is of the lattice paper.
     """
 
     lattice: str = "lattice"
@@ -67,6 +79,7 @@ class AnalysesSettings:
     repetitions: int = 5
     """Rounds over the sentences; the median of each part of a sentence counts."""
     drafting: DraftAnalysesSettings = field(default_factory=DraftAnalysesSettings)
+    jacobi: JacobiAnalysesSettings = field(default_factory=JacobiAnalysesSettings)
 
     def __post_init__(self) -> None:
         for name in ("sentences", "bin_words", "repetitions"):

@@ -21,6 +21,7 @@ VERBS = {
     "report": "write the table, the picture and the page",
     "translate": "translate standard input",
     "explain": "show how drafts are verified, call by call",
+    "ddg": "show which token of a translation waits for which (Jacobi decoding)",
     "tune": "find a drafting decoder's settings for this machine",
     "score": "log-probability of given translations",
     "average": "average checkpoints of one family into one",

@@ -103,12 +103,8 @@ class Tracer(Translator):
         if not found.verification.exact:
             relaxed = departures(getattr(self.network, "verifier", self.network), source, output)
         text = self.tokenizer.decode_target(found.tokens[0, 0, :int(found.lengths[0, 0])].tolist())
-        warning = None
-        if len(ids) >= self.longest:
-            warning = f"source cut to the model's {self.longest - 1} pieces"
-        elif not bool(found.ended[0, 0]):
-            warning = "translation cut at the length limit"
-        return Trace(line, text, mark_rounds(rounds, 0, relaxed), int(found.verification.drafter_calls[0]), warning)
+        return Trace(line, text, mark_rounds(rounds, 0, relaxed), int(found.verification.drafter_calls[0]),
+                     self.warning(len(ids), bool(found.ended[0, 0])))
 
 
 def output_of(rounds: Sequence[Round], sentence: int) -> list[int]:

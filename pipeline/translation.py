@@ -37,7 +37,7 @@ class Translation:
     """What the reader should know: the source was cut, or the translation was."""
 
 
-class _Trained:
+class Trained:
     """A family's network and vocabulary, on a device."""
 
     def __init__(self, params: Params, family: str, device: str) -> None:
@@ -49,8 +49,14 @@ class _Trained:
         self.device = torch.device(pick_device(device))
         self.network.to(self.device)
 
+    def warning(self, pieces: int, ended: bool) -> str | None:
+        """What the reader of a translation should know, of how many source pieces there are and whether it ended."""
+        if pieces >= self.longest:
+            return f"source cut to the model's {self.longest - 1} pieces"
+        return None if ended else "translation cut at the length limit"
 
-class Translator(_Trained):
+
+class Translator(Trained):
     """Translates lines in bulk and returns them in their order, one for one."""
 
     def __init__(self, params: Params, family: str, decoder: str, *, nbest: int = 1, device: str = "auto",
@@ -103,16 +109,12 @@ class Translator(_Trained):
                 scores = found.scores[place].tolist()
                 real = [n for n, score in enumerate(scores) if score > -float("inf")]
                 texts = self.tokenizer.decode_targets([words[place][n] for n in real])
-                warning = None
-                if len(encoded[row]) >= self.longest:
-                    warning = f"source cut to the model's {self.longest - 1} pieces"
-                elif not bool(found.ended[place, 0]):
-                    warning = "translation cut at the length limit"
-                done[row] = Translation(lines[row], texts, [scores[n] for n in real], int(found.calls[place]), warning)
+                done[row] = Translation(lines[row], texts, [scores[n] for n in real], int(found.calls[place]),
+                                        self.warning(len(encoded[row]), bool(found.ended[place, 0])))
         return [done[row] for row in range(len(lines))]
 
 
-class Scorer(_Trained):
+class Scorer(Trained):
     """Log-probabilities of given translations."""
 
     def __init__(self, params: Params, family: str, device: str = "auto") -> None:

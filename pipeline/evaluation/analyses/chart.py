@@ -3,6 +3,7 @@
 import io
 from collections.abc import Sequence
 
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -83,4 +84,12 @@ def png(figure: Figure) -> bytes:
     """The picture's bytes; the same for the same picture."""
     written = io.BytesIO()
     figure.savefig(written, format="png", facecolor=THEME.paper, metadata={"Software": None})
+    return written.getvalue()
+
+
+def svg(figure: Figure) -> bytes:
+    """The picture as curves, letters among them; the same bytes for the same picture."""
+    written = io.BytesIO()
+    with rc_context({"svg.hashsalt": "picture"}):  # names of clips and marks are random otherwise
+        figure.savefig(written, format="svg", facecolor=THEME.paper, metadata={"Date": None, "Creator": None})
     return written.getvalue()

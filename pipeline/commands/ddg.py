@@ -1,0 +1,72 @@
+"""Show which token of a translation waits for which: the iterates of Parallel Jacobi decoding, and a graph of them.
+
+Prints the iterations, and writes them as a page to look into (ddg.html) and as pictures (ddg.png, ddg.svg).
+"""
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+from pipeline.errors import PipelineError
+from pipeline.params import load_params
+
+PAGE, PICTURES = "ddg.html", ("ddg.png", "ddg.svg")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("sentence", help="of the source language")
+    parser.add_argument("--family", required=True,
+                        help="a trained block of `families` in params.yaml whose order takes one word a step")
+    parser.add_argument("--output", type=Path, default=Path("ddg"), metavar="DIR",
+                        help="a folder, new or of an earlier call (default: ddg)")
+    parser.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    output = arguments.output.resolve()
+    _refuse_what_is_not_ours(output)  # before a model is loaded
+    sentence = arguments.sentence
+    if any("\ud800" <= letter <= "\udfff" for letter in sentence):  # bytes of the command line that are no text
+        raise PipelineError("sentence: not UTF-8; convert it first (iconv -t UTF-8)")
+
+    from pipeline.evaluation.analyses import chart
+    from pipeline.evaluation.analyses.jacobi.page import render_page
+    from pipeline.evaluation.analyses.jacobi.picture import draw
+    from pipeline.evaluation.analyses.jacobi.sentence import Inspector, render
+    from pipeline.files import atomic_path
+
+    params = load_params()
+    inspected = Inspector(params, arguments.family, arguments.device)(sentence)
+    if inspected.warning:
+        print(inspected.warning, file=sys.stderr)
+    sys.stdout.buffer.write(render(inspected, shutil.get_terminal_size().columns).encode())
+    sys.stdout.buffer.flush()
+    figure = draw(inspected)
+    page = render_page(inspected, params.corpus.source_language, params.corpus.target_language)
+    contents = [page.encode(), chart.png(figure), chart.svg(figure)]
+    with atomic_path(output) as folder:
+        folder.mkdir()
+        for name, content in zip((PAGE, *PICTURES), contents, strict=True):
+            (folder / name).write_bytes(content)
+    print(f"written: {arguments.output / PAGE}, {', '.join(PICTURES)}", file=sys.stderr)
+
+
+def _refuse_what_is_not_ours(folder: Path) -> None:
+    """Only what an earlier call has written, and nothing besides, may be replaced.
+
+    Raises:
+        PipelineError: the folder holds anything else, or is none.
+    """
+    from pipeline.evaluation.analyses.jacobi.page import GENERATOR
+
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise PipelineError(f"--output: {folder} is a file; name a folder")
+    found = {path.name for path in folder.iterdir()}
+    if not found:
+        return
+    mark = f'<meta name="generator" content="{GENERATOR}">'
+    if found != {PAGE, *PICTURES} or mark not in (folder / PAGE).read_text(encoding="utf-8", errors="replace"):
+        raise PipelineError(f"--output: {folder} holds what this command has not written; name another folder")

@@ -1,0 +1,131 @@
+"""A sentence with its grid, as people read it: for the terminal, the picture and the page."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.filtering import normalise
+from pipeline.decoding.limits import LengthLimit
+from pipeline.errors import PipelineError
+from pipeline.evaluation.analyses.jacobi.ddg import Cell, Edge, Grid, dependencies, jacobi_grid
+from pipeline.params import Params
+from pipeline.translation import Trained
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """A sentence and how its translation came about."""
+
+    source: str
+    translation: str
+    grid: Grid
+    pieces: Sequence[str]
+    """Of the target vocabulary, by id."""
+    warning: str | None = None
+    """What the reader should know: the source was cut, or the translation was."""
+
+    @cached_property
+    def edges(self) -> list[Edge]:
+        """Of the dependency graph."""
+        return dependencies(self.grid.settled)
+
+    @property
+    def summary(self) -> str:
+        """What it took, in words."""
+        grid = self.grid
+        m, iterations = len(grid.tokens), grid.iterations
+        return (f"{_count(m, 'token')} in {_count(iterations, 'iteration')}, {m / iterations:.2f} an iteration; "
+                f"{sum(grid.together)} settled together with others")
+
+
+class Inspector(Trained):
+    """Translates sentences one by one, and keeps all iterates."""
+
+    def __init__(self, params: Params, family: str, device: str = "auto") -> None:
+        """Args:
+            params: of the folder that holds data/bpe and checkpoints/.
+            family: a name in it.
+            device: cpu, cuda or auto.
+
+        Raises:
+            PipelineError: an unknown name, or no such checkpoint.
+        """
+        super().__init__(params, family, device)
+        self._limit = LengthLimit(params.limit.ratio, params.limit.extra, self.longest - 1)
+        self._pieces = self.tokenizer.target_pieces
+
+    def __call__(self, sentence: str) -> Inspected:
+        """Translate a sentence.
+
+        Raises:
+            PipelineError: it has no words, or the model cannot be iterated; see `jacobi_grid`.
+        """
+        ids, = self.tokenizer.encode_source([normalise(sentence, self.unicode)])
+        if not ids:
+            raise PipelineError(f"sentence: {sentence!r} has no words; give one that has")
+        grid = jacobi_grid(self.network, pad_sources([ids], self.longest).to(self.device), self._limit)
+        words, lengths = self.network.order.restore(torch.tensor([grid.tokens]))
+        text = self.tokenizer.decode_target(words[0, :int(lengths[0])].tolist())
+        return Inspected(sentence, text, grid, self._pieces, self.warning(len(ids), grid.ended))
+
+
+_GAP, _MARGIN = 2, 5
+"""Blanks between two columns; letters that the number of the iteration takes, with its own."""
+
+
+def render(inspected: Inspected, width: int) -> str:
+    """The grid as text, in bands that are as wide as the terminal.
+
+    A band is of some positions, and has the iterations in which one of them settles.
+
+    Args:
+        width: in letters.
+    """
+    grid = inspected.grid
+    texts = [[_sign(cell, number, settled).format(inspected.pieces[cell.token])
+              for cell, settled in zip(row, grid.settled, strict=True)] for number, row in enumerate(grid.rows, 1)]
+    lines = [f"  {inspected.source}"]
+    for band in _bands([_column_width(column, grid) for column in zip(*texts, strict=True)], width - _MARGIN):
+        lines += ["", _line("", [str(position + 1) for position in band], band)]
+        lines += [_line(str(number), [texts[number - 1][position] for position in band], band)
+                  for number in sorted({grid.settled[position] for position in band})]
+    lines += ["", f"  = {inspected.translation}", f"    {inspected.summary}",
+              "    rows: iterations; a token: it settles; ~wrong~; (right, but not for good); · settled before"]
+    return "".join(line + "\n" for line in lines)
+
+
+def _sign(cell: Cell, number: int, settled: int) -> str:
+    if number > settled:
+        return "·"
+    if number == settled:
+        return "{}"
+    return "({})" if cell.right else "~{}~"
+
+
+def _column_width(column: Sequence[str], grid: Grid) -> int:
+    return max(map(len, (*column, str(len(grid.tokens)))))
+
+
+def _bands(widths: Sequence[int], room: int) -> list[dict[int, int]]:
+    """Positions with the widths of their columns, in bands that fit the room or hold one position."""
+    bands: list[dict[int, int]] = []
+    left = 0
+    for position, width in enumerate(widths):
+        if not bands or left < width:
+            bands.append({})
+            left = room
+        bands[-1][position] = width
+        left -= width + _GAP
+    return bands
+
+
+def _line(head: str, texts: Sequence[str], band: dict[int, int]) -> str:
+    cells = [text.ljust(width) for text, width in zip(texts, band.values(), strict=True)]
+    return (head.rjust(_MARGIN - _GAP) + " " * _GAP + (" " * _GAP).join(cells)).rstrip()
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
