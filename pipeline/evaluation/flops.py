@@ -1,9 +1,9 @@
 """Operations of a Transformer and of searches with it: by formula, and as torch counts them.
 
-The product of an (m, k) and a (k, n) matrix is 2 m k n operations: a multiplication and an addition are two. Counted are
-products of matrices alone, those with weights, those of attention, and the projection onto the vocabulary. Not counted:
-softmax, normalisation, activations, biases, residual sums, looking up embeddings, finding the best words, and all that a
-search does besides.
+The product of an (m, k) and a (k, n) matrix is 2 m k n operations: a multiplication and an addition are two. Products
+of matrices alone are counted: those with weights, those of attention, and the projection onto the vocabulary. Not
+counted: softmax, normalisation, activations, biases, residual sums, looking up embeddings, finding the best words, and
+all that a search does besides.
 
 What padding and masks hide is counted, because torch computes it. A compiled step (`lean_kernel`) skips masked keys: it
 does at most what is counted.
@@ -26,7 +26,7 @@ from pipeline.model.drafter import BidirectionalDrafter
 from pipeline.model.settings import NetworkSettings
 
 BACKWARD = 2
-"""Passes that the gradients of a product take, one for each of its factors; a training step is so three forward ones."""
+"""Products that the gradients of a product take, one for each of its factors: a training step is three passes."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Counted:
     def step(self, tokens: Tensor, state: Any) -> Tensor:
         past: int = state.length
         logits: Tensor = self._model.step(tokens, state)
-        self._add(self._costs.step(*tokens.shape, past, _source(state)[1]))
+        self._add(self._costs.step(len(tokens), tokens.shape[1], past, _source(state)[1]))
         return logits
 
     def lengths(self, memory: Any) -> Tensor:
