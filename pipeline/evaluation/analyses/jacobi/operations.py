@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pipeline.corpus.datamodule import pad_sources
@@ -123,21 +124,20 @@ def _draw(means: Mapping[Name, float], trainings: Mapping[str, Training], baseli
     for name in means:
         if name[0] not in {family for family, _ in shown}:
             shown.append(name)
-    ratios = [means[name] / means[baseline, GREEDY] for name in shown]
-    _bars(inference, [" ".join(name) for name in shown], ratios, "%.3g",
+    _bars(inference, {" ".join(name): means[name] / means[baseline, GREEDY] for name in shown},
           [chart.COLOURS[0 if family == baseline else 1] for family, _ in shown])
     inference.axvline(1, color=chart.THEME.muted, linewidth=1, linestyle="--")
     chart.name_axes(inference, f"times the operations of {baseline} {GREEDY}", "", "a translation")
-    counted = {family: one.added for family, one in trainings.items() if one.added is not None}
-    _bars(training, list(counted), [added / 1e12 for added in counted.values()], "%.3g",
-          [chart.COLOURS[0 if family == baseline else 1] for family in counted])
+    _bars(training, {family: None if one.added is None else one.added / 1e12 for family, one in trainings.items()},
+          [chart.COLOURS[0 if family == baseline else 1] for family in trainings])
     chart.name_axes(training, "10¹² operations", "", f"training, beyond that of {baseline}")
     return figure
 
 
-def _bars(axes: Any, names: Sequence[str], values: Sequence[float], form: str, colours: Sequence[str]) -> None:
-    drawn = axes.barh(names, values, height=0.6, color=colours)
-    axes.bar_label(drawn, fmt=form, fontsize=7, color=chart.THEME.muted, padding=2)
+def _bars(axes: Axes, values: Mapping[str, float | None], colours: Sequence[str]) -> None:
+    drawn = axes.barh(list(values), [value or 0.0 for value in values.values()], height=0.6, color=colours)
+    labels = ["not counted" if value is None else f"{value:.3g}" for value in values.values()]
+    axes.bar_label(drawn, labels, fontsize=7, color=chart.THEME.muted, padding=2)
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.margins(x=0.18, y=0.02)
