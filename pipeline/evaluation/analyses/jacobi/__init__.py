@@ -1,1 +1,1 @@
-"""What the Jacobi paper asks of a model (Santilli et al. 2023, section 3.5): which tokens wait for which."""
+"""The questions of the Jacobi paper (Santilli et al. 2023): what waits for what, operations, and threads."""

@@ -1,0 +1,144 @@
+"""How many operations does a decoder take, and how many had to be spent on training it? (Table 3 of the paper.)
+
+The paper's Table 3 sets a decoder that needs no training (HGJ, 2.53e13 operations for the test set at 1.34 times the
+speed of greedy search) against models that have to be trained (from 1.55e17 operations on). Its last column divides all
+operations, training and one translation of the test set, by the speed. Here the same is said of every system of a run:
+training is what the family, and those whose weights it starts from, took beyond what the baseline needs anyhow.
+
+What is counted as an operation, and what is not: `pipeline.evaluation.flops`. The paper's are estimates from numbers of
+parameters and steps by the calculator of ELECTRA; here they are of the very sentences and batches.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pipeline.corpus.datamodule import pad_sources
+from pipeline.decoding.settings import make_decoder
+from pipeline.evaluation.analyses import chart
+from pipeline.evaluation.analyses.finding import Finding, Point
+from pipeline.evaluation.analyses.jacobi.training import training_operations
+from pipeline.evaluation.analyses.lab import Lab
+from pipeline.evaluation.analyses.measured import Measurements
+from pipeline.evaluation.clock import spread
+from pipeline.evaluation.flops import sentence_operations
+from pipeline.evaluation.rows import Name
+from pipeline.evaluation.speed import REFERENCE_DECODERS
+from pipeline.params import TEACHER, Params
+
+_, GREEDY = REFERENCE_DECODERS
+
+
+class Training(NamedTuple):
+    """Operations of a family's training; None where its kind, or that of one it starts from, is not counted."""
+
+    own: int | None
+    """Of its steps alone."""
+    added: int | None
+    """And of those families that it starts from and the baseline does not."""
+
+
+def ask_operations(lab: Lab) -> Finding:
+    """Of every system under each of its decoders, over some sentences of the test split."""
+    params = lab.params
+    sources = [source for source, _ in lab.pairs("test")]
+    lengths = np.array([len(source) for source in sources], np.int32)
+    rows = spread(lengths, np.arange(len(lengths)), params.speed.sentences)
+    longest = min(params.family(family).network.max_length for family in params.systems)
+    sentences = [pad_sources([sources[row]], longest).to(lab.device) for row in rows]
+    means = {}
+    for family in params.systems:
+        network = lab.network(family)
+        assert network is not None  # it is one of the systems
+        for decoder in dict.fromkeys([*params.decoders_of(family), *([GREEDY] if family == params.baseline else [])]):
+            search = make_decoder(decoder, params.decoder(decoder), lab.limit(network))
+            with torch.inference_mode():
+                means[family, decoder] = float(np.mean(sentence_operations(network, search, sentences)))
+    own = {family: training_operations(params.family(family), lab.tokenizer.target_size, params.seed)
+           for family in params.systems}
+    return operations(means, add_starts(own, params), speeds(lab.measurements, params.baseline),
+                      baseline=params.baseline, sentences=len(sentences), test_sentences=len(sources))
+
+
+def add_starts(own: Mapping[str, int | None], params: Params) -> dict[str, Training]:
+    """What each family's training adds to the baseline's."""
+    def line(family: str) -> list[str]:
+        return [family] if family == TEACHER else [family, *line(params.starts[family])]
+
+    there = line(params.baseline)
+    trainings = {}
+    for family, operations in own.items():
+        added = [own[one] for one in line(family) if one not in there]
+        known = [one for one in added if one is not None]
+        trainings[family] = Training(operations, sum(known) if len(known) == len(added) else None)
+    return trainings
+
+
+def speeds(measurements: Measurements, baseline: str) -> dict[Name, float]:
+    """Of every decoder that was timed, how many times faster it is than the baseline's greedy search."""
+    greedy = measurements.decoders.get((baseline, GREEDY))
+    return {} if greedy is None else {name: greedy.milliseconds / one.milliseconds
+                                      for name, one in measurements.decoders.items()}
+
+
+def operations(means: Mapping[Name, float], trainings: Mapping[str, Training], speeds: Mapping[Name, float], *,
+               baseline: str, sentences: int, test_sentences: int) -> Finding:
+    """Set operations against the baseline's greedy search.
+
+    Args:
+        means: operations a sentence of every decoder, the baseline's greedy search among them.
+        trainings: of every family.
+        speeds: of decoders against the baseline's greedy search, as far as they were timed.
+        baseline: the family that needs no further training.
+        sentences: that `means` are over.
+        test_sentences: of the test set, one translation of which is added to training.
+    """
+    metric: dict[str, Any] = {"baseline": f"{baseline} {GREEDY}", "sentences": sentences,
+                              "test_sentences": test_sentences}
+    points: list[Point] = []
+    for (family, decoder), mean in means.items():
+        training = trainings[family]
+        figures: dict[str, float | None] = {
+            "operations": mean, "ratio_to_greedy": mean / means[baseline, GREEDY],
+            "speedup_vs_greedy": speeds.get((family, decoder)), "total_operations": None, "total_over_speed": None}
+        if training.added is not None:
+            total = training.added + test_sentences * mean
+            figures["total_operations"] = total
+            if (family, decoder) in speeds:
+                figures["total_over_speed"] = total / speeds[family, decoder]
+        entry = metric.setdefault(family, {"training_operations": training.own,
+                                           "added_training_operations": training.added, "decoders": {}})
+        entry["decoders"][decoder] = figures
+        points.append({"family": family, "decoder": decoder, **figures, "added_training_operations": training.added})
+    return Finding(metric, points, _draw(means, trainings, baseline))
+
+
+def _draw(means: Mapping[Name, float], trainings: Mapping[str, Training], baseline: str) -> Figure:
+    """The baseline under all of its decoders and every other family under its first one, and what was trained."""
+    figure, (inference, training) = chart.new_picture(2)
+    shown = [name for name in means if name[0] == baseline]
+    for name in means:
+        if name[0] not in {family for family, _ in shown}:
+            shown.append(name)
+    _bars(inference, {" ".join(name): means[name] / means[baseline, GREEDY] for name in shown},
+          [chart.COLOURS[0 if family == baseline else 1] for family, _ in shown])
+    inference.axvline(1, color=chart.THEME.muted, linewidth=1, linestyle="--")
+    chart.name_axes(inference, f"times the operations of {baseline} {GREEDY}", "", "a translation")
+    _bars(training, {family: None if one.added is None else one.added / 1e12 for family, one in trainings.items()},
+          [chart.COLOURS[0 if family == baseline else 1] for family in trainings])
+    chart.name_axes(training, "10¹² operations", "", f"training, beyond that of {baseline}")
+    return figure
+
+
+def _bars(axes: Axes, values: Mapping[str, float | None], colours: Sequence[str]) -> None:
+    drawn = axes.barh(list(values), [value or 0.0 for value in values.values()], height=0.6, color=colours)
+    labels = ["not counted" if value is None else f"{value:.3g}" for value in values.values()]
+    axes.bar_label(drawn, labels, fontsize=7, color=chart.THEME.muted, padding=2)
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.margins(x=0.18, y=0.02)
+    axes.tick_params(axis="y", labelsize=7)

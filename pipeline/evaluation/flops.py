@@ -1,0 +1,267 @@
+"""Operations of a Transformer and of searches with it: by formula, and as torch counts them.
+
+The product of an (m, k) and a (k, n) matrix is 2 m k n operations: a multiplication and an addition are two. Products
+of matrices alone are counted: those with weights, those of attention, and the projection onto the vocabulary. Not
+counted: softmax, normalisation, activations, biases, residual sums, looking up embeddings, finding the best words, and
+all that a search does besides.
+
+What padding and masks hide is counted, because torch computes it. A compiled step (`lean_kernel`) skips masked keys: it
+does at most what is counted.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from pipeline.decoding.protocol import DecoderState
+from pipeline.decoding.settings import Decoder
+from pipeline.errors import PipelineError
+from pipeline.model.drafter import BidirectionalDrafter
+from pipeline.model.settings import NetworkSettings
+
+BACKWARD = 2
+"""Products that the gradients of a product take, one for each of its factors: a training step is three passes."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Operations of the parts of one Transformer, by formula."""
+
+    shape: NetworkSettings
+    vocabulary: int
+    """Target pieces."""
+
+    @classmethod
+    def of(cls, network: Any) -> "Costs":
+        """Those of a network of any kind."""
+        return cls(network.settings, network.projection.out_features)
+
+    def encoder(self, rows: int, pieces: int) -> int:
+        """All encoder layers over sources (rows, pieces)."""
+        D = self.shape.width
+        return self.shape.encoder_layers * rows * pieces * (8 * D * D + self._attention(pieces) + self.feed_forward)
+
+    def source(self, rows: int, pieces: int) -> int:
+        """Keys and values of sources (rows, pieces), for all decoder layers."""
+        return 4 * self.shape.width**2 * self.shape.decoder_layers * rows * pieces
+
+    def decoder(self, rows: int, new: int, past: int, pieces: int) -> int:
+        """All decoder layers over the next tokens of every row.
+
+        Args:
+            rows: R.
+            new: n, tokens of every row.
+            past: tokens before them, of the longest row.
+            pieces: of the source.
+        """
+        D = self.shape.width
+        own, cross = 8 * D * D + self._attention(past + new), 4 * D * D + self._attention(pieces)
+        return self.shape.decoder_layers * rows * new * (own + cross + self.feed_forward)
+
+    def projection(self, tokens: int) -> int:
+        """Logits of so many states."""
+        return 2 * self.shape.width * self.vocabulary * tokens
+
+    def step(self, rows: int, new: int, past: int, pieces: int) -> int:
+        """A decoder step with its logits; see `decoder`."""
+        return self.decoder(rows, new, past, pieces) + self.projection(rows * new)
+
+    def forward(self, rows: int, pieces: int, slots: int) -> int:
+        """A pass over whole sentences: sources (rows, pieces), targets (rows, slots)."""
+        return self.encoder(rows, pieces) + self.source(rows, pieces) + self.step(rows, slots, 0, pieces)
+
+    def training(self, rows: int, pieces: int, slots: int) -> int:
+        """A training step on whole sentences: forward, and the gradients of weights and of what enters them."""
+        return (1 + BACKWARD) * self.forward(rows, pieces, slots)
+
+    @property
+    def feed_forward(self) -> int:
+        """A token's feed-forward block, and every other pair of maps from D to F and back."""
+        return 4 * self.shape.width * self.shape.feed_forward
+
+    def _attention(self, keys: int) -> int:
+        """A token's attention to so many: its products with keys, and those of the weights with values."""
+        return 4 * self.shape.width * keys
+
+
+@dataclass
+class Tally:
+    """Adds up."""
+
+    operations: int = 0
+
+
+class Counted:
+    """A model of any kind that tells a tally the operations of each call of a verb; all else is its own.
+
+    A drafter's calls within its verbs are in the verb's count. Left out are the count model of a lattice, which looks
+    up and multiplies no matrices, and tables that are made once a model (`Links.table`, `lean.alone`).
+    """
+
+    def __init__(self, model: Any, tally: Tally) -> None:
+        self._model, self._tally, self._costs = model, tally, Costs.of(model)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    @property
+    def verifier(self) -> "Counted | None":
+        verifier = self._model.verifier
+        return None if verifier is None else Counted(verifier, self._tally)
+
+    def _add(self, operations: int) -> None:
+        self._tally.operations += operations
+
+    def encode(self, source: Tensor) -> Any:
+        memory = self._model.encode(source)
+        self._add(self._costs.encoder(*memory.states.shape[:2]))  # a masked model's LENGTH token is one of them
+        return memory
+
+    def start(self, memory: Any, beams: int = 1, capacity: int = 64) -> DecoderState:
+        state: DecoderState = self._model.start(memory, beams=beams, capacity=capacity)
+        sentences, pieces = _source(state)
+        self._add(self._costs.source(sentences, pieces))
+        return state
+
+    def step(self, tokens: Tensor, state: Any) -> Tensor:
+        past: int = state.length
+        logits: Tensor = self._model.step(tokens, state)
+        self._add(self._costs.step(len(tokens), tokens.shape[1], past, _source(state)[1]))
+        return logits
+
+    def lengths(self, memory: Any) -> Tensor:
+        found: Tensor = self._model.lengths(memory)
+        self._add(2 * self._costs.shape.width * found.numel())
+        return found
+
+    def draft_memory(self, source: Tensor, memory: Any) -> Any:
+        found = self._model.draft_memory(source, memory)
+        if found is not memory:
+            self._add(self._costs.encoder(*found.states.shape[:2]))
+        return found
+
+    def propose(self, tokens: Tensor, lengths: Tensor | int, block: int, state: Any) -> Tensor:
+        length, past = _level(lengths, state), state.length
+        states: Tensor = self._model.propose(tokens, lengths, block, state)
+        drafted = states.shape[1]
+        if isinstance(self._model, BidirectionalDrafter):  # reads words and masks anew
+            past, new = 0, length - 1 + drafted
+        else:  # the last token of the prefix stands in the place of the first mask
+            new = length - past + drafted - 1
+        self._add(self._costs.decoder(len(tokens), new, past, _source(state)[1]))
+        return states
+
+    def run_ahead(self, tokens: Tensor, lengths: Tensor | int, count: int, state: Any) -> Tensor:
+        length = _level(lengths, state)
+        past = min(state.length, length - 1)
+        said: Tensor = self._model.run_ahead(tokens, lengths, count, state)
+        R, k = said.shape
+        if k:
+            pieces = _source(state)[1]
+            self._add(self._costs.decoder(R, length - past, past, pieces) + self._costs.projection(R * k)
+                      + sum(self._costs.decoder(R, 1, length + own, pieces) for own in range(k - 1)))
+        return said
+
+    def follow(self, states: Tensor, last: Tensor, rounded: bool = False) -> Tensor:
+        tokens: Tensor = self._model.follow(states, last, rounded)
+        self._add(self._costs.projection(tokens.numel()))
+        if self._model.chained:  # what a token contributes to the next state is looked up
+            self._add(self._costs.feed_forward * tokens.numel())
+        return tokens
+
+    def say(self, states: Tensor, previous: Tensor) -> Tensor:
+        logits: Tensor = self._model.say(states, previous)
+        self._add(self._costs.projection(len(logits)))
+        if self._model.chained:
+            self._add(self._costs.feed_forward * 3 // 2 * len(logits))
+        return logits
+
+    def head_states(self, hidden: Tensor, heads: int) -> Tensor:
+        states: Tensor = self._model.head_states(hidden, heads)
+        self._add(self._costs.feed_forward * len(hidden) * heads)
+        return states
+
+    def edges(self, memory: Any, candidates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        scores: tuple[Tensor, Tensor, Tensor] = self._model.edges(memory, candidates)
+        (B, N, K), pieces, costs = candidates.shape, memory.states.shape[1], self._costs
+        rows, D = B * (1 + N * K), costs.shape.width
+        # Self-attention of a row that sees itself alone is one matrix (`lean.alone`).
+        layers = costs.decoder(rows, 1, 0, pieces) - costs.shape.decoder_layers * rows * (6 * D * D + 4 * D)
+        products = rows + sum(one.numel() for one in scores)  # with the normaliser and with the words' outputs
+        self._add(costs.source(B, pieces) + layers + 2 * D * products)
+        return scores
+
+
+def _source(state: Any) -> tuple[int, int]:
+    """Sentences and their pieces."""
+    _, _, sentences, _, pieces, _ = state.source.shape
+    return sentences, pieces
+
+
+def _level(lengths: Tensor | int, state: Any) -> int:
+    """The length of all prefixes.
+
+    Raises:
+        PipelineError: they differ.
+    """
+    if not isinstance(lengths, int) or state.lengths is not None:
+        raise PipelineError("operations: a drafter's are counted while all its prefixes are equally long; give it one "
+                            "sentence at a time")
+    return lengths
+
+
+def sentence_operations(model: Any, search: Decoder, sentences: Sequence[Tensor]) -> list[int]:
+    """The operations of translating each of the sentences alone.
+
+    Args:
+        model: of any kind.
+        search: in it.
+        sentences: (1, S) ids each.
+
+    Raises:
+        PipelineError: several sentences in one.
+    """
+    tallies = []
+    for sentence in sentences:
+        if len(sentence) != 1:
+            raise PipelineError(f"operations: {len(sentence)} sentences side by side; their number is of one each, so "
+                                "give them one at a time")
+        tallies.append(Tally())
+        search(Counted(model, tallies[-1]), sentence)
+    return [tally.operations for tally in tallies]
+
+
+def counted(network: Any, work: Callable[[Any], object]) -> int:
+    """The operations that torch counts while `work` uses a network: the other way to the same number.
+
+    Torch counts its own calls, and a compiled step is none. The network that `work` gets is therefore a copy of half
+    precision, which is never compiled. What the network computes once is counted as well (`lean.alone`).
+    """
+    plain = copy.deepcopy(network).to(torch.bfloat16)
+    if not network.training:  # the counter asks for the gradients of what modules hand out, and search has none
+        plain.requires_grad_(False)
+    return _seen_by_torch(lambda: work(plain))
+
+
+def compiled_share(model: Any, search: Decoder, sentences: Sequence[Tensor]) -> float:
+    """Which share of the operations of translating sentences is done by compiled code: by one core.
+
+    It is what the formula counts and torch does not see; see `sentence_operations` for arguments and errors.
+    """
+    search(model, sentences[0])  # what is gathered once is not the search's
+    operations: list[int] = []
+    seen = _seen_by_torch(lambda: operations.extend(sentence_operations(model, search, sentences)))
+    return 1 - seen / sum(operations) if sum(operations) else 0.0
+
+
+def _seen_by_torch(work: Callable[[], object]) -> int:
+    # Of the fused kernels of attention the counter knows those of a GPU only; the plain one is products.
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        work()
+    return int(counter.get_total_flops())
