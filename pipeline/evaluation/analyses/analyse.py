@@ -6,6 +6,7 @@ import torch
 
 from pipeline.evaluation.analyses.drafting.questions import draft_questions
 from pipeline.evaluation.analyses.finding import write_finding
+from pipeline.evaluation.analyses.jacobi.questions import jacobi_questions
 from pipeline.evaluation.analyses.lab import Lab
 from pipeline.evaluation.analyses.lattice.questions import lattice_questions
 from pipeline.files import atomic_path
@@ -25,7 +26,7 @@ def analyse(params: Params, out: Path) -> None:
         torch.set_num_threads(params.speed.threads)
     lab = Lab.open(params)
     # All are prepared before the first is asked: settings that do not fit are refused before any work is done.
-    questions = {**lattice_questions(lab), **draft_questions(lab)}
+    questions = {**lattice_questions(lab), **draft_questions(lab), **jacobi_questions(lab)}
     findings = {name: ask() for name, ask in questions.items()}
     with atomic_path(out) as folder:
         for name, finding in findings.items():

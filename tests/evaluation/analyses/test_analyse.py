@@ -29,8 +29,9 @@ from pipeline.params import AnalysesSettings, Params, load_params
 
 LATTICE = ("recall", "candidates", "layers", "search_moves", "breakdown")
 DRAFTING = ("draft_speedup", "draft_breakdown", "draft_memory", "draft_acceptance", "draft_sizes", "draft_curve")
-NAMES = (*LATTICE, *DRAFTING)
-TIMINGS = ("breakdown", "draft_speedup", "draft_breakdown", "draft_acceptance")
+JACOBI = ("ddg", "operations", "scaling")
+NAMES = (*LATTICE, *DRAFTING, *JACOBI)
+TIMINGS = ("breakdown", "draft_speedup", "draft_breakdown", "draft_acceptance", "scaling")
 OUT = layout.REPORTS / "analyses"
 NETWORK: dict[str, Any] = {"vocabulary": 120, "encoder_layers": 1, "decoder_layers": 1, "max_length": 64}
 Change = Callable[[dict[str, Any]], None]
@@ -38,11 +39,14 @@ Change = Callable[[dict[str, Any]], None]
 FAMILIES: dict[str, Any] = {
     "analyses": {"candidates": [1, 2, 4], "decoder": "lattice4", "sentences": 4, "repetitions": 1,
                  "drafting": {"decoders": {"drafter": ["gad"], "teacher": ["iad"]}, "blocks": [2], "betas": [3],
-                              "taus": [2.0], "sentences": 3, "validation_sentences": 8, "repetitions": 1}},
-    "speed": {"warmup": 1},
-    "families": {"drafter": {"kind": "drafter", "drafting": {"verifier": "teacher", "block": 4}, "decoders": ["gad"]},
+                              "taus": [2.0], "sentences": 3, "validation_sentences": 8, "repetitions": 1},
+                 "jacobi": {"sentences": 3}},
+    "speed": {"warmup": 1, "long_tokens": 3, "long_sentences": 2, "repetitions": 1},
+    "families": {"teacher": {"decoders": ["greedy", "beam5", "pgj3"]},
+                 "drafter": {"kind": "drafter", "drafting": {"verifier": "teacher", "block": 4}, "decoders": ["gad"]},
                  "lattice": {"kind": "lattice"}, "nat": {"kind": "masked", "masking": "all", "decoders": ["nat"]}},
     "decoders": {"beam5": {"algorithm": "beam", "beams": 5}, "counts": {"algorithm": "counts"},
+                 "pgj3": {"algorithm": "jacobi", "block": 3},
                  "gad": {"algorithm": "gad"}, "iad": {"algorithm": "iad"},
                  "lattice4": {"algorithm": "lattice", "candidates": 4},
                  "nat": {"algorithm": "mask_predict", "iterations": 1, "candidates": 1}}}
@@ -123,6 +127,10 @@ def test_every_question_is_answered(run: Callable[..., Params]) -> None:
     assert sum(metrics["search_moves"]["share_by_rank"].values()) == pytest.approx(1)
     assert sum(one["test_sentences"] for one in metrics["breakdown"]["bins"].values()) == 24
     assert_drafting(metrics)
+    assert metrics["ddg"]["sentences"] == 3 and metrics["ddg"]["overall"]["tokens"] > 0
+    operations = metrics["operations"]["teacher"]["decoders"]
+    assert operations["greedy"]["ratio_to_greedy"] == 1 and operations["beam5"]["ratio_to_greedy"] > 1
+    assert set(metrics["scaling"]["decoders"]) == {"greedy", "pgj3"}
     for name in NAMES:
         assert (OUT / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         points = read_json(OUT / f"plots/{name}.json")

@@ -1,4 +1,4 @@
-"""The Jacobi paper's question, with what it needs of a run."""
+"""The Jacobi paper's questions, each with what it needs of a run."""
 
 from functools import partial
 
@@ -8,6 +8,8 @@ from pipeline.corpus.datamodule import pad_sources
 from pipeline.decoding import greedy
 from pipeline.evaluation.analyses.finding import Finding, Question, not_measured
 from pipeline.evaluation.analyses.jacobi.ddg import jacobi_grid
+from pipeline.evaluation.analyses.jacobi.operations import ask_operations
+from pipeline.evaluation.analyses.jacobi.scaling import ask_scaling
 from pipeline.evaluation.analyses.jacobi.summary import ddg
 from pipeline.evaluation.analyses.lab import Lab
 from pipeline.model.transformer import Transformer
@@ -17,12 +19,13 @@ _ROWS = 64
 
 
 def jacobi_questions(lab: Lab) -> dict[str, Question]:
-    """The question by name.
+    """The questions by name.
 
     Raises:
         PipelineError: the baseline's checkpoint is missing or damaged.
     """
-    return {"ddg": partial(ask_ddg, lab, lab.network(lab.params.baseline))}
+    return {"ddg": partial(ask_ddg, lab, lab.network(lab.params.baseline)),
+            "operations": partial(ask_operations, lab), "scaling": partial(ask_scaling, lab)}
 
 
 def ask_ddg(lab: Lab, network: Transformer | None) -> Finding:
