@@ -48,7 +48,8 @@ class Share:
         n, p = self.tokens, self.value
         middle, half = p + _Z**2 / (2 * n), _Z * sqrt(p * (1 - p) / n + _Z**2 / (4 * n**2))
         scale = 1 + _Z**2 / n
-        return max((middle - half) / scale, 0.0), min((middle + half) / scale, 1.0)
+        # Rounding must not put the share itself outside, nor an end outside of 0 to 1.
+        return max(min((middle - half) / scale, p), 0.0), min(max((middle + half) / scale, p), 1.0)
 
     def metric(self) -> dict[str, float]:
         """As a block of a metrics file."""
