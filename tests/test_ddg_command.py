@@ -92,8 +92,8 @@ def test_what_cannot_be_shown(workspace: Path, capsys: pytest.CaptureFixture[str
 
 def test_a_model_of_another_kind(workspace: Path, change_params: Change,
                                  capsys: pytest.CaptureFixture[str]) -> None:
-    change_params({**SHORT, "families": {"nat": {"kind": "masked", "decoders": ["nat"]}}, "students": {"nat": "teacher"},
-                   "systems": ["teacher", "interleaved", "nat"],
+    change_params({**SHORT, "families": {"nat": {"kind": "masked", "decoders": ["nat"]}},
+                   "students": {"nat": "teacher"}, "systems": ["teacher", "interleaved", "nat"],
                    "decoders": {"nat": {"algorithm": "mask_predict", "iterations": 1, "candidates": 1}}})
     network = masked(vocabulary=120, encoder_layers=1, decoder_layers=1, max_length=64).float()
     save_checkpoint(layout.checkpoint("nat"), network, VocabularySettings(120, 120, Tokenizer.load(layout.BPE).digest),
