@@ -146,8 +146,8 @@ def _draw(found: Mapping[str, Mapping[int, Speed]], shares: Mapping[str, float])
         axes.set_ylim(bottom=0)
         axes.margins(x=0.08)
     baseline, fewest = next(iter(found)), min(threads)
-    chart.name_axes(against, "threads", f"times as fast as {baseline}", "in the same pass")
+    chart.name_axes(against, "threads", f"times as fast as {baseline}", "both with as many threads")
     chart.name_axes(gain, "threads", f"times as fast as with {fewest} thread{'s' if fewest > 1 else ''}",
-                    "between passes; what is compiled uses one core")
+                    "compiled code uses one core")
     chart.add_legend(figure, 3)
     return figure

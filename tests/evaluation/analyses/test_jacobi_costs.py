@@ -1,0 +1,213 @@
+"""Operations against training, and speed against threads: on sums by hand, and on a clock that models move."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentences import sources
+
+from pipeline import layout
+from pipeline.corpus.bpe import Tokenizer
+from pipeline.corpus.datamodule import Batch
+from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.errors import PipelineError
+from pipeline.evaluation.analyses.jacobi import scaling as scaling_file
+from pipeline.evaluation.analyses.jacobi.operations import Training, add_starts, ask_operations, operations, speeds
+from pipeline.evaluation.analyses.jacobi.scaling import ask_scaling, scaling, thread_counts
+from pipeline.evaluation.analyses.jacobi.training import step_operations, training_operations
+from pipeline.evaluation.analyses.lab import Lab
+from pipeline.evaluation.analyses.measured import Measured, Measurements
+from pipeline.evaluation.flops import Costs, counted
+from pipeline.evaluation.speed import Contestant
+from pipeline.families.masked import MaskedModule
+from pipeline.families.ordered import OrderedModule
+from pipeline.families.settings import DraftingSettings, OptimisationSettings, TrainingSettings
+from pipeline.model.settings import NetworkSettings, OrderSettings, VocabularySettings
+from pipeline.params import FamilySettings, load_params
+from pipeline.vocabulary import PAD
+
+Change = Callable[[dict[str, Any]], None]
+NETWORK = NetworkSettings(width=16, heads=2, feed_forward=32, encoder_layers=2, decoder_layers=1, max_length=16)
+
+
+def family(**changes: Any) -> FamilySettings:
+    return FamilySettings(**{"network": NETWORK, "training": TrainingSettings(), "optimisation": OptimisationSettings(),
+                             **changes})
+
+
+def batch(*lengths: int) -> Batch:
+    target = torch.full((len(lengths), max(lengths)), 8)
+    counts = torch.tensor(lengths)
+    target = target.masked_fill(torch.arange(max(lengths)) >= counts.unsqueeze(1), PAD)
+    return Batch(torch.arange(len(lengths)), sources(*[1 + length for length in lengths]), target, counts, 1.0)
+
+
+def loss_operations(module: Any, given: Batch) -> int:
+    """What torch counts of a training step."""
+    def learn(network: Any) -> None:
+        module.network = network
+        module.loss(given, 0.1)[0].backward()
+
+    return counted(module.network, learn)
+
+
+@pytest.mark.parametrize("order", ["left_to_right", "interleaved"])
+def test_a_training_step_of_an_ordered_family(order: str) -> None:
+    settings = family(order=OrderSettings(order))
+    module = OrderedModule(NETWORK, OrderSettings(order), OptimisationSettings(), VocabularySettings(20, 20, "toy"))
+    assert loss_operations(module, batch(5, 3, 4)) == step_operations(settings, 20, 6, np.array([5, 3, 4]))
+
+
+def test_a_training_step_of_a_family_that_hides_all_words() -> None:
+    settings = family(kind="masked", masking="all")
+    module = MaskedModule(NETWORK, OptimisationSettings(), VocabularySettings(20, 20, "toy"), "all")
+    assert loss_operations(module, batch(5, 3, 4)) == step_operations(settings, 20, 6, np.array([5, 3, 4]))
+
+
+def test_hidden_words_are_half_of_them_and_one_half() -> None:
+    words = np.array([5, 3, 4])
+    all_words, some = (step_operations(family(kind="masked", masking=masking), 20, 6, words)
+                       for masking in ("all", "uniform"))
+    assert all_words - some == 3 * Costs(NETWORK, 20).projection(1) * (12 - 7.5)
+
+
+def test_a_lattice_predicts_words_and_ends_with_a_normaliser() -> None:
+    words, costs = np.array([5, 3]), Costs(NETWORK, 20)
+    forward = costs.encoder(2, 6) + costs.source(2, 6) + costs.decoder(2, 6, 0, 6)
+    assert step_operations(family(kind="lattice"), 20, 6, words) == 3 * (forward + costs.projection(10) + 10 * 2 * 16)
+
+
+def test_every_step_of_a_run_counts(workspace: object) -> None:
+    params = load_params()
+    settings = params.family("teacher")
+    once, twice = (training_operations(replace(settings, training=replace(settings.training, steps=steps)), 120, 1)
+                   for steps in (1, 2))
+    assert once is not None and twice is not None
+    assert 1.2 * once < twice < 10 * once
+    drafter = replace(settings, kind="drafter", order=None, drafting=DraftingSettings("teacher"))
+    assert training_operations(drafter, 120, 1) is None
+
+
+def test_what_the_baseline_has_learned_is_not_added_again(workspace: object, change_params: Change) -> None:
+    order = {"order": {"name": "left_to_right"}}
+    change_params({"families": {"ar": order, "far": order, "near": order}, "baseline": "ar",
+                   "students": {"interleaved": "ar", "ar": "teacher", "near": "interleaved", "far": "teacher"},
+                   "systems": ["teacher", "interleaved", "ar", "near", "far"]})
+    own = {"teacher": 1000, "ar": 100, "interleaved": 10, "near": 1, "far": None}
+    assert add_starts(own, load_params()) == {
+        "teacher": Training(1000, 0), "ar": Training(100, 0), "interleaved": Training(10, 10),
+        "near": Training(1, 11), "far": Training(None, None)}
+
+
+def test_the_table_by_hand() -> None:
+    means = {("ar", "greedy"): 10.0, ("ar", "pj"): 15.0, ("nat", "nat"): 5.0, ("drafter", "gad"): 20.0}
+    trainings = {"ar": Training(700, 0), "nat": Training(300, 400), "drafter": Training(None, None)}
+    finding = operations(means, trainings, {("ar", "pj"): 1.5, ("nat", "nat"): 4.0}, baseline="ar", sentences=2,
+                         test_sentences=20)
+    assert finding.metric["ar"]["decoders"]["pj"] == {
+        "operations": 15, "ratio_to_greedy": 1.5, "speedup_vs_greedy": 1.5, "total_operations": 300,
+        "total_over_speed": 200}
+    nat, gad = finding.metric["nat"]["decoders"]["nat"], finding.metric["drafter"]["decoders"]["gad"]
+    assert (nat["total_operations"], nat["total_over_speed"], nat["ratio_to_greedy"]) == (500, 125, 0.5)
+    assert gad["total_operations"] is gad["speedup_vs_greedy"] is gad["total_over_speed"] is None
+    assert finding.metric["ar"]["decoders"]["greedy"]["total_over_speed"] is None  # not timed
+    assert [point["decoder"] for point in finding.points] == ["greedy", "pj", "nat", "gad"]
+
+
+def test_speeds_are_against_greedy_search() -> None:
+    found = {("ar", name): Measured(30, time, 1, (1, 1)) for name, time in (("greedy", 6.0), ("pj", 4.0))}
+    assert speeds(Measurements("all", found), "ar") == {("ar", "greedy"): 1, ("ar", "pj"): 1.5}
+    assert speeds(Measurements("all", found), "teacher") == {}
+
+
+@pytest.fixture
+def lab(workspace: object, change_params: Change) -> Lab:
+    change_params({"decoders": {"pj": {"algorithm": "jacobi"}}, "families": {"teacher": {"decoders": ["greedy", "pj"]}},
+                   "speed": {"sentences": 3, "long_sentences": 2, "long_tokens": 12, "repetitions": 1, "warmup": 1}})
+    return Lab(load_params(), Tokenizer.load(layout.BPE), torch.device("cpu"), Measurements("all", {}))
+
+
+def test_operations_of_a_run(lab: Lab) -> None:
+    finding = ask_operations(lab)
+    found = finding.metric["teacher"]
+    assert finding.metric["test_sentences"] == 24 and finding.metric["sentences"] == 3
+    assert found["decoders"]["greedy"]["ratio_to_greedy"] == 1 and found["decoders"]["pj"]["ratio_to_greedy"] > 1
+    assert found["added_training_operations"] == 0 < found["training_operations"]
+    added = finding.metric["interleaved"]["added_training_operations"]
+    assert added == finding.metric["interleaved"]["training_operations"] > 0
+
+
+def test_scaling_of_a_run(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scaling_file, "cores", lambda: 2)
+    metric = ask_scaling(lab).metric
+    assert (metric["baseline"], metric["threads"], metric["sentences"]) == ("teacher greedy", [1, 2], 2)
+    assert list(metric["decoders"]) == ["greedy", "pj"]
+    assert all(0 < one["compiled_share"] < 1 for one in metric["decoders"].values())
+    assert torch.get_num_threads() == 1
+
+
+def test_without_jacobi_or_long_sentences_scaling_says_so(lab: Lab) -> None:
+    params = replace(lab.params, speed=replace(lab.params.speed, long_tokens=1000))
+    assert "1000 pieces" in ask_scaling(replace(lab, params=params)).metric["not_measured"]
+    params = replace(lab.params, baseline="interleaved")
+    assert "algorithm jacobi" in ask_scaling(replace(lab, params=params)).metric["not_measured"]
+
+
+class Paced:
+    """A decoder that takes some seconds, less with more threads."""
+
+    now = 0.0
+
+    def __init__(self, serial: float, parallel: float) -> None:
+        self.serial, self.parallel = serial, parallel
+
+    def __call__(self, source: torch.Tensor) -> Hypotheses:
+        Paced.now += self.serial + self.parallel / torch.get_num_threads()
+        one = torch.ones(1, 1)
+        return Hypotheses(torch.ones(1, 1, 1), one, one, one.bool(), one[0])
+
+
+def test_each_number_of_threads_has_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = scaling_file.measure
+    monkeypatch.setattr(scaling_file, "measure", lambda *arguments, **options: inner(
+        *arguments, **options, clock=lambda: Paced.now))
+    contestants = [Contestant("ar", "greedy", Paced(3, 0)), Contestant("ar", "pj", Paced(1, 4))]
+    finding = scaling(contestants, sources(3, 4).split(1), {"greedy": 1.0, "pj": 0.2}, threads=[4, 1, 2],
+                      repetitions=1, warmup=1, rule="any")
+    found = finding.metric["decoders"]
+    assert finding.metric["threads"] == [1, 2, 4]
+    assert found["pj"]["compiled_share"] == 0.2
+    speed = [one["speedup_vs_greedy"] for one in found["pj"]["by_threads"].values()]
+    gain = [one["against_fewest_threads"] for one in found["pj"]["by_threads"].values()]
+    assert speed == pytest.approx([3 / 5, 1, 3 / 2]) and gain == pytest.approx([1, 5 / 3, 5 / 2])
+    assert [one["against_fewest_threads"] for one in found["greedy"]["by_threads"].values()] == pytest.approx([1, 1, 1])
+    assert found["pj"]["by_threads"]["2"]["milliseconds"] == pytest.approx(3000)
+    assert torch.get_num_threads() == 1
+    assert len(finding.points) == 6
+
+
+def test_threads_are_set_back_after_an_error() -> None:
+    def fail(source: torch.Tensor) -> Hypotheses:
+        raise PipelineError(f"{torch.get_num_threads()} threads")
+
+    with pytest.raises(PipelineError, match="2 threads"):
+        scaling([Contestant("ar", "greedy", fail)], [sources(3)], {"greedy": 1.0}, threads=[2], repetitions=1, warmup=1,
+                rule="any")
+    assert torch.get_num_threads() == 1
+
+
+@pytest.mark.parametrize("threads", [[], [0, 2]])
+def test_impossible_threads(threads: list[int]) -> None:
+    with pytest.raises(PipelineError, match=r"scaling: threads \["):
+        scaling([Contestant("ar", "greedy", Paced(1, 1))], [sources(3)], {"greedy": 1.0}, threads=threads,
+                repetitions=1, warmup=1, rule="any")
+
+
+@pytest.mark.parametrize("cores", range(1, 20))
+def test_thread_counts_rise_to_all_cores(cores: int) -> None:
+    counts = thread_counts(cores)
+    assert counts[0] == 1 and counts[-1] == cores and counts == sorted(set(counts))
+    assert all(power & (power - 1) == 0 for power in counts[:-1])
