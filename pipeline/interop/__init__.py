@@ -1,0 +1,1 @@
+"""Models of other libraries, as models that search can search."""
