@@ -1,1 +1,1 @@
-"""Models of other libraries, as models that search can search."""
+"""The same models in other libraries' formats."""

@@ -85,7 +85,7 @@ def open_checkpoint(name: str, source_language: str | None = None,
     model = HuggingFaceModel(network, symbols, longest)
     source_ids = renumber(rows, symbols)
     text = HuggingFaceText(tokenizer, model.target_ids.tolist(), inverse(source_ids).tolist(), prefix,
-                           not getattr(tokenizer, "separate_vocabs", False))
+                           _languages(tokenizer).values(), not getattr(tokenizer, "separate_vocabs", False))
     return HuggingFaceCheckpoint(model, text, longest, _notes(generation))
 
 
@@ -118,7 +118,7 @@ def _load(folder: Path) -> tuple[Any, Any, Any]:
 
 def _folder(name: str) -> Path:
     """The folder of a checkpoint: the one of that name, or what the Hub or its cache has."""
-    if Path(name).is_dir():
+    if name and Path(name).is_dir():
         return Path(name)
     from huggingface_hub import HfApi, snapshot_download
     try:

@@ -13,14 +13,11 @@ of the checkpoint: it stands for the decoder's start symbol, which in every arch
 besides (T5 and Marian start with their padding, the others with their end symbol), and is never said.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers.cache_utils import Cache, EncoderDecoderCache
 
 from pipeline.model.orders import Order, make_order
 from pipeline.model.settings import OrderSettings
@@ -84,7 +81,7 @@ class HuggingFaceModel(nn.Module):
         self.order: Order = make_order(OrderSettings("left_to_right"))
         decoder = network.get_decoder()
         self._sources, self._slots = _take_apart(decoder, longest, symbols.pad)
-        self._network = network.eval()
+        self._network = network
         self.register_buffer("source_ids", renumber(network.get_encoder().get_input_embeddings().num_embeddings,
                                                     symbols), persistent=False)
         self.register_buffer("target_ids", renumber(network.get_output_embeddings().out_features, symbols),
@@ -97,6 +94,7 @@ class HuggingFaceModel(nn.Module):
             first.fill_(-torch.inf)[ours[symbols.first]] = 0
         self.register_buffer("_suppressed", torch.tensor(never), persistent=False)
         self.register_buffer("_first", first, persistent=False)
+        self.eval()
 
     @torch.no_grad()
     def encode(self, source: Tensor) -> Memory:
@@ -201,33 +199,34 @@ class _Distances(_Slots):
         return self.table[distances.clamp(min=0)].view(-1, queries, keys, self.table.shape[1]).permute(0, 3, 1, 2)
 
 
-# Their cache, on our state.
+# Their cache, on our state: what their attention asks of a layer.
 
-class _Past(Cache):
-    """The decoder's own past."""
+class _Past:
+    """The decoder's own past in one layer."""
 
-    def __init__(self, state: State) -> None:
-        super().__init__(layers=[])
-        self._state = state
+    def __init__(self, state: State, layer: int) -> None:
+        self._state, self._layer = state, layer
 
-    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any,
-               **__: Any) -> tuple[Tensor, Tensor]:
-        keys, values = self._state.append(layer_idx, torch.stack((key_states, value_states)))
+    def update(self, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        """Store those of new tokens, and return all."""
+        keys, values = self._state.append(self._layer, torch.stack((keys, values)))
         return keys, values
 
-    def get_seq_length(self, layer_idx: int = 0) -> int:
+    def get_seq_length(self) -> int:
         return self._state.length
 
 
-class _Source(Cache):
-    """Keys and values of the source, which nobody adds to."""
+class _Source:
+    """Keys and values of the source in one layer, which nobody adds to."""
 
-    def __init__(self, layers: Iterable[Tensor]) -> None:
-        super().__init__(layers=[SimpleNamespace(keys=keys, values=values) for keys, values in layers])
+    def __init__(self, keys: Tensor, values: Tensor) -> None:
+        self.keys, self.values = keys, values
 
-    def get_seq_length(self, layer_idx: int = 0) -> int:
-        return self.layers[layer_idx].keys.shape[2]
+    def get_seq_length(self) -> int:
+        return self.keys.shape[2]
 
 
-def _cache(state: State) -> EncoderDecoderCache:
-    return EncoderDecoderCache(_Past(state), _Source(state.source))
+def _cache(state: State) -> Any:
+    from transformers.cache_utils import Cache, EncoderDecoderCache  # installed or not
+    return EncoderDecoderCache(Cache(layers=[_Past(state, layer) for layer in range(len(state.source))]),
+                               Cache(layers=[_Source(keys, values) for keys, values in state.source]))
