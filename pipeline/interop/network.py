@@ -122,6 +122,7 @@ class HuggingFaceModel(nn.Module):
     @torch.no_grad()
     def step(self, tokens: Tensor, state: State) -> Tensor:
         """Feed the next n input tokens of every row (at first BOS) and move the state: (R, n) to (R, n, V) logits."""
+        from pipeline.interop.cache import cache_of
         (R, n), S = tokens.shape, state.source.shape[4]
         state.reserve(n)
         slots = self._slots.slots = state.slots(n)
@@ -131,7 +132,7 @@ class HuggingFaceModel(nn.Module):
         # What their layers read of the source is in the cache; of its states they only look whether there are any.
         logits = self._network(
             decoder_input_ids=self.target_ids[tokens], encoder_outputs=(state.source.new_empty(R, S, 0),),
-            attention_mask=state.source_mask, decoder_attention_mask=mask, past_key_values=_cache(state),
+            attention_mask=state.source_mask, decoder_attention_mask=mask, past_key_values=cache_of(state),
             use_cache=True).logits
         state.advance(n)
         logits = logits.index_select(2, self.target_ids).index_fill_(2, self._suppressed, -torch.inf)
@@ -197,36 +198,3 @@ class _Distances(_Slots):
         """(1, heads, n, keys) or (R, heads, n, keys); later keys get anything, for the mask hides them."""
         distances = self.slots.unsqueeze(-1) - torch.arange(keys, device=self.slots.device)
         return self.table[distances.clamp(min=0)].view(-1, queries, keys, self.table.shape[1]).permute(0, 3, 1, 2)
-
-
-# Their cache, on our state: what their attention asks of a layer.
-
-class _Past:
-    """The decoder's own past in one layer."""
-
-    def __init__(self, state: State, layer: int) -> None:
-        self._state, self._layer = state, layer
-
-    def update(self, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
-        """Store those of new tokens, and return all."""
-        keys, values = self._state.append(self._layer, torch.stack((keys, values)))
-        return keys, values
-
-    def get_seq_length(self) -> int:
-        return self._state.length
-
-
-class _Source:
-    """Keys and values of the source in one layer, which nobody adds to."""
-
-    def __init__(self, keys: Tensor, values: Tensor) -> None:
-        self.keys, self.values = keys, values
-
-    def get_seq_length(self) -> int:
-        return self.keys.shape[2]
-
-
-def _cache(state: State) -> Any:
-    from transformers.cache_utils import Cache, EncoderDecoderCache  # installed or not
-    return EncoderDecoderCache(Cache(layers=[_Past(state, layer) for layer in range(len(state.source))]),
-                               Cache(layers=[_Source(keys, values) for keys, values in state.source]))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from checkpoints import LANGUAGES, LONGEST, SENTENCES, save
+from random_checkpoints import LANGUAGES, LONGEST, SENTENCES, save
 from safetensors.torch import load_file, save_file
 
 from pipeline.cli import main

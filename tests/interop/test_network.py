@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from checkpoints import KINDS, LONGEST, ROWS, model_of, random_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_checkpoints import KINDS, LONGEST, ROWS, model_of, random_network
 from sentences import sources
 from torch import Tensor
 
