@@ -216,15 +216,20 @@ class Params:
             raise PipelineError(f"{where}: family {name!r} is unknown; params.yaml has {', '.join(self.families)}")
         return self.families[name]
 
-    def decoder(self, name: str, where: str = "--decoder") -> dict[str, Any]:
+    def decoder(self, name: str, where: str = "--decoder", joint: bool | None = None) -> dict[str, Any]:
         """The entry of `decoders` of that name.
 
+        Args:
+            name: of the entry.
+            where: it is asked for, for error messages.
+            joint: whether the model to be searched has one vocabulary for both sides; None: as `bpe` says.
+
         Raises:
-            PipelineError: there is none.
+            PipelineError: there is none, or it needs one vocabulary.
         """
         if name not in self.decoders:
             raise PipelineError(f"{where}: decoder {name!r} is unknown; params.yaml has {', '.join(self.decoders)}")
-        if self.decoders[name].get("algorithm") == "iad" and not self.bpe.joint:
+        if self.decoders[name].get("algorithm") == "iad" and not (self.bpe.joint if joint is None else joint):
             raise PipelineError(f"{where}: decoder {name!r} copies from the source, which needs one vocabulary; set "
                                 "bpe.joint to true")
         return self.decoders[name]

@@ -13,12 +13,11 @@ import torch
 from torch import Tensor
 
 from pipeline.corpus.datamodule import pad_sources
-from pipeline.corpus.filtering import normalise
 from pipeline.decoding.verify import Round
 from pipeline.errors import PipelineError
 from pipeline.model.top import best
 from pipeline.params import Params
-from pipeline.translation import Translator
+from pipeline.translation import TextModel, Translator
 from pipeline.vocabulary import EOS, PAD
 
 
@@ -71,16 +70,17 @@ class Trace:
 class Tracer(Translator):
     """Translates lines one by one and keeps the trace."""
 
-    def __init__(self, params: Params, family: str, decoder: str, device: str = "auto") -> None:
+    def __init__(self, params: Params, model: TextModel, decoder: str, device: str = "auto") -> None:
         """Args:
-            params: of the folder that holds data/bpe and checkpoints/.
-            family, decoder: names in it.
+            params: with the decoder and the length limit.
+            model: moved to the device.
+            decoder: a name in params.
             device: cpu, cuda or auto.
 
         Raises:
-            PipelineError: unknown names, or no such checkpoint.
+            PipelineError: an unknown name, or a decoder that does not suit the vocabulary.
         """
-        super().__init__(params, family, decoder, device=device)
+        super().__init__(params, model, decoder, device=device)
         self._decoder = decoder
 
     def trace(self, line: str) -> Trace:
@@ -89,10 +89,10 @@ class Tracer(Translator):
         Raises:
             PipelineError: the decoder drafts nothing, or does not search this kind of model.
         """
-        ids, = self.tokenizer.encode_source([normalise(line, self.unicode)])
+        ids, = self.model.encode([line])
         if not ids:
             return Trace(line, "", [], 0)
-        source = pad_sources([ids], self.longest).to(self.device)
+        source = pad_sources([ids], self.model.longest).to(self.device)
         found = self._decode(self.network, source)
         if found.verification is None:
             raise PipelineError(f"--decoder: {self._decoder!r} drafts nothing, so there is nothing to explain; choose "
@@ -102,9 +102,9 @@ class Tracer(Translator):
         relaxed = [False] * len(output)
         if not found.verification.exact:
             relaxed = departures(getattr(self.network, "verifier", self.network), source, output)
-        text = self.tokenizer.decode_target(found.tokens[0, 0, :int(found.lengths[0, 0])].tolist())
+        text = self.model.text.decode_target(found.tokens[0, 0, :int(found.lengths[0, 0])].tolist())
         return Trace(line, text, mark_rounds(rounds, 0, relaxed), int(found.verification.drafter_calls[0]),
-                     self.warning(len(ids), bool(found.ended[0, 0])))
+                     self.model.warning(len(ids), bool(found.ended[0, 0])))
 
 
 def output_of(rounds: Sequence[Round], sentence: int) -> list[int]:

@@ -1,10 +1,11 @@
-"""Text in, text out: a trained family under one decoder, as a user of translations sees it."""
+"""Text in, text out: a trained family, or a model of another library, under one decoder, as its user sees it."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any, Protocol
 
 import torch
 
@@ -12,10 +13,12 @@ from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import pad_sources
 from pipeline.corpus.filtering import normalise
+from pipeline.corpus.settings import UnicodeForm
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
 from pipeline.model.checkpoint import load_checkpoint
+from pipeline.model.transformer import Transformer
 from pipeline.params import Params
 from pipeline.vocabulary import PAD
 
@@ -37,17 +40,36 @@ class Translation:
     """What the reader should know: the source was cut, or the translation was."""
 
 
-class Trained:
-    """A family's network and vocabulary, on a device."""
+class Text(Protocol):
+    """Text to ids and back; ids contain no padding, start or end symbols. See `pipeline.corpus.bpe.Tokenizer`."""
 
-    def __init__(self, params: Params, family: str, device: str) -> None:
-        self.tokenizer = Tokenizer.load(layout.BPE)
-        self.network, _ = load_checkpoint(layout.checkpoint(family), self.tokenizer.digest,
-                                          params.family(family).order)
-        self.longest = self.network.settings.max_length
-        self.unicode = params.corpus.filters.unicode
-        self.device = torch.device(pick_device(device))
-        self.network.to(self.device)
+    joint: bool
+
+    @property
+    def target_pieces(self) -> list[str]: ...
+
+    def encode_source(self, sentences: list[str]) -> list[list[int]]: ...
+
+    def decode_target(self, ids: Iterable[int]) -> str: ...
+
+    def decode_targets(self, rows: Iterable[Iterable[int]]) -> list[str]: ...
+
+
+@dataclass(frozen=True)
+class TextModel:
+    """A network and the text that it reads and writes."""
+
+    network: Any
+    """A module that speaks the verbs of its kind (`pipeline.decoding.protocol`)."""
+    text: Text
+    longest: int
+    """Tokens of a source or a target, end symbol included."""
+    unicode: UnicodeForm
+    """The form that sources are brought into."""
+
+    def encode(self, lines: Iterable[str]) -> list[list[int]]:
+        """The ids of source lines, without end symbols; none of a line without words."""
+        return self.text.encode_source([normalise(line, self.unicode) for line in lines])
 
     def warning(self, pieces: int, ended: bool) -> str | None:
         """What the reader of a translation should know, of how many source pieces there are and whether it ended."""
@@ -56,30 +78,52 @@ class Trained:
         return None if ended else "translation cut at the length limit"
 
 
-class Translator(Trained):
+def open_family(params: Params, family: str) -> TextModel:
+    """A trained family.
+
+    Args:
+        params: of the folder that holds data/bpe and checkpoints/.
+        family: a name in it.
+
+    Raises:
+        PipelineError: an unknown name, or no such checkpoint.
+    """
+    network, tokenizer = _open_trained(params, family)
+    return TextModel(network, tokenizer, network.settings.max_length, params.corpus.filters.unicode)
+
+
+def _open_trained(params: Params, family: str) -> tuple[Transformer, Tokenizer]:
+    tokenizer = Tokenizer.load(layout.BPE)
+    network, _ = load_checkpoint(layout.checkpoint(family), tokenizer.digest, params.family(family).order)
+    return network, tokenizer
+
+
+class Translator:
     """Translates lines in bulk and returns them in their order, one for one."""
 
-    def __init__(self, params: Params, family: str, decoder: str, *, nbest: int = 1, device: str = "auto",
+    def __init__(self, params: Params, model: TextModel, decoder: str, *, nbest: int = 1, device: str = "auto",
                  batch_rows: int = 32) -> None:
         """Args:
-            params: of the folder that holds data/bpe and checkpoints/.
-            family, decoder: names in it.
+            params: with the decoder and the length limit.
+            model: moved to the device.
+            decoder: a name in params.
             nbest: hypotheses a line.
             device: cpu, cuda or auto.
             batch_rows: sentences searched together.
 
         Raises:
-            PipelineError: unknown names, no such checkpoint, or a decoder that has no n-best list.
+            PipelineError: an unknown name, or a decoder that has no n-best list or does not suit the vocabulary.
         """
-        block = dict(params.decoder(decoder))
+        block = dict(params.decoder(decoder, joint=model.text.joint))
         if nbest > 1:
             widest = block.get("beams", block.get("candidates", 1))
             if nbest > widest:
                 raise PipelineError(f"--nbest: {nbest} needs a decoder with at least as many beams; {decoder!r} has "
                                     f"{widest}")
             block["nbest"] = nbest
-        super().__init__(params, family, device)
-        limit = LengthLimit(params.limit.ratio, params.limit.extra, self.longest - 1)
+        self.model, self.device = model, torch.device(pick_device(device))
+        self.network = model.network.to(self.device)
+        limit = LengthLimit(params.limit.ratio, params.limit.extra, model.longest - 1)
         self._decode = make_decoder(decoder, block, limit)
         self._batch_rows = batch_rows
 
@@ -95,30 +139,33 @@ class Translator(Trained):
             yield from self._chunk(chunk)
 
     def _chunk(self, lines: list[str]) -> list[Translation]:
-        encoded = self.tokenizer.encode_source([normalise(line, self.unicode) for line in lines])
+        encoded = self.model.encode(lines)
         done = {row: Translation(line, [""], [0.0], 0)
                 for row, (line, ids) in enumerate(zip(lines, encoded, strict=True)) if not ids}
         by_length = sorted((row for row in range(len(lines)) if row not in done), key=lambda row: -len(encoded[row]))
         for start in range(0, len(by_length), self._batch_rows):
             rows = by_length[start:start + self._batch_rows]
-            source = pad_sources([encoded[row] for row in rows], self.longest).to(self.device)
+            source = pad_sources([encoded[row] for row in rows], self.model.longest).to(self.device)
             found = self._decode(self.network, source)
             words = [[hypothesis[:length] for hypothesis, length in zip(*both, strict=True)]
                      for both in zip(found.tokens.tolist(), found.lengths.tolist(), strict=True)]
             for place, row in enumerate(rows):
                 scores = found.scores[place].tolist()
                 real = [n for n, score in enumerate(scores) if score > -float("inf")]
-                texts = self.tokenizer.decode_targets([words[place][n] for n in real])
+                texts = self.model.text.decode_targets([words[place][n] for n in real])
                 done[row] = Translation(lines[row], texts, [scores[n] for n in real], int(found.calls[place]),
-                                        self.warning(len(encoded[row]), bool(found.ended[place, 0])))
+                                        self.model.warning(len(encoded[row]), bool(found.ended[place, 0])))
         return [done[row] for row in range(len(lines))]
 
 
-class Scorer(Trained):
+class Scorer:
     """Log-probabilities of given translations."""
 
     def __init__(self, params: Params, family: str, device: str = "auto") -> None:
-        super().__init__(params, family, device)
+        self.network, self.tokenizer = _open_trained(params, family)
+        self.longest, self.unicode = self.network.settings.max_length, params.corpus.filters.unicode
+        self.device = torch.device(pick_device(device))
+        self.network.to(self.device)
         if self.network.kind != "ordered":
             raise PipelineError(f"--family: {family!r} is a {self.network.kind} model, which gives no probability to a "
                                 "whole translation; choose an ordered family")

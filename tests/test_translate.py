@@ -12,7 +12,7 @@ import pytest
 from pipeline.cli import main
 from pipeline.errors import PipelineError
 from pipeline.params import load_params
-from pipeline.translation import Translator, lost_placeholders
+from pipeline.translation import Translator, lost_placeholders, open_family
 
 Translate = Callable[..., tuple[int, bytes, str]]
 
@@ -150,9 +150,11 @@ def test_lost_placeholders(source: str, translation: str, lost: list[str]) -> No
 
 def test_length_candidates_give_an_nbest_list(workspace: Path, change_params: Callable[[dict[str, Any]], None]) -> None:
     change_params({"decoders": {"masks": {"algorithm": "mask_predict", "iterations": 2, "candidates": 3}}})
-    Translator(load_params(), "teacher", "masks", nbest=3)
+    params = load_params()
+    model = open_family(params, "teacher")
+    Translator(params, model, "masks", nbest=3)
     with pytest.raises(PipelineError, match="4 needs a decoder with at least as many beams; 'masks' has 3"):
-        Translator(load_params(), "teacher", "masks", nbest=4)
+        Translator(params, model, "masks", nbest=4)
 
 
 # A lattice, which has no teacher to fall back on: its words come from its counts.

@@ -8,6 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from pipeline.commands.translate import add_model_arguments, open_model
 from pipeline.errors import PipelineError
 from pipeline.params import load_params
 
@@ -16,8 +17,7 @@ PAGE, PICTURES = "ddg.html", ("ddg.png", "ddg.svg")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("sentence", help="of the source language")
-    parser.add_argument("--family", required=True,
-                        help="a trained block of `families` in params.yaml whose order takes one word a step")
+    add_model_arguments(parser)
     parser.add_argument("--output", type=Path, default=Path("ddg"), metavar="DIR",
                         help="a folder, new or of an earlier call (default: ddg)")
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
@@ -30,14 +30,18 @@ def run(arguments: argparse.Namespace) -> None:
     if any("\ud800" <= letter <= "\udfff" for letter in sentence):  # bytes of the command line that are no text
         raise PipelineError("sentence: not UTF-8; convert it first (iconv -t UTF-8)")
 
+    from pipeline.decoding.limits import LengthLimit
     from pipeline.evaluation.analyses import chart
     from pipeline.evaluation.analyses.jacobi.page import render_page
     from pipeline.evaluation.analyses.jacobi.picture import draw
-    from pipeline.evaluation.analyses.jacobi.sentence import Inspector, render
+    from pipeline.evaluation.analyses.jacobi.sentence import inspect, render
     from pipeline.files import atomic_path
+    from pipeline.translation import pick_device
 
     params = load_params()
-    inspected = Inspector(params, arguments.family, arguments.device)(sentence)
+    model, _ = open_model(params, arguments)
+    model.network.to(pick_device(arguments.device))
+    inspected = inspect(model, LengthLimit(params.limit.ratio, params.limit.extra, model.longest - 1), sentence)
     if inspected.warning:
         print(inspected.warning, file=sys.stderr)
     sys.stdout.buffer.write(render(inspected, shutil.get_terminal_size().columns).encode())

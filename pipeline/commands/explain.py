@@ -16,12 +16,12 @@ import os
 import sys
 from pathlib import Path
 
-from pipeline.commands.translate import read_utf8
+from pipeline.commands.translate import add_model_arguments, open_model, read_utf8
 from pipeline.params import load_params
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--family", required=True, help="a trained block of `families` in params.yaml")
+    add_model_arguments(parser)
     parser.add_argument("--decoder", help="an entry of `decoders` that drafts (default: the family's first)")
     parser.add_argument("--input", type=Path, help="text file (default: standard input)")
     parser.add_argument("--color", choices=("always", "auto", "never"), default="auto",
@@ -34,9 +34,9 @@ def run(arguments: argparse.Namespace) -> None:
     from pipeline.trace import Tracer, render
 
     params = load_params()
-    decoder = arguments.decoder or params.decoders_of(arguments.family)[0]
-    tracer = Tracer(params, arguments.family, decoder, arguments.device)
-    pieces, colour = tracer.tokenizer.target_pieces, _wants_colour(arguments.color)
+    model, decoder = open_model(params, arguments)
+    tracer = Tracer(params, model, arguments.decoder or decoder, arguments.device)
+    pieces, colour = model.text.target_pieces, _wants_colour(arguments.color)
     for number, line in enumerate(lines, 1):
         trace = tracer.trace(line)
         if trace.warning:

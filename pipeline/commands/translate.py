@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.errors import PipelineError
-from pipeline.params import load_params
+from pipeline.params import Params, load_params
 
 if TYPE_CHECKING:
-    from pipeline.translation import Translation
+    from pipeline.translation import TextModel, Translation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--family", required=True, help="a trained block of `families` in params.yaml")
+    add_model_arguments(parser)
     parser.add_argument("--decoder", help="an entry of `decoders` (default: the family's first)")
     parser.add_argument("--input", type=Path, help="text file (default: standard input)")
     parser.add_argument("--output", type=Path, help="written when all is done (default: standard output)")
@@ -38,9 +38,8 @@ def run(arguments: argparse.Namespace) -> None:
     from pipeline.translation import Translator
 
     params = load_params()
-    decoder = arguments.decoder or params.decoders_of(arguments.family)[0]
-    translator = Translator(params, arguments.family, decoder, nbest=arguments.nbest,
-                            device=arguments.device)
+    model, decoder = open_model(params, arguments)
+    translator = Translator(params, model, arguments.decoder or decoder, nbest=arguments.nbest, device=arguments.device)
     # A person waits for lines, a file does not.
     results = translator(lines, ahead=1 if arguments.input is None and sys.stdin.isatty() else 32)
     rendered = (_render(number, result, arguments) for number, result in enumerate(results, 1))
@@ -51,6 +50,43 @@ def run(arguments: argparse.Namespace) -> None:
         return
     with atomic_path(arguments.output) as aside, open(aside, "wb") as file:
         file.writelines(rendered)
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options that name what is searched."""
+    model = parser.add_mutually_exclusive_group(required=True)
+    model.add_argument("--family", help="a trained block of `families` in params.yaml")
+    model.add_argument("--model", metavar="hf:NAME",
+                       help="a Marian, BART, mBART-50, M2M100, NLLB or T5 checkpoint of Hugging Face transformers: a "
+                            "folder or a repository")
+    parser.add_argument("--source-language", metavar="CODE",
+                        help="of a multilingual --model, in its own code: en_XX, eng_Latn, en, …")
+    parser.add_argument("--target-language", metavar="CODE", help="likewise")
+
+
+def open_model(params: Params, arguments: argparse.Namespace) -> "tuple[TextModel, str]":
+    """What `add_model_arguments` ask for, and its usual decoder; what is to be known of it goes to standard error.
+
+    Raises:
+        PipelineError: no such model, or options that do not suit it.
+    """
+    from pipeline.translation import TextModel, open_family
+
+    languages = (arguments.source_language, arguments.target_language)
+    if arguments.family is not None:
+        if any(languages):
+            raise PipelineError("--source-language, --target-language: a family has been trained for one pair of "
+                                "languages; leave them out")
+        return open_family(params, arguments.family), params.decoders_of(arguments.family)[0]
+    from pipeline.interop.huggingface import PREFIX, open_checkpoint
+    if not arguments.model.startswith(PREFIX):
+        raise PipelineError(f"--model: {arguments.model!r} must begin with {PREFIX}, as in {PREFIX}FOLDER; a family of "
+                            "params.yaml is chosen with --family")
+    found = open_checkpoint(arguments.model.removeprefix(PREFIX), *languages)
+    for note in found.notes:
+        print(f"note: {note}", file=sys.stderr)
+    # Their tokenizers bring text into the Unicode form that they were trained with.
+    return TextModel(found.network, found.text, found.longest, "none"), params.default_decoders[0]
 
 
 def read_utf8(path: Path | None) -> Iterator[str]:

@@ -7,12 +7,10 @@ from functools import cached_property
 import torch
 
 from pipeline.corpus.datamodule import pad_sources
-from pipeline.corpus.filtering import normalise
 from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
 from pipeline.evaluation.analyses.jacobi.ddg import Cell, Edge, Grid, dependencies, jacobi_grid
-from pipeline.params import Params
-from pipeline.translation import Trained
+from pipeline.translation import TextModel
 
 
 @dataclass(frozen=True)
@@ -41,35 +39,25 @@ class Inspected:
                 f"{sum(grid.together)} settled together with others")
 
 
-class Inspector(Trained):
-    """Translates sentences one by one, and keeps all iterates."""
+def inspect(model: TextModel, limit: LengthLimit, sentence: str) -> Inspected:
+    """Translate a sentence, and keep all iterates.
 
-    def __init__(self, params: Params, family: str, device: str = "auto") -> None:
-        """Args:
-            params: of the folder that holds data/bpe and checkpoints/.
-            family: a name in it.
-            device: cpu, cuda or auto.
+    Args:
+        model: of one word a step.
+        limit: the longest output.
+        sentence: of the source language.
 
-        Raises:
-            PipelineError: an unknown name, or no such checkpoint.
-        """
-        super().__init__(params, family, device)
-        self._limit = LengthLimit(params.limit.ratio, params.limit.extra, self.longest - 1)
-        self._pieces = self.tokenizer.target_pieces
-
-    def __call__(self, sentence: str) -> Inspected:
-        """Translate a sentence.
-
-        Raises:
-            PipelineError: it has no words, or the model cannot be iterated; see `jacobi_grid`.
-        """
-        ids, = self.tokenizer.encode_source([normalise(sentence, self.unicode)])
-        if not ids:
-            raise PipelineError(f"sentence: {sentence!r} has no words; give one that has")
-        grid = jacobi_grid(self.network, pad_sources([ids], self.longest).to(self.device), self._limit)
-        words, lengths = self.network.order.restore(torch.tensor([grid.tokens]))
-        text = self.tokenizer.decode_target(words[0, :int(lengths[0])].tolist())
-        return Inspected(sentence, text, grid, self._pieces, self.warning(len(ids), grid.ended))
+    Raises:
+        PipelineError: it has no words, or the model cannot be iterated; see `jacobi_grid`.
+    """
+    ids, = model.encode([sentence])
+    if not ids:
+        raise PipelineError(f"sentence: {sentence!r} has no words; give one that has")
+    device = next(model.network.buffers()).device
+    grid = jacobi_grid(model.network, pad_sources([ids], model.longest).to(device), limit)
+    words, lengths = model.network.order.restore(torch.tensor([grid.tokens]))
+    text = model.text.decode_target(words[0, :int(lengths[0])].tolist())
+    return Inspected(sentence, text, grid, model.text.target_pieces, model.warning(len(ids), grid.ended))
 
 
 _GAP, _MARGIN = 2, 5

@@ -1,0 +1,42 @@
+"""The past as the transformers library's attention asks for it: its cache interface, on our decoder state.
+
+Imports transformers: import it where it is used.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, DynamicLayer, EncoderDecoderCache
+
+from pipeline.model.state import State
+
+
+class _Past(DynamicLayer):
+    """The decoder's own past in one layer."""
+
+    def __init__(self, state: State, layer: int) -> None:
+        super().__init__()
+        self._state, self._layer = state, layer
+
+    def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        """Store those of new tokens, and return all."""
+        keys, values = self._state.append(self._layer, torch.stack((key_states, value_states)))
+        return keys, values
+
+    def get_seq_length(self) -> int:
+        return self._state.length
+
+
+class _Source(DynamicLayer):
+    """Keys and values of the source in one layer, which nobody adds to."""
+
+    def __init__(self, keys: Tensor, values: Tensor) -> None:
+        super().__init__()
+        self.keys, self.values, self.is_initialized = keys, values, True
+
+
+def cache_of(state: State) -> EncoderDecoderCache:
+    """What a step reads and appends to; `state.advance` follows the step."""
+    return EncoderDecoderCache(Cache(layers=[_Past(state, layer) for layer in range(len(state.source))]),
+                               Cache(layers=[_Source(keys, values) for keys, values in state.source]))

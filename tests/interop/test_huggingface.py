@@ -1,0 +1,297 @@
+"""Checkpoints in folders: text to text as their own library does it, what is refused, and the command line."""
+
+import io
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from random_checkpoints import LANGUAGES, LONGEST, SENTENCES, save
+from safetensors.torch import load_file, save_file
+
+from pipeline.cli import main
+from pipeline.errors import PipelineError
+from pipeline.interop import huggingface
+from pipeline.interop.huggingface import HuggingFaceCheckpoint, open_checkpoint
+from pipeline.params import load_params
+from pipeline.translation import TextModel, Translator
+from pipeline.vocabulary import EOS, PAD
+
+TOKENIZED = ("marian", "bart", "mbart", "m2m_100", "nllb", "t5")
+every_tokenizer = pytest.mark.parametrize("kind", TOKENIZED)
+LINES = ["The red otter hides .", "The tiny snail .", "", "tiny </s> <pad> snail"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A function from an architecture to a checkpoint folder; not to be written to."""
+    made: dict[str, Path] = {}
+
+    def folder(kind: str) -> Path:
+        if kind not in made:
+            made[kind] = save(tmp_path_factory.mktemp("checkpoints") / kind, kind)
+        return made[kind]
+    return folder
+
+
+def opened(folder: Path, kind: str) -> HuggingFaceCheckpoint:
+    return open_checkpoint(str(folder), *LANGUAGES.get(kind, ()))
+
+
+@every_tokenizer
+def test_text_becomes_the_ids_of_their_tokenizer(kind: str, folders: Callable[[str], Path]) -> None:
+    checkpoint = opened(folders(kind), kind)
+    text, model = checkpoint.text, checkpoint.network
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folders(kind))
+    if kind in LANGUAGES:
+        tokenizer.src_lang = LANGUAGES[kind][0]
+    encoded = text.encode_source(LINES)
+    assert encoded[2] == []
+    for line, ids in zip(LINES[:2], encoded, strict=False):
+        assert model.source_ids[[*ids, EOS]].tolist() == tokenizer(line)["input_ids"]
+        assert text.decode_target(ids) == line
+        assert [text.target_pieces[token] for token in ids] == tokenizer.convert_ids_to_tokens(
+            model.source_ids[ids].tolist())
+    assert EOS not in encoded[3] and PAD not in encoded[3]  # symbols in the text are not those of its ends
+    assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
+    assert not any(module.training for module in model.modules())
+
+
+@every_tokenizer
+def test_translations_are_theirs(kind: str, folders: Callable[[str], Path], workspace: Path) -> None:
+    checkpoint = opened(folders(kind), kind)
+    params = load_params()
+    translator = Translator(params, TextModel(checkpoint.network, checkpoint.text, checkpoint.longest, "none"),
+                            "greedy", device="cpu")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folders(kind))
+    network = transformers.AutoModelForSeq2SeqLM.from_pretrained(folders(kind))
+    forced, languages = {}, huggingface._languages(tokenizer)
+    if kind in LANGUAGES:
+        tokenizer.src_lang, target = LANGUAGES[kind]
+        forced = {"forced_bos_token_id": languages[target]}
+    for found, line in zip(translator(LINES), LINES, strict=True):
+        if not line or "</s>" in line:
+            continue  # theirs translate nothing to something, and end where the text says so
+        ids = tokenizer(line, return_tensors="pt")
+        most = min(int(ids["input_ids"].shape[1] * params.limit.ratio) + params.limit.extra, LONGEST - 1) + 1
+        output = network.generate(**ids, num_beams=1, do_sample=False, max_new_tokens=most, **forced)[0]
+        text = tokenizer.decode([token for token in output.tolist() if token not in languages.values()],
+                                skip_special_tokens=True)
+        assert found.hypotheses == [" ".join(text.split())]
+
+
+def test_tasks_of_t5(folders: Callable[[str], Path]) -> None:
+    plain = open_checkpoint(str(folders("t5"))).text
+    german = open_checkpoint(str(folders("t5")), "en", "de").text
+    prefix = "translate English to German: "
+    assert german.encode_source(["The otter"]) == plain.encode_source([f"{prefix}The otter"])
+    with pytest.raises(PipelineError, match="has no task translation_en_to_fr; it has translation_en_to_de"):
+        open_checkpoint(str(folders("t5")), "en", "fr")
+
+
+@pytest.mark.parametrize(("kind", "languages", "message"), [
+    ("mbart", (), "--source-language: is missing; .* has af_ZA, ar_AR, .*en_XX"),
+    ("mbart", ("en_XX",), "--target-language: is missing"),
+    ("mbart", ("en", "de_DE"), "--source-language: 'en' is unknown; .* has .*en_XX"),
+    ("m2m_100", ("en", "de_DE"), "--target-language: 'de_DE' is unknown; .* has .*, de, "),
+    ("marian", ("en", "de"), "--source-language: .* has no languages to choose from"),
+    ("bart", (None, "de"), "--target-language: .* has no languages to choose from"),
+])
+def test_languages_that_do_not_suit(folders: Callable[[str], Path], kind: str, languages: tuple[str, ...],
+                                    message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        open_checkpoint(str(folders(kind)), *languages)
+
+
+@pytest.fixture
+def marian(folders: Callable[[str], Path], tmp_path: Path) -> Path:
+    """A copy of a checkpoint, to be spoilt."""
+    return shutil.copytree(folders("marian"), tmp_path / "marian")
+
+
+def _change(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def _pickled(folder: Path) -> None:
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+
+
+def _truncate(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+
+
+def _lose(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    del weights["model.decoder.layers.1.fc1.weight"]
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+
+
+def _swap_tokenizer(folder: Path) -> None:
+    vocabulary = json.loads((folder / "vocab.json").read_text())
+    (folder / "vocab.json").write_text(json.dumps(vocabulary | {f"word{n}": n for n in range(100, 200)}))
+
+
+@pytest.mark.parametrize(("spoil", "message"), [
+    (_pickled, "has no weights in safetensors, and no others are read"),
+    (_truncate, "its weights cannot be read"),
+    (_lose, "its weights lack model.decoder.layers.1.fc1.weight"),
+    (_swap_tokenizer, "its tokenizer has the id 199, but its embedding only"),
+    (lambda folder: (folder / "config.json").unlink(), "its configuration cannot be read"),
+    (lambda folder: (folder / "config.json").write_text("{"), "its configuration cannot be read"),
+    (lambda folder: (folder / "source.spm").unlink(), "its tokenizer cannot be read"),
+    (lambda folder: _change(folder / "config.json", model_type="gpt2"),
+     "a model of type 'gpt2'; supported are the encoder-decoders Marian, BART, mBART-50, M2M100 and NLLB, T5"),
+    (lambda folder: _change(folder / "config.json", model_type="new", auto_map={"AutoConfig": "code.Config"}),
+     "its configuration cannot be read"),
+    (lambda folder: _change(folder / "config.json", d_model=32), "its weights cannot be read"),
+    (lambda folder: _change(folder / "generation_config.json", eos_token_id=[2, 3]), r"eos_token_id \[2, 3\]"),
+    (lambda folder: _change(folder / "generation_config.json", pad_token_id=2), "the last two differ"),
+    (lambda folder: _change(folder / "generation_config.json", eos_token_id=5), "does not end a sentence with"),
+], ids=["pickled", "truncated", "incomplete", "another tokenizer", "no config", "bad config", "no tokenizer",
+        "decoder only", "remote code", "another shape", "two ends", "padding ends", "another end"])
+def test_what_is_refused(marian: Path, spoil: Callable[[Path], None], message: str) -> None:
+    spoil(marian)
+    with pytest.raises(PipelineError, match=message) as error:
+        open_checkpoint(str(marian))
+    assert "\n" not in str(error.value)
+
+
+def test_code_of_a_checkpoint_is_not_run(marian: Path) -> None:
+    _change(marian / "config.json", model_type="new", auto_map={"AutoConfig": "code.Config"})
+    (marian / "code.py").write_text(f"open({str(marian / 'run')!r}, 'w')\nclass Config: pass\n")
+    with pytest.raises(PipelineError):
+        open_checkpoint(str(marian))
+    assert not (marian / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["someone/no-such-model", "no/such/folder", "/no/such/folder", ""])
+def test_names_that_cannot_be_found(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PipelineError, match="no such folder, and no such repository can be fetched") as error:
+        open_checkpoint(name)
+    assert "\n" not in str(error.value)
+
+
+def test_a_repository_is_fetched_or_found_in_the_cache(folders: Callable[[str], Path],
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways end in a folder, of which only data has been asked for."""
+    asked = []
+
+    def snapshot(name: str, allow_patterns: list[str], local_files_only: bool = False) -> str:
+        asked.append((name, local_files_only, any(pattern.endswith((".py", ".bin")) for pattern in allow_patterns)))
+        return str(folders("marian"))
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", lambda *_, **__: None)
+    open_checkpoint("someone/model")
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", lambda *_, **__: 1 / 0)
+    open_checkpoint("someone/model")
+    assert asked == [("someone/model", False, False), ("someone/model", True, False)]
+
+
+def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(PipelineError, match="needs the transformers library; run pip install 'transformers>=5'"):
+        open_checkpoint("folder")
+
+
+def test_settings_of_generation(marian: Path) -> None:
+    _change(marian / "generation_config.json", no_repeat_ngram_size=3, min_length=0, repetition_penalty=1.0,
+            bad_words_ids=[[1], [4, 5]], suppress_tokens=[7])
+    checkpoint = open_checkpoint(str(marian))
+    assert checkpoint.notes == ["generation_config.json: no_repeat_ngram_size 3 is not followed",
+                                "generation_config.json: bad_words_ids of several tokens are not followed"]
+    never = checkpoint.network.target_ids[checkpoint.network._suppressed].tolist()
+    assert sorted(set(never)) == [1, 7]
+
+
+# The command line.
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(workspace: Path, change_params: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch,
+        capsysbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """A function from a verb, standard input and options to status, standard output and standard error."""
+    change_params({"decoders": {"iad": {"algorithm": "iad"}, "pj": {"algorithm": "jacobi"},
+                                "masks": {"algorithm": "mask_predict", "iterations": 2}}})
+
+    def run(verb: str, text: str, *options: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        status = main([verb, "--device", "cpu", *options])
+        printed = capsysbinary.readouterr()
+        return status, printed.out.decode(), printed.err.decode()
+    return run
+
+
+TEXT = f"{SENTENCES[3]}\n\n{SENTENCES[30]}\n"
+
+
+@pytest.mark.parametrize("kind", ["marian", "m2m_100"])
+def test_every_decoder_translates(run: Run, folders: Callable[[str], Path], kind: str) -> None:
+    options = ["--model", f"hf:{folders(kind)}"]
+    for option, language in zip(("--source-language", "--target-language"), LANGUAGES.get(kind, ()), strict=False):
+        options += [option, language]
+    said = {decoder: run("translate", TEXT, *options, "--decoder", decoder)
+            for decoder in ("greedy", "beam3", "iad", "pj")}
+    for status, out, error in said.values():
+        assert status == 0 and out.count("\n") == 3 and out.split("\n")[1] == ""
+        assert all(line.startswith("line ") for line in error.splitlines())
+    assert said["iad"][1] == said["pj"][1] == said["greedy"][1]
+    assert run("translate", TEXT, *options) == said["greedy"]
+    assert run("translate", TEXT, *options, "--decoder", "beam3", "--nbest", "3")[1].count("\t") == 4
+
+
+def test_drafts_are_explained(run: Run, folders: Callable[[str], Path]) -> None:
+    status, out, _ = run("explain", TEXT, "--model", f"hf:{folders('marian')}", "--decoder", "iad")
+    assert status == 0 and out.startswith(f"  {SENTENCES[3]}\n  1 D  ") and "▁" in out and "of the verifier" in out
+
+
+def test_a_note_is_printed_once(run: Run, marian: Path) -> None:
+    _change(marian / "generation_config.json", no_repeat_ngram_size=3)
+    assert run("translate", TEXT, "--model", f"hf:{marian}")[2].count("no_repeat_ngram_size 3 is not followed") == 1
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    (["--model", "checkpoints/teacher"], "--model: 'checkpoints/teacher' must begin with hf:"),
+    (["--family", "teacher", "--target-language", "de"], "a family has been trained for one pair of languages"),
+    (["--model", "hf:{marian}", "--decoder", "masks"], "mask_predict searches masked models, and this one is ordered"),
+    (["--model", "hf:{marian}", "--decoder", "none"], "decoder 'none' is unknown"),
+])
+def test_options_that_do_not_suit(run: Run, folders: Callable[[str], Path], options: list[str],
+                                  message: str) -> None:
+    status, _, error = run("translate", TEXT, *(option.format(marian=folders("marian")) for option in options))
+    assert status == 2 and error.startswith("error: ") and message in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("options", [[], ["--family", "teacher", "--model", "hf:folder"]])
+def test_one_of_a_family_and_a_model(run: Run, options: list[str], capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        run("translate", TEXT, *options)
+    assert exit_.value.code == 2 and b"--family" in capsysbinary.readouterr().err
+
+
+def test_drafts_copied_from_the_source_need_one_vocabulary(run: Run, folders: Callable[[str], Path]) -> None:
+    checkpoint = opened(folders("marian"), "marian")
+    checkpoint.text.joint = False
+    model = TextModel(checkpoint.network, checkpoint.text, checkpoint.longest, "none")
+    with pytest.raises(PipelineError, match="decoder 'iad' copies from the source, which needs one vocabulary"):
+        Translator(load_params(), model, "iad", device="cpu")
+
+
+def test_help_does_not_import_the_library() -> None:
+    code = ("import sys\nfrom pipeline.cli import main\n"
+            "try: main(['translate', '--help'])\nexcept SystemExit: print('transformers' in sys.modules)")
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "--model hf:NAME" in printed and printed.endswith("False\n")
