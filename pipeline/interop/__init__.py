@@ -1,0 +1,1 @@
+"""The same models in other libraries' formats."""
