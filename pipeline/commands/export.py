@@ -46,7 +46,8 @@ def run(arguments: argparse.Namespace) -> None:
     quantization = arguments.quantization or "float32"
     description = {"format": arguments.format, "family": arguments.family, "quantization": quantization,
                    "unicode": params.corpus.filters.unicode, "version": __version__,
-                   "vocabulary": config["vocabulary"], "training": config["training"]}
+                   "longest": network.settings.max_length, "vocabulary": config["vocabulary"],
+                   "training": config["training"]}
     with export_folder(arguments.output, description) as folder:
         if arguments.format == "hf":
             export_huggingface.save_model(network, folder)

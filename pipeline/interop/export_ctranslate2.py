@@ -2,9 +2,13 @@
 
 The folder holds the vocabularies and the SentencePiece models besides, so that text goes in and out by
 
-    pieces = sentencepiece.SentencePieceProcessor(model_file="DIR/source.spm").encode(normalised, out_type=str)
-    found = ctranslate2.Translator("DIR").translate_batch([pieces], beam_size=1)[0].hypotheses[0]
-    text = sentencepiece.SentencePieceProcessor(model_file="DIR/target.spm").decode(found)
+    pieces = SentencePieceProcessor(model_file="DIR/source.spm").encode(normalised, out_type=str)
+    found = ctranslate2.Translator("DIR").translate_batch([pieces], beam_size=1, min_decoding_length=0,
+                                                          max_input_length=N, max_decoding_length=N)
+    text = SentencePieceProcessor(model_file="DIR/target.spm").decode(found[0].hypotheses[0])
+
+where N, `longest` in the folder's marker, is how far its positions go: behind them CTranslate2 raises an error. By
+default it says at least one word, which ours need not.
 
 No torch in here: a process that only serves CTranslate2 can import this (two OpenMP runtimes in one process slow each
 other down).
@@ -24,7 +28,6 @@ if TYPE_CHECKING:
     from pipeline.model.transformer import Transformer
 
 Weights = Mapping[str, NDArray[np.float32]]
-QUANTIZATIONS = ("float32", "int8")
 
 
 def weights_of(network: "Transformer") -> dict[str, NDArray[np.float32]]:
@@ -88,7 +91,7 @@ def save_model(network: "Transformer", source_pieces: list[str], target_pieces: 
     """Write the model and its vocabularies into an existing folder.
 
     Args:
-        quantization: of the matrices, one of `QUANTIZATIONS`; int8 rounds every row to 255 levels of its own.
+        quantization: of the matrices: float32, or int8, which rounds every row to 255 levels of its own.
 
     Raises:
         PipelineError: ctranslate2 is not installed.
