@@ -7,6 +7,7 @@ All run to the same length because they choose the same tokens and the end symbo
 which it is are passed over), so no engine carries the cost of suppressing it.
 """
 
+import dataclasses
 import json
 import os
 import statistics
@@ -20,7 +21,7 @@ from types import TracebackType
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.numpy import save_file
 from torch import Tensor
 from transformers import MarianMTModel
 
@@ -29,6 +30,7 @@ from benchmarks.weights import random_marian, transformer_of
 from pipeline.decoding import beam, greedy
 from pipeline.decoding.limits import LengthLimit
 from pipeline.files import write_json
+from pipeline.interop.export_ctranslate2 import weights_of
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, EOS, SPECIALS
@@ -49,14 +51,11 @@ class CTranslate2:
         self.environment = environment
         with tempfile.TemporaryDirectory() as folder:
             path = f"{folder}/weights.safetensors"
-            weights = ours.state_dict() | {"source_positions": ours.source_positions(),
-                                           "target_positions": ours.target_positions()}
-            save_file({name: weight.clone(memory_format=torch.contiguous_format)
-                       for name, weight in weights.items()}, path)
+            save_file(weights_of(ours), path)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.ctranslate2_worker", path, str(ours.settings.heads),
-                 str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
-                env=os.environ | environment)
+                [sys.executable, "-m", "benchmarks.ctranslate2_worker", path,
+                 json.dumps(dataclasses.asdict(ours.settings)), str(threads)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ | environment)
             self.translate([EOS], 1, 1)  # it has answered: the weights are read
 
     def translate(self, source: list[int], beams: int, length: int) -> tuple[float, list[int]]:

@@ -1,11 +1,9 @@
 """One set of random weights in three engines: Hugging Face Marian, ours, CTranslate2."""
 
-from collections.abc import Mapping
-
 import torch
-from torch import Tensor
 from transformers import MarianConfig, MarianMTModel
 
+from pipeline.interop.export_huggingface import correspondence
 from pipeline.model.checkpoint import column_major
 from pipeline.model.orders import make_order
 from pipeline.model.settings import NetworkSettings, OrderSettings
@@ -49,40 +47,7 @@ def transformer_of(marian: MarianMTModel, settings: NetworkSettings) -> Transfor
     if bool(marian.final_logits_bias.any()):
         raise ValueError("final_logits_bias is not zero: this Transformer has no place for it")
     ours = Transformer(settings, vocabulary, vocabulary, make_order(OrderSettings("left_to_right")))
-    theirs = marian.model.state_dict()
-    weights: dict[str, Tensor] = {
-        "source_embedding.weight": theirs["encoder.embed_tokens.weight"],
-        "target_embedding.weight": theirs["decoder.embed_tokens.weight"],
-        "projection.weight": marian.lm_head.weight.detach()}
-    for stack, layers in (("encoder", settings.encoder_layers), ("decoder", settings.decoder_layers)):
-        for index in range(layers):
-            layer = f"{stack}.layers.{index}."
-            named = {name.removeprefix(layer): weight for name, weight in theirs.items() if name.startswith(layer)}
-            weights |= {f"{stack}.{index}.{name}": weight for name, weight in _layer(named).items()}
-    for part in ("weight", "bias"):
-        weights[f"source_keys_values.{part}"] = torch.cat([
-            theirs[f"decoder.layers.{index}.encoder_attn.{matrix}.{part}"]
-            for index in range(settings.decoder_layers) for matrix in ("k_proj", "v_proj")])
-    ours.load_state_dict(weights)
+    theirs = marian.state_dict()
+    ours.load_state_dict({name: torch.cat([theirs[part] for part in parts])
+                          for name, parts in correspondence(settings).items()})
     return column_major(ours.eval())  # as a loaded checkpoint is
-
-
-_LAYER = {
-    "self_attention.output": "self_attn.out_proj", "around_self_attention.norm": "self_attn_layer_norm",
-    "feed_forward.inner": "fc1", "feed_forward.outer": "fc2", "around_feed_forward.norm": "final_layer_norm",
-}
-_DECODER_LAYER = {
-    "cross_attention.queries": "encoder_attn.q_proj", "cross_attention.output": "encoder_attn.out_proj",
-    "around_cross_attention.norm": "encoder_attn_layer_norm",
-}
-
-
-def _layer(theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """One encoder or decoder layer, but for the keys and values of the source."""
-    names = _LAYER | (_DECODER_LAYER if "encoder_attn.q_proj.weight" in theirs else {})
-    ours = {}
-    for part in ("weight", "bias"):
-        ours[f"self_attention.queries_keys_values.{part}"] = torch.cat([
-            theirs[f"self_attn.{matrix}.{part}"] for matrix in ("q_proj", "k_proj", "v_proj")])
-        ours |= {f"{mine}.{part}": theirs[f"{name}.{part}"] for mine, name in names.items()}
-    return ours

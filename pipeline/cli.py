@@ -25,6 +25,7 @@ VERBS = {
     "tune": "find a drafting decoder's settings for this machine",
     "score": "log-probability of given translations",
     "average": "average checkpoints of one family into one",
+    "export": "write a family as a model of Hugging Face transformers or of CTranslate2",
     "orders": "draw every generation order: slots, positions and mask",
     "bench-align": "alignment error rate and speed against the published fast_align",
     "repro": "run the whole pipeline of a profile with DVC",

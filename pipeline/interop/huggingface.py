@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 PREFIX = "hf:"
 """What the name of such a model begins with on the command line."""
 
-ARCHITECTURES = {"marian": "Marian", "bart": "BART", "mbart": "mBART-50", "m2m_100": "M2M100 and NLLB", "t5": "T5"}
+ARCHITECTURES = {"marian": "Marian", "pegasus": "Pegasus", "bart": "BART", "mbart": "mBART-50",
+                 "m2m_100": "M2M100 and NLLB", "t5": "T5"}
 """The `model_type` of a config.json, and what people call it."""
 
 _FILES = ["*.json", "model*.safetensors", "*.model", "*.spm", "*.txt"]

@@ -162,9 +162,9 @@ def _take_apart(decoder: Any, longest: int, pad: int) -> tuple[Sources, "_Slots"
         attention.compute_bias = distances.forward
         across = [block.layer[1].EncDecAttention for block in decoder.block]
         return [(one.k, one.v, one.n_heads) for one in across], distances
-    # Any tokens but padding, which M2M100 does not count; Marian asks for their shape.
+    # Any tokens but padding, which M2M100 does not count; Marian and Pegasus ask for their shape.
     tokens = torch.full((1, longest), pad + 1)
-    table = decoder.embed_positions(tokens.shape if decoder.config.model_type == "marian" else tokens)
+    table = decoder.embed_positions(tokens.shape if decoder.config.model_type in ("marian", "pegasus") else tokens)
     positions = _Positions(table.detach().view(longest, -1).clone())
     decoder.embed_positions = positions
     across = [layer.encoder_attn for layer in decoder.layers]

@@ -1,0 +1,47 @@
+"""What every export has in common: a folder that replaces nothing but an earlier export, and SentencePiece models."""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pipeline.corpus.bpe import JOINT_MODELS, SEPARATE_MODELS, Tokenizer
+from pipeline.errors import PipelineError
+from pipeline.files import atomic_path, write_json
+
+MARKER = "fast_nmt_export.json"
+"""Says that a folder is an export, and of what."""
+SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
+
+
+def check_output(output: Path) -> None:
+    """Raise a PipelineError if an export to `output` would replace anything but an earlier export."""
+    if (output.exists() or output.is_symlink()) and not (output / MARKER).is_file():
+        raise PipelineError(f"{output}: exists and is no earlier export (it has no {MARKER}); remove it or choose "
+                            "another --output")
+
+
+@contextmanager
+def export_folder(output: Path, description: Mapping[str, Any]) -> Iterator[Path]:
+    """Yield a folder that becomes `output` as a whole when all is written, or vanishes on any error.
+
+    Args:
+        output: must not exist, or be an earlier export, which is replaced.
+        description: of what is exported, for the marker; plain JSON.
+
+    Raises:
+        PipelineError: `output` is something else, or cannot be written.
+    """
+    check_output(output)
+    with atomic_path(output) as aside:
+        aside.mkdir()
+        yield aside
+        write_json(aside / MARKER, description)
+
+
+def copy_models(tokenizer: Tokenizer, bpe: Path, folder: Path) -> None:
+    """Copy the SentencePiece models of the folder `bpe`, a file for each side even if both are the same."""
+    names = JOINT_MODELS if tokenizer.joint else SEPARATE_MODELS
+    shutil.copyfile(bpe / names[0], folder / SOURCE_MODEL)
+    shutil.copyfile(bpe / names[-1], folder / TARGET_MODEL)
