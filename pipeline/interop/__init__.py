@@ -1,1 +1,1 @@
-"""The same models in other libraries' formats."""
+"""Models of other libraries in, and ours out."""

@@ -17,7 +17,7 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.interop import export_huggingface
 from pipeline.interop.folder import MARKER
 from pipeline.params import load_params
-from pipeline.translation import Translator
+from pipeline.translation import Translator, open_family
 
 SENTENCES = ["The tiny otter paints the ladder no 1 .", "The red raven hides the teapot above 7 snails no 7 .",
              "a moth"]
@@ -38,7 +38,8 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def our_translations() -> list[str]:
     """Greedy ones that end: where a search is cut, each library has a limit of its own."""
-    results = list(Translator(load_params(), "teacher", "greedy", device="cpu")(SENTENCES))
+    params = load_params()
+    results = list(Translator(params, open_family(params, "teacher"), "greedy", device="cpu")(SENTENCES))
     return [result.hypotheses[0] if result.warning is None else "cut" for result in results]
 
 
@@ -55,6 +56,22 @@ def test_text_in_and_text_out_through_transformers(workspace: Path) -> None:
     assert any(text != "cut" for text in ours)
     for theirs, text in zip(tokenizer.batch_decode(rows, skip_special_tokens=True), ours, strict=True):
         assert text in (theirs, "cut")
+
+
+@needs_transformers
+@pytest.mark.parametrize("decoder", ["greedy", "beam3"])
+def test_out_and_in_again(workspace: Path, decoder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What comes back as a Hugging Face model says what the family says."""
+    assert export("hf") == 0
+    Path("lines").write_text("".join(sentence + "\n" for sentence in SENTENCES))
+    said = []
+    for chosen in (("--family", "teacher"), ("--model", "hf:out/model")):
+        capsys.readouterr()
+        assert main(["translate", *chosen, "--decoder", decoder, "--input", "lines", "--format", "json"]) == 0
+        said.append([json.loads(line) for line in capsys.readouterr().out.splitlines()])
+    for ours, theirs in zip(*said, strict=True):
+        assert theirs["hypotheses"] == ours["hypotheses"]
+        assert theirs["scores"] == pytest.approx(ours["scores"], abs=1e-4)
 
 
 @needs_ctranslate2
