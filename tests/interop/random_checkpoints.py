@@ -22,18 +22,18 @@ SENTENCES = [f"The {colour} {animal} {verb} the {thing} {place} ." for colour in
              for thing in ("lantern", "teapot") for place in ("near the river", "above us", "today")]
 
 
-def random_network(kind: str, rows: int = ROWS, **settings: Any) -> Any:
+def random_network(kind: str, rows: int = ROWS, *, tied: bool = False, **settings: Any) -> Any:
     """A network in float64 whose searches end now and then: its logits are sharp, the end symbol's most of all.
 
     Args:
         kind: one of KINDS.
         rows: of the embedding.
+        tied: whether the embedding is the output's matrix too. Random weights then repeat one word for ever.
         settings: of its generation.
     """
     torch.manual_seed(SEEDS[kind])
     pad, end, start = (0, 1, 0) if kind.startswith("t5") else (1, 2, 1 if kind.startswith("marian") else 2)
-    # Tied to the input, random weights would repeat one word for ever.
-    special = {"vocab_size": rows, "d_model": 16, "tie_word_embeddings": False, "pad_token_id": pad,
+    special = {"vocab_size": rows, "d_model": 16, "tie_word_embeddings": tied, "pad_token_id": pad,
                "eos_token_id": end, "decoder_start_token_id": start}
     if kind.startswith("t5"):
         gated = {"feed_forward_proj": "gated-gelu"} if kind == "t5_gated" else {}

@@ -21,7 +21,7 @@ from pipeline.interop import huggingface
 from pipeline.interop.huggingface import HuggingFaceCheckpoint, open_checkpoint
 from pipeline.params import load_params
 from pipeline.translation import TextModel, Translator
-from pipeline.vocabulary import EOS, PAD
+from pipeline.vocabulary import BOS, EOS, PAD
 
 TOKENIZED = ("marian", "bart", "mbart", "m2m_100", "nllb", "t5")
 every_tokenizer = pytest.mark.parametrize("kind", TOKENIZED)
@@ -84,6 +84,23 @@ def test_translations_are_theirs(kind: str, folders: Callable[[str], Path], work
         text = tokenizer.decode([token for token in output.tolist() if token not in languages.values()],
                                 skip_special_tokens=True)
         assert found.hypotheses == [" ".join(text.split())]
+
+
+@every_tokenizer
+def test_a_matrix_that_is_stored_once(kind: str, tmp_path: Path) -> None:
+    """As most published checkpoints are: the output's matrix is the embedding, and not in the file."""
+    folder = save(tmp_path / kind, kind, tied=True)
+    assert not [name for name in load_file(folder / "model.safetensors") if "lm_head" in name]
+    checkpoint = opened(folder, kind)
+    model, source = checkpoint.network, torch.tensor([[8, 9, 10, EOS]])
+    found = model.step(torch.tensor([[BOS, 9, 8]]), model.start(model.encode(source)))
+    theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder)
+    with torch.no_grad():
+        expected = theirs(input_ids=model.source_ids[source],
+                          decoder_input_ids=model.target_ids[torch.tensor([[BOS, 9, 8]])]).logits
+    said = found[:, 1:].isfinite()  # at first, a language may be forced
+    torch.testing.assert_close(found[:, 1:][said], expected.index_select(2, model.target_ids)[:, 1:][said],
+                               rtol=1e-4, atol=1e-4)
 
 
 def test_tasks_of_t5(folders: Callable[[str], Path]) -> None:
