@@ -57,8 +57,8 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     model = parser.add_mutually_exclusive_group(required=True)
     model.add_argument("--family", help="a trained block of `families` in params.yaml")
     model.add_argument("--model", metavar="hf:NAME",
-                       help="a Marian, BART, mBART-50, M2M100, NLLB or T5 checkpoint of Hugging Face transformers: a "
-                            "folder or a repository")
+                       help="a Marian, Pegasus, BART, mBART-50, M2M100, NLLB or T5 checkpoint of Hugging Face "
+                            "transformers: a folder or a repository")
     parser.add_argument("--source-language", metavar="CODE",
                         help="of a multilingual --model, in its own code: en_XX, eng_Latn, en, …")
     parser.add_argument("--target-language", metavar="CODE", help="likewise")

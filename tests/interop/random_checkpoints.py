@@ -11,7 +11,8 @@ import transformers
 
 from pipeline.interop.network import HuggingFaceModel, Symbols
 
-SEEDS = {"marian": 33, "marian_separate": 3, "bart": 15, "mbart": 38, "m2m_100": 18, "t5": 0, "t5_gated": 26}
+SEEDS = {"marian": 33, "marian_separate": 3, "pegasus": 4, "bart": 15, "mbart": 38, "m2m_100": 18, "t5": 0,
+         "t5_gated": 26}
 """Of weights with which some of eight searches end and most others do not repeat one word."""
 KINDS = tuple(SEEDS)
 ROWS = 40
@@ -32,7 +33,7 @@ def random_network(kind: str, rows: int = ROWS, *, tied: bool = False, **setting
         settings: of its generation.
     """
     torch.manual_seed(SEEDS[kind])
-    pad, end, start = (0, 1, 0) if kind.startswith("t5") else (1, 2, 1 if kind.startswith("marian") else 2)
+    pad, end, start = (0, 1, 0) if kind.startswith("t5") else (1, 2, 1 if kind.startswith(("marian", "pegasus")) else 2)
     special = {"vocab_size": rows, "d_model": 16, "tie_word_embeddings": tied, "pad_token_id": pad,
                "eos_token_id": end, "decoder_start_token_id": start}
     if kind.startswith("t5"):
@@ -41,8 +42,9 @@ def random_network(kind: str, rows: int = ROWS, *, tied: bool = False, **setting
             **special, d_kv=12, d_ff=32, num_layers=2, num_heads=2, relative_attention_num_buckets=8,
             relative_attention_max_distance=12, n_positions=LONGEST, **gated))
     else:
-        names = {"marian": "MarianMTModel", "bart": "BartForConditionalGeneration",
-                 "mbart": "MBartForConditionalGeneration", "m2m_100": "M2M100ForConditionalGeneration"}
+        names = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration",
+                 "bart": "BartForConditionalGeneration", "mbart": "MBartForConditionalGeneration",
+                 "m2m_100": "M2M100ForConditionalGeneration"}
         name = names[kind.removesuffix("_separate")]
         if kind == "marian_separate":
             special |= {"decoder_vocab_size": rows - 5, "share_encoder_decoder_embeddings": False}

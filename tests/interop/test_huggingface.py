@@ -166,7 +166,7 @@ def _swap_tokenizer(folder: Path) -> None:
     (lambda folder: (folder / "config.json").write_text("{"), "its configuration cannot be read"),
     (lambda folder: (folder / "source.spm").unlink(), "its tokenizer cannot be read"),
     (lambda folder: _change(folder / "config.json", model_type="gpt2"),
-     "a model of type 'gpt2'; supported are the encoder-decoders Marian, BART, mBART-50, M2M100 and NLLB, T5"),
+     "a model of type 'gpt2'; supported are the encoder-decoders Marian, Pegasus, BART, mBART-50, M2M100 and NLLB, T5"),
     (lambda folder: _change(folder / "config.json", model_type="new", auto_map={"AutoConfig": "code.Config"}),
      "its configuration cannot be read"),
     (lambda folder: _change(folder / "config.json", d_model=32), "its weights cannot be read"),
