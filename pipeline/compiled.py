@@ -1,7 +1,7 @@
 """numba's `njit` for all compiled functions of this package, with the processor's widest vectors.
 
 LLVM prefers vectors of 256 bits on processors that have 512, because earlier ones slowed down under the wider ones.
-Products of small matrices, which are most of what is compiled here, take a quarter less time with them.
+Most of what is compiled here are products of small matrices, which gain from them.
 """
 
 import llvmlite.binding as llvm
