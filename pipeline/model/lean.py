@@ -246,9 +246,9 @@ def seen(mask: Tensor | None) -> Bools:
     return np.ascontiguousarray(mask.view(-1, *mask.shape[-2:]).numpy())
 
 
-def are_few(rows: int, packed: Packed | None) -> bool:
+def are_few(rows: int, packed: Packed) -> bool:
     """Whether a compiled step of so many rows is the quicker one."""
-    return packed is not None and 0 < rows * packed.positions.shape[1] <= _FEW
+    return 0 < rows * packed.positions.shape[1] <= _FEW
 
 
 def score(x: Tensor, layers: DecoderBlocks, alone: Sequence[Alone], style: Style,

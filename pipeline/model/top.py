@@ -14,7 +14,7 @@ from torch import Tensor
 
 _FEW = 10
 """Up to so many passes of argmax cost less than a partition (rows of 3,000 words)."""
-_SMALL = 50_000
+_SMALL = 24_000
 """Numbers up to which compiled passes on one core are quicker than torch's on two."""
 
 
