@@ -13,6 +13,8 @@ from pipeline.corpus.settings import BpeSettings, CorpusSettings, DataSettings
 from pipeline.errors import PipelineError
 from pipeline.families.settings import KINDS, MASKINGS, DraftingSettings, OptimisationSettings, TrainingSettings
 from pipeline.model.settings import NetworkSettings, OrderSettings
+from pipeline.peer_settings import FAMILY as PEER
+from pipeline.peer_settings import PeerSettings
 
 PARAMS = Path("params.yaml")
 TEACHER = "teacher"
@@ -142,6 +144,8 @@ class Params:
     """Students that need a count model besides, and whose weights each starts from."""
     baseline: str = "ar"
     """The family that all others are compared with."""
+    peers: dict[str, PeerSettings] = field(default_factory=dict)
+    """Searches of other libraries with the baseline's weights."""
     seed: int = 1
     limit: LimitSettings = LimitSettings()
     distillation: DistillationSettings = DistillationSettings()
@@ -178,6 +182,11 @@ class Params:
         if self.baseline not in self.systems:
             raise PipelineError(f"params.yaml: baseline: {self.baseline!r} is not among the systems, "
                                 f"{', '.join(self.systems)}")
+        if self.peers and PEER in self.families:
+            raise PipelineError(f"params.yaml: families.{PEER}: the reports have that name for the searches of "
+                                "`peers`; choose another one")
+        if doubled := self.peers.keys() & self.decoders.keys():
+            raise PipelineError(f"params.yaml: peers.{min(doubled)}: is the name of a decoder too; choose another one")
         for name, family in self.families.items():
             for decoder in family.decoders:
                 self.decoder(decoder, f"families.{name}.decoders")
@@ -239,14 +248,20 @@ class Params:
         return self.family(family).decoders or self.default_decoders
 
     def counterparts(self) -> dict[str, str]:
-        """Of each decoder, the baseline's that it is compared with: the same one, or the first with as many beams."""
-        theirs = {name: self.decoders[name].get("beams") for name in self.decoders_of(self.baseline)}
+        """Of each decoder and peer, the baseline's decoder that it is compared with: the same one, or the first with as
+        many beams (greedy search has one)."""
+        theirs = {name: self._beams(name) for name in self.decoders_of(self.baseline)}
         found = {}
-        for name, block in self.decoders.items():
-            alike = [other for other, beams in theirs.items() if beams is not None and beams == block.get("beams")]
+        for name, beams in [*((name, self._beams(name)) for name in self.decoders),
+                            *((name, peer.beams) for name, peer in self.peers.items())]:
+            alike = [other for other, width in theirs.items() if width is not None and width == beams]
             if name in theirs or alike:
                 found[name] = name if name in theirs else alike[0]
         return found
+
+    def _beams(self, decoder: str) -> int | None:
+        block = self.decoders[decoder]
+        return 1 if block.get("algorithm") == "greedy" else block.get("beams")
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The `speed` stage: every family under each of its decoders on one clock."""
+"""The `speed` stage: every family under each of its decoders on one clock, and the peers."""
 
 from pathlib import Path
 
@@ -12,16 +12,18 @@ from pipeline.corpus.datamodule import pad_sources
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
+from pipeline.evaluation.peers import describe, timed_peers
 from pipeline.evaluation.quality import read_hypotheses
-from pipeline.evaluation.speed import Contestant, measure, speed_report
+from pipeline.evaluation.speed import Contestant, Timed, measure, speed_report
 from pipeline.files import read_json, write_json
+from pipeline.interop.peers.process import exported
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import Params
 from pipeline.translation import pick_device
 
 
 def time_all(params: Params, out: Path) -> None:
-    """Time the teacher, the students and their decoders and write `speed.json`.
+    """Time the teacher, the students and their decoders, and the peers, and write `speed.json`.
 
     Two samples of the test set, each spread evenly over its source lengths: one of all sentences, one of the long
     ones. Which are long is read off the baseline's greedy hypotheses, so it is the same for every contestant.
@@ -34,24 +36,32 @@ def time_all(params: Params, out: Path) -> None:
     if settings.threads:
         torch.set_num_threads(settings.threads)
     tokenizer = Tokenizer.load(layout.BPE)
-    contestants = []
+    contestants: list[Timed] = []
+    networks = {}
     for family in params.systems:
         network, _ = load_checkpoint(layout.checkpoint(family), tokenizer.digest, params.family(family).order)
         network.to(device)
         limit = LengthLimit(params.limit.ratio, params.limit.extra, network.settings.max_length - 1)
+        networks[family] = network, limit
         for name in params.decoders_of(family):
             decode = make_decoder(name, params.decoder(name), limit)
             contestants.append(Contestant(family, name, lambda source, d=decode, n=network: d(n, source)))  # type: ignore[misc]
     pairs = Pairs.open(layout.BPE / "test.pairs", tokenizer.digest)
-    baseline = read_hypotheses(layout.HYPOTHESES / params.baseline / "greedy.jsonl")
-    is_long = np.array([line.tokens >= settings.long_tokens for line in baseline])
+    written = read_hypotheses(layout.HYPOTHESES / params.baseline / "greedy.jsonl")
+    is_long = np.array([line.tokens >= settings.long_tokens for line in written])
     of_all = spread(pairs.source_lengths, np.arange(len(pairs)), settings.sentences)
     of_long = spread(pairs.source_lengths, np.flatnonzero(is_long), settings.long_sentences)
     chosen = sorted({*of_all, *of_long})
     longest = min(params.family(family).network.max_length for family in params.systems)
     sentences = [pad_sources([pairs.source(int(row))], longest).to(device) for row in chosen]
-    timings = measure(contestants, sentences, repetitions=settings.repetitions, warmup=settings.warmup, device=device)
-    machine = {**read_json(layout.MACHINE), "device": device.type, "threads": torch.get_num_threads()}
+    baseline, limit = networks[params.baseline]
+    with exported(params.peers, baseline, tokenizer.source_pieces, tokenizer.target_pieces) as folders, \
+            timed_peers(params.peers, folders, limit, sentences[:settings.warmup + 1], device) as peers:
+        timings = measure([*contestants, *peers], sentences, repetitions=settings.repetitions, warmup=settings.warmup,
+                          device=device)
+        described = describe(peers)
+    machine = {**read_json(layout.MACHINE), "device": device.type, "threads": torch.get_num_threads(),
+               "peers": described}
     rule = f"greedy output of {params.baseline} has at least {settings.long_tokens} tokens"
     write_json(out, speed_report(timings, np.isin(chosen, of_all), np.isin(chosen, of_long), long_rule=rule,
                                  baseline=params.baseline, counterparts=params.counterparts(), machine=machine))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
@@ -36,16 +36,16 @@ class HypothesisLine:
     hypothesis: str
     tokens: int
     """Words of the vocabulary in the hypothesis, without the end symbol."""
-    calls: int
-    """Decoder calls that the sentence took part in."""
+    calls: int | None
+    """Decoder calls that the sentence took part in; None where they are not known."""
     ended: bool
     """False where the length limit cut the hypothesis."""
 
     def __post_init__(self) -> None:
         for name, kind in self.__annotations__.items():
             value = getattr(self, name)
-            if type(value) is not kind:
-                raise TypeError(f"{name} is {value!r}, not of type {kind.__name__}")
+            if type(value) not in (get_args(kind) or (kind,)):
+                raise TypeError(f"{name} is {value!r}, not of type {getattr(kind, '__name__', kind)}")
 
 
 @dataclass(frozen=True)

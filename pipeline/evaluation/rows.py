@@ -56,8 +56,8 @@ class Row:
     ratio_vs_ar_same_decoder_interval: list[float] | None
     tokens_per_second: float
     tokens_per_second_batch32: float
-    calls: float
-    """Mean decoder calls a sentence over the whole test set."""
+    calls: float | None
+    """Mean decoder calls a sentence over the whole test set; None where another library does not tell."""
     calls_long: float | None
     """The same over the long sentences that were timed."""
     accepted_per_call: float | None

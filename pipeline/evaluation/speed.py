@@ -1,8 +1,8 @@
-"""The one clock: all decoders interleaved in one process, on the same input, under the same conditions.
+"""The one clock: all decoders interleaved, on the same input, under the same conditions.
 
 A decoder's time is everything from ids on the device to `Hypotheses`, its own length prediction included.
 Padding and reading the counts stay outside. Nothing is derived from a length: words and decoder calls are the
-decoder's own counts.
+decoder's own counts. Ours run in one process; what runs in another one brings its own clock (`peers.py`).
 """
 
 import gc
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -29,14 +29,45 @@ REFERENCE_DECODERS = ("beam5", "greedy")
 """Decoders of the baseline family that every speed is compared with: its best, and its fastest."""
 
 
+class Run(NamedTuple):
+    """A batch, translated."""
+
+    seconds: float
+    tokens: float
+    """Words that came out, end symbols not counted."""
+    calls: float
+    """Decoder calls, the mean over the sentences; NaN where they are not known."""
+
+
+class Timed(Protocol):
+    """A decoder with its model, wherever it runs."""
+
+    @property
+    def family(self) -> str: ...
+
+    @property
+    def decoder(self) -> str: ...
+
+    def run(self, batch: Tensor, clock: Clock) -> Run:
+        """Translate a batch (B, S) of source ids, padded with PAD behind."""
+
+
 @dataclass(frozen=True)
 class Contestant:
-    """A decoder with its model, ready to run."""
+    """A decoder of ours with its model, ready to run."""
 
     family: str
     decoder: str
     translate: Callable[[Tensor], Hypotheses]
     """Takes (B, S) source ids, padded with PAD behind."""
+
+    def run(self, batch: Tensor, clock: Clock) -> Run:
+        _synchronise(batch.device)
+        start = clock()
+        found = self.translate(batch)
+        _synchronise(batch.device)
+        seconds = clock() - start - found.unbilled
+        return Run(seconds, found.lengths[:, 0].sum().item(), found.calls.double().mean().item())
 
 
 @dataclass(frozen=True)
@@ -50,7 +81,7 @@ class Timings:
     tokens: Floats
     """(C, N) words that came out, end symbols not counted."""
     calls: Floats
-    """(C, N) decoder calls, the mean over the sentences of the batch."""
+    """(C, N) decoder calls, the mean over the sentences of the batch; NaN where they are not known."""
 
     @property
     def medians(self) -> Floats:
@@ -58,7 +89,7 @@ class Timings:
         return np.median(self.seconds, axis=1)
 
 
-def measure(contestants: Sequence[Contestant], sentences: Sequence[Tensor], *, repetitions: int, warmup: int,
+def measure(contestants: Sequence[Timed], sentences: Sequence[Tensor], *, repetitions: int, warmup: int,
             device: torch.device, batch_sizes: Sequence[int] = (1, 32),
             clock: Clock = time.perf_counter) -> dict[int, Timings]:
     """Time every contestant on every sentence, alone and in batches.
@@ -80,7 +111,7 @@ def measure(contestants: Sequence[Contestant], sentences: Sequence[Tensor], *, r
     timings = {}
     for size in batch_sizes:
         batches = [batch.to(device) for batch in make_batches(sentences, size)]
-        timings[size] = _measure_batches(contestants, batches, repetitions, warmup, device, clock)
+        timings[size] = _measure_batches(contestants, batches, repetitions, warmup, clock)
     return timings
 
 
@@ -112,11 +143,11 @@ def turns(contestants: int) -> list[list[int]]:
 
 
 @torch.inference_mode()
-def _measure_batches(contestants: Sequence[Contestant], batches: Sequence[Tensor], repetitions: int,
-                     warmup: int, device: torch.device, clock: Clock) -> Timings:
+def _measure_batches(contestants: Sequence[Timed], batches: Sequence[Tensor], repetitions: int,
+                     warmup: int, clock: Clock) -> Timings:
     for batch in batches[:warmup]:
         for contestant in contestants:
-            contestant.translate(batch)
+            contestant.run(batch, clock)
     orders = turns(len(contestants))
     seconds = np.zeros((len(contestants), repetitions, len(batches)))
     tokens, calls = np.zeros_like(seconds[:, 0]), np.zeros_like(seconds[:, 0])
@@ -125,19 +156,8 @@ def _measure_batches(contestants: Sequence[Contestant], batches: Sequence[Tensor
             for at, batch in enumerate(batches):
                 # Another order in every repetition, so that no batch knows a single one.
                 for who in orders[(at + repetition) % len(orders)]:
-                    seconds[who, repetition, at], hypotheses = _time(contestants[who], batch, device, clock)
-                    tokens[who, at] = hypotheses.lengths[:, 0].sum().item()
-                    calls[who, at] = hypotheses.calls.double().mean().item()
+                    seconds[who, repetition, at], tokens[who, at], calls[who, at] = contestants[who].run(batch, clock)
     return Timings(tuple((one.family, one.decoder) for one in contestants), seconds, tokens, calls)
-
-
-def _time(contestant: Contestant, batch: Tensor, device: torch.device,
-          clock: Clock) -> tuple[float, Hypotheses]:
-    _synchronise(device)
-    start = clock()
-    hypotheses = contestant.translate(batch)
-    _synchronise(device)
-    return clock() - start, hypotheses
 
 
 def _synchronise(device: torch.device) -> None:
@@ -216,8 +236,8 @@ def _entry(timings: Mapping[int, Timings], at: int, every: Bools, long: Bools, b
         "family": family, "decoder": decoder,
         "ms_per_sentence": 1000 * float(mine[every].mean()),
         "ms_per_sentence_long": 1000 * float(mine[long].mean()) if long.any() else None,
-        "calls": float(calls[every].mean()),
-        "calls_long": float(calls[long].mean()) if long.any() else None,
+        "calls": _known(calls[every].mean()),
+        "calls_long": _known(calls[long].mean()) if long.any() else None,
     }
     for size, timing in timings.items():
         key = "tokens_per_second" if size == 1 else f"tokens_per_second_batch{size}"
@@ -230,6 +250,10 @@ def _entry(timings: Mapping[int, Timings], at: int, every: Bools, long: Bools, b
         entry["counterpart"] = counterparts[decoder]
         entry["ratio_vs_ar_same_decoder"] = _long_ratio(times[baseline, counterparts[decoder]], mine, long)
     return entry
+
+
+def _known(number: np.floating[Any]) -> float | None:
+    return None if np.isnan(number) else float(number)
 
 
 def _long_ratio(baseline: Floats, other: Floats, long: Bools) -> list[float] | None:

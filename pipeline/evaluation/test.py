@@ -155,7 +155,7 @@ def _figures(lines: list[HypothesisLine], drafts: list[Drafts], sources: list[st
              settings: EvaluationSettings) -> dict[str, Any]:
     scores = asdict(score([line.hypothesis for line in lines], references, settings.bleu_tokenizer, sources=sources,
                           metrics=settings.metrics))
-    calls = sum(line.calls for line in lines)
+    calls = sum(line.calls for line in lines if line.calls is not None)
     figures = {**scores, "calls": calls / len(lines), "tokens": sum(line.tokens for line in lines) / len(lines)}
     if drafts:
         ties = [one.ties for one in drafts if one.ties is not None]

@@ -1,0 +1,18 @@
+"""Translate the test split by other libraries' searches with the baseline's weights, and score it.
+
+They are the block `peers` of params.yaml. Writes data/hypotheses/peer and reports/quality/peer.json.
+"""
+
+import argparse
+
+from pipeline.params import load_params
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """No options: params.yaml says it all."""
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from pipeline.evaluation.peers import test_peers
+
+    test_peers(load_params())

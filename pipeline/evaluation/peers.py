@@ -1,0 +1,142 @@
+"""Other libraries' searches with the baseline's weights, scored like a family and timed like its decoders."""
+
+import math
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pipeline import layout
+from pipeline.corpus.bpe import Tokenizer
+from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.pairs import Pairs
+from pipeline.decoding.limits import LengthLimit
+from pipeline.evaluation.quality import HypothesisLine, score, write_hypotheses
+from pipeline.evaluation.speed import Clock, Run
+from pipeline.files import remove, write_json
+from pipeline.interop.peers.process import PACKAGES, PAUSE, Answer, Peer, Way, exported, quickest, ways
+from pipeline.model.checkpoint import load_checkpoint
+from pipeline.params import Params
+from pipeline.peer_settings import FAMILY, PeerSettings
+from pipeline.vocabulary import PAD
+
+
+@dataclass(frozen=True)
+class PeerContestant:
+    """A peer on our clock, by its own process's."""
+
+    peer: Peer
+    limit: LengthLimit
+    ids: Tensor | None = None
+    """The checkpoint's id of each of ours; None: the same."""
+
+    family = FAMILY
+
+    @property
+    def decoder(self) -> str:
+        return self.peer.name
+
+    def run(self, batch: Tensor, clock: Clock) -> Run:
+        time.sleep(PAUSE)
+        answer = translate(self.peer, batch, self.limit, self.ids)
+        time.sleep(PAUSE)
+        return Run(answer.seconds, sum(map(len, answer.words)), math.nan)
+
+
+def translate(peer: Peer, batch: Tensor, limit: LengthLimit, ids: Tensor | None = None) -> Answer:
+    """Translate a padded batch (B, S), and cut every row where its own limit is: libraries have one for all.
+
+    A row that is cut has a word more than the limit, as ours have, in the slot of the end symbol that did not come.
+    """
+    limits = limit.words(batch).tolist()
+    found = peer.translate(rows_of(batch, ids), max(limits))
+    return Answer(found.seconds, [row[:words + 1] for row, words in zip(found.words, limits, strict=True)])
+
+
+def rows_of(batch: Tensor, ids: Tensor | None = None) -> list[list[int]]:
+    """The rows of a padded batch (B, S) without their padding, renumbered by `ids` where that is given."""
+    numbered = (batch if ids is None else ids[batch]).tolist()
+    return [row[:length] for row, length in zip(numbered, (batch != PAD).sum(1).tolist(), strict=True)]
+
+
+@contextmanager
+def timed_peers(peers: Mapping[str, PeerSettings], folders: Mapping[str, Path], limit: LengthLimit,
+                sample: Sequence[Tensor], device: torch.device,
+                ids: Tensor | None = None) -> Iterator[list[PeerContestant]]:
+    """Each peer in a process of its own, run in the quickest of its ways.
+
+    Args:
+        peers: by name.
+        folders: what each of them reads.
+        limit: the longest output.
+        sample: sentences (1, S) on which ways are tried.
+        device: of the searches.
+        ids: the checkpoint's id of each of ours; None: the same.
+
+    Raises:
+        PipelineError: a process cannot run.
+    """
+    rows = [rows_of(sentence, ids)[0] for sentence in sample]
+    words = max(int(limit.words(sentence).max()) for sentence in sample)
+    with ExitStack() as running:
+        contestants = []
+        for name, settings in peers.items():
+            def start(way: Way, name: str = name, settings: PeerSettings = settings) -> Peer:
+                return Peer(name, folders[name], settings, way, device.type)
+            tried = ways(settings.library, torch.get_num_threads()) if device.type == "cpu" else [Way(1)]
+            peer = running.enter_context(start(quickest(start, tried, rows, words)))
+            contestants.append(PeerContestant(peer, limit, ids))
+        yield contestants
+
+
+def describe(contestants: list[PeerContestant]) -> dict[str, Any]:
+    """How each peer runs, and by which version of its library."""
+    return {one.decoder: {one.peer.settings.library: metadata.version(PACKAGES[one.peer.settings.library]),
+                          "threads": one.peer.way.threads, **one.peer.way.environment} for one in contestants}
+
+
+def test_peers(params: Params) -> None:
+    """Translate the test split by every peer, score it, and write both.
+
+    Raises:
+        PipelineError: no such checkpoint; a library is not installed, or knows no such model.
+    """
+    tokenizer = Tokenizer.load(layout.BPE)
+    network, config = load_checkpoint(layout.checkpoint(params.baseline), tokenizer.digest,
+                                      params.family(params.baseline).order)
+    limit = LengthLimit(params.limit.ratio, params.limit.extra, network.settings.max_length - 1)
+    pairs = Pairs.open(layout.BPE / "test.pairs", tokenizer.digest)
+    references = [layout.read_lines(path) for path in layout.references("test")]
+    folder, quality = layout.HYPOTHESES / FAMILY, {}
+    remove(folder)
+    folder.mkdir(parents=True)
+    order = pairs.source_lengths.argsort(kind="stable")[::-1]
+    size = params.evaluation.batch_rows
+    batches = [order[start:start + size] for start in range(0, len(order), size)]
+    with exported(params.peers, network, tokenizer.source_pieces, tokenizer.target_pieces) as folders:
+        for name, settings in params.peers.items():
+            lines: list[HypothesisLine] = []
+            with Peer(name, folders[name], settings, Way(torch.get_num_threads())) as peer:
+                for rows in batches:
+                    batch = pad_sources([pairs.source(int(row)) for row in rows], network.settings.max_length)
+                    found = translate(peer, batch, limit)
+                    texts = tokenizer.decode_targets(found.words)
+                    lines += [HypothesisLine(int(row), text, len(words), None, len(words) <= most)
+                              for row, text, words, most
+                              in zip(rows, texts, found.words, limit.words(batch).tolist(), strict=True)]
+            write_hypotheses(folder / f"{name}.jsonl", lines, len(pairs))
+            texts = [line.hypothesis for line in sorted(lines, key=lambda line: line.index)]
+            scores = score(texts, references, params.evaluation.bleu_tokenizer, metrics=params.evaluation.metrics,
+                           sources=layout.read_lines(layout.CORPUS / "test.source"))
+            quality[name] = {**asdict(scores), "calls": None, "tokens": statistics.mean(line.tokens for line in lines)}
+            print(f"{FAMILY} {name}: BLEU {scores.bleu:.2f}, chrF {scores.chrf:.2f}, TER {scores.ter:.2f}")
+    write_json(layout.REPORTS / "quality" / f"{FAMILY}.json",
+               {"family": FAMILY, "data": config["training"]["data"], "verifier": params.baseline,
+                "decoders": quality})

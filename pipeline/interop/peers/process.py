@@ -1,0 +1,162 @@
+"""The other end of `worker`: a peer as an object, and the quickest way to run it."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from pipeline.errors import PipelineError
+from pipeline.peer_settings import PeerSettings
+
+_ROOT = Path(__file__).parents[3]
+PAUSE = 0.05
+"""Seconds before and after each turn: the threads of who came before spin for some milliseconds before they sleep."""
+_ROUNDS = 3
+PACKAGES = {"hf": "transformers", "ctranslate2": "ctranslate2"}
+
+
+@dataclass(frozen=True)
+class Way:
+    """Documented settings of a library that change its speed and not its result."""
+
+    threads: int
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def ways(library: str, threads: int) -> list[Way]:
+    """What is tried for a library, of at most so many threads."""
+    environments: list[dict[str, str]] = [{}]
+    if library == "ctranslate2":
+        environments += [{"CT2_USE_MKL": "0"}, {"CT2_USE_MKL": "1"}]
+    return [Way(count, environment) for count in sorted({1, threads}) for environment in environments]
+
+
+class Answer(NamedTuple):
+    seconds: float
+    """By the process's own clock: the pipes are not in them."""
+    words: list[list[int]]
+    """Ids without symbols; one more than the limit where that cut a translation."""
+
+
+class Peer:
+    """A long-lived process that answers requests; to be closed."""
+
+    def __init__(self, name: str, folder: Path, settings: PeerSettings, way: Way, device: str = "cpu") -> None:
+        """Args:
+            name: of the peer, for error messages.
+            folder: an export for its library, or for `hf` any checkpoint.
+            settings: what it searches by.
+            way: threads and environment.
+            device: cpu or cuda.
+        """
+        self.name, self.settings, self.way = name, settings, way
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the process
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "pipeline.interop.peers.worker", str(folder.resolve()), json.dumps(asdict(settings)),
+             str(way.threads), device],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints, text=True, encoding="utf-8",
+            env={**os.environ, **way.environment, "PYTHONPATH": os.pathsep.join(
+                filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))})
+
+    def translate(self, source: Sequence[Sequence[int]], words: int) -> Answer:
+        """Translate a batch.
+
+        Args:
+            source: rows of the checkpoint's ids with their end symbols.
+            words: the longest translation.
+
+        Raises:
+            PipelineError: the process has ended; its last words are in the message.
+        """
+        assert self._process.stdin and self._process.stdout
+        try:
+            self._process.stdin.write(json.dumps({"source": source, "words": words}) + "\n")
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        if not answer:
+            self._process.wait()
+            self._complaints.seek(0)
+            said = self._complaints.read().decode(errors="replace").strip().splitlines()
+            raise PipelineError(f"peers.{self.name}: its process ended: {said[-1] if said else 'it said nothing'}; "
+                                f"run pip install {PACKAGES[self.settings.library]} if that is missing, or take "
+                                f"peers.{self.name} out of params.yaml")
+        return Answer(**json.loads(answer))
+
+    def close(self) -> None:
+        """End the process."""
+        with suppress(BrokenPipeError):  # it may have ended
+            self._process.communicate()
+        self._complaints.close()
+
+    def __enter__(self) -> "Peer":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+
+def quickest(start: Callable[[Way], Peer], tried: Sequence[Way], source: Sequence[Sequence[int]], words: int) -> Way:
+    """The quickest of some ways, each tried on the same sentences, one at a time.
+
+    Args:
+        start: makes a peer.
+        tried: at least one.
+        source: rows of ids, with end symbols.
+        words: the longest translation.
+    """
+    best, fewest = None, float("inf")
+    with ExitStack() as running:
+        for way in tried:
+            peer = start(way)
+            running.callback(peer.close)
+            peer.translate(source[:1], words)  # the first one loads and plans
+            time.sleep(PAUSE)
+            seconds = statistics.median(sum(peer.translate([row], words).seconds for row in source)
+                                        for _ in range(_ROUNDS))
+            if seconds < fewest:
+                best, fewest = way, seconds
+    assert best is not None
+    return best
+
+
+@contextmanager
+def exported(libraries: Mapping[str, PeerSettings], network: Any, source_pieces: list[str],
+             target_pieces: list[str]) -> Iterator[dict[str, Path]]:
+    """The folder that each peer reads: a left-to-right Transformer of ours, exported for as long as it is asked for.
+
+    Args:
+        libraries: peers by name.
+        network: the baseline's.
+        source_pieces, target_pieces: a name for every id.
+
+    Raises:
+        PipelineError: a library is not installed, or has no such architecture.
+    """
+    from pipeline.interop import export_ctranslate2, export_huggingface
+    if libraries and (network.order.name, network.order.width) != ("left_to_right", 1):
+        raise PipelineError(f"peers: the baseline generates in the order {network.order.name}, and other libraries "
+                            "know left_to_right, one word a step, alone; choose another baseline or leave `peers` out")
+    with tempfile.TemporaryDirectory() as parent:
+        folders: dict[str, Path] = {}
+        for name, peer in libraries.items():
+            folder = folders[name] = Path(parent) / f"{peer.library}-{peer.quantization}"
+            if folder.exists():
+                continue
+            folder.mkdir()
+            if peer.library == "hf":
+                export_huggingface.save_model(network, folder)
+            else:
+                export_ctranslate2.save_model(network, source_pieces, target_pieces, folder, peer.quantization)
+        yield folders

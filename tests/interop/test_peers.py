@@ -1,0 +1,156 @@
+"""Other libraries in processes of their own say what our greedy search says, and their faults are errors of ours."""
+
+import importlib.util
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from exports import LONGEST, enliven, sources
+
+from pipeline import layout
+from pipeline.cli import main
+from pipeline.decoding import greedy
+from pipeline.decoding.limits import LengthLimit
+from pipeline.errors import PipelineError
+from pipeline.evaluation.peers import PeerContestant, rows_of, timed_peers
+from pipeline.evaluation.quality import read_hypotheses
+from pipeline.interop.peers.process import Answer, Peer, Way, exported, quickest, ways
+from pipeline.model.transformer import Transformer
+from pipeline.peer_settings import PeerSettings
+from pipeline.vocabulary import EOS, SPECIALS
+
+needs_ctranslate2 = pytest.mark.skipif(not importlib.util.find_spec("ctranslate2"), reason="ctranslate2 is missing")
+Tiny = Callable[..., Transformer]
+
+VOCABULARY = 20
+PIECES = [*SPECIALS, *(f"p{number}" for number in range(len(SPECIALS), VOCABULARY))]
+PEERS = {"hf_greedy": PeerSettings("hf"), "hf_lookup": PeerSettings("hf", prompt_lookup=2),
+         "ct2_greedy": PeerSettings("ctranslate2"), "ct2_beam": PeerSettings("ctranslate2", beams=3)}
+LIMIT = LengthLimit(ratio=0, extra=12, longest=LONGEST - 1)
+
+
+@pytest.fixture(scope="module")
+def network(tiny: Tiny) -> Transformer:
+    return enliven(tiny(dtype=torch.float32, vocabulary=VOCABULARY, max_length=LONGEST))
+
+
+@pytest.fixture(scope="module")
+def folders(network: Transformer) -> Iterator[dict[str, Path]]:
+    with exported(PEERS, network, PIECES, PIECES) as found:
+        yield found
+
+
+@needs_ctranslate2
+@pytest.mark.parametrize("name", ["hf_greedy", "hf_lookup", "ct2_greedy"])
+def test_greedy_search_of_a_peer_is_ours(network: Transformer, folders: dict[str, Path], name: str) -> None:
+    batch = sources(VOCABULARY)
+    batch = batch[(batch != EOS).sum(1) > 1]
+    batch = batch[[row for row in range(len(batch)) if batch[row, 0] != EOS]]  # CTranslate2 reads no empty source
+    found = greedy.search(network, batch, LIMIT)
+    expected = [row[:length] for row, length in zip(found.tokens[:, 0].tolist(), found.lengths[:, 0].tolist(),
+                                                    strict=True)]
+    with Peer(name, folders[name], PEERS[name], Way(1)) as peer:
+        together = peer.translate(rows_of(batch), 12)
+        alone = [peer.translate([row], 12) for row in rows_of(batch)]
+        run = PeerContestant(peer, LIMIT).run(batch, lambda: 0.0)
+    assert 0 < found.ended.sum() < len(batch)  # some are cut at the limit, and some are not
+    assert together.words == expected == [one.words[0] for one in alone]
+    assert together.seconds > 0 and run.seconds > 0 and run.tokens == sum(map(len, expected)) and run.calls != run.calls
+
+
+def test_ids_of_another_numbering_are_translated_on_the_way() -> None:
+    ids = torch.arange(VOCABULARY).flip(0)
+    assert rows_of(torch.tensor([[5, 6, EOS, 0, 0], [7, 8, 9, 5, EOS]]), ids) == [
+        [14, 13, VOCABULARY - 1 - EOS], [12, 11, 10, 14, VOCABULARY - 1 - EOS]]
+
+
+@needs_ctranslate2
+def test_each_peer_runs_in_the_quickest_of_its_ways(folders: dict[str, Path]) -> None:
+    sample = [sources(VOCABULARY)[:1]]
+    named = {"ct2_beam": PEERS["ct2_beam"]}
+    with timed_peers(named, folders, LIMIT, sample, torch.device("cpu")) as (only,):
+        assert (only.family, only.decoder) == ("peer", "ct2_beam")
+        assert only.peer.way in ways("ctranslate2", torch.get_num_threads())
+        assert only.run(sample[0], lambda: 0.0).seconds > 0
+
+
+def test_the_quickest_way_is_the_one_with_the_lowest_median() -> None:
+    seconds = {1: [9.0, 2.0, 2.0, 50.0], 2: [9.0, 3.0, 3.0, 3.0], 4: [9.0, 4.0, 1.0, 4.0]}  # the first warms up
+    closed = []
+
+    class Scripted:
+        def __init__(self, way: Way) -> None:
+            self.left, self.way = list(seconds[way.threads]), way
+
+        def translate(self, source: Any, words: int) -> Answer:
+            return Answer(self.left.pop(0), [])
+
+        def close(self) -> None:
+            closed.append(self.way.threads)
+
+    assert quickest(Scripted, [Way(1), Way(2), Way(4)], [[5, EOS]], 3) == Way(1)  # type: ignore[arg-type]
+    assert sorted(closed) == [1, 2, 4]
+
+
+def test_ways_of_a_library() -> None:
+    assert ways("hf", 1) == [Way(1)]
+    assert [way.threads for way in ways("hf", 8)] == [1, 8]
+    assert len(ways("ctranslate2", 2)) == 6
+
+
+def test_what_a_process_dies_of_is_said(tmp_path: Path) -> None:
+    peer = Peer("hf_greedy", tmp_path, PeerSettings("hf"), Way(1))
+    with pytest.raises(PipelineError, match=r"peers\.hf_greedy: its process ended: .+ take peers\.hf_greedy out"):
+        peer.translate([[5, EOS]], 3)
+    peer.close()
+
+
+def test_only_left_to_right_models_have_peers(tiny: Tiny) -> None:
+    with pytest.raises(PipelineError, match="interleaved"), \
+            exported(PEERS, tiny("interleaved", dtype=torch.float32), PIECES, PIECES):
+        pass
+
+
+@pytest.mark.parametrize(("block", "message"), [
+    ({"library": "fairseq"}, "library 'fairseq' is unknown; choose one of hf, ctranslate2"),
+    ({"library": "hf", "beams": 0}, "beams: 0 must be at least 1"),
+    ({"library": "hf", "quantization": "int8"}, "is of the library ctranslate2"),
+    ({"library": "ctranslate2", "quantization": "int4"}, "'int4' is unknown"),
+    ({"library": "ctranslate2", "prompt_lookup": 3}, "of the library hf"),
+    ({"library": "hf", "beams": 2, "prompt_lookup": 3}, "leave it or beams out"),
+])
+def test_impossible_settings(block: dict[str, Any], message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        PeerSettings(**block)
+
+
+@needs_ctranslate2
+def test_peers_are_scored_like_a_family(workspace: Path, change_params: Callable[[dict[str, Any]], None]) -> None:
+    change_params({
+        "peers": {"ct2": {"library": "ctranslate2"}}, "decoders": {"beam5": {"algorithm": "beam", "beams": 5}},
+        "default_decoders": ["greedy", "beam5"],
+        "speed": {"sentences": 2, "long_sentences": 2, "repetitions": 1, "long_tokens": 3}})
+    for command in ("test --family teacher", "test --family interleaved", "peers", "speed"):
+        assert main(command.split()) == 0
+    report = json.loads((layout.REPORTS / "quality/peer.json").read_text())
+    lines = [[line.hypothesis for line in read_hypotheses(layout.HYPOTHESES / name)]
+             for name in ("peer/ct2.jsonl", "teacher/greedy.jsonl")]
+    assert lines[0] == lines[1]
+    assert (report["verifier"], report["data"], set(report["decoders"])) == ("teacher", "raw", {"ct2"})
+    ours = json.loads((layout.REPORTS / "quality/teacher.json").read_text())["decoders"]["greedy"]
+    assert report["decoders"]["ct2"]["bleu"] == pytest.approx(ours["bleu"])
+    speed = json.loads((layout.REPORTS / "speed.json").read_text())
+    entry = speed["contestants"][-1]
+    assert (entry["family"], entry["decoder"], entry["counterpart"]) == ("peer", "ct2", "greedy")
+    assert entry["calls"] is None and entry["tokens_per_second_batch32"] > 0
+    assert speed["machine"]["peers"]["ct2"]["threads"] == 1
+
+
+def test_a_family_of_that_name_is_refused(change_params: Callable[[dict[str, Any]], None],
+                                          capsys: pytest.CaptureFixture[str]) -> None:
+    change_params({"peers": {"greedy": {"library": "hf"}}})
+    assert main(["peers"]) == 2
+    assert "peers.greedy: is the name of a decoder too" in capsys.readouterr().err
