@@ -45,11 +45,17 @@ def search(model: LatticeModel, source: Tensor, limit: LengthLimit, settings: Se
         PipelineError: the model has no verifier.
     """
     verifier = verifier_of(model)
+    words, _ = foreseen(model, source)
+    return verify(verifier, WordsInPlace(words, settings.block), source, verifier.encode(source), limit,
+                  settings.acceptance)
+
+
+def foreseen(model: LatticeModel, source: Tensor) -> tuple[Tensor, Tensor]:
+    """The most frequent word of every position, PAD behind the predicted length, and that length: (B, N) and (B,)."""
     lengths = model.length(source)
     words, _ = model.candidates(source, int(lengths.max()) if len(source) else 1, 1)
     behind = torch.arange(words.shape[1], device=source.device) >= lengths.unsqueeze(1)
-    drafter = WordsInPlace(words.squeeze(2).masked_fill(behind, PAD), settings.block)
-    return verify(verifier, drafter, source, verifier.encode(source), limit, settings.acceptance)
+    return words.squeeze(2).masked_fill(behind, PAD), lengths
 
 
 def verifier_of(model: LatticeModel) -> Model:

@@ -14,6 +14,7 @@ what has settled comes with the same call.
 * HGJ (Algorithm 3): PGJ up to the expected length, then word by word; `hybrid`.
 
 The expected length is a guess made of the source's; a translation may end before it or behind it, and nothing is cut.
+`counts_jacobi.py` starts from the count model's words and length; `jacobi_oracle.py` is told the length.
 """
 
 from dataclasses import dataclass
@@ -33,13 +34,23 @@ STARTS = ("padding", "source")
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Parallel Jacobi decoding."""
+class Blocks:
+    """What is solved at once."""
 
     block: int = 0
     """b, words of a block; 0: the whole translation, as long as it is expected to be (PJ)."""
     hybrid: bool = False
     """Whether blocks end where the translation is expected to (HGJ)."""
+
+    def __post_init__(self) -> None:
+        if self.block < 0:
+            raise PipelineError(f"block: {self.block} must be at least 1, or 0 for the whole translation")
+
+
+@dataclass(frozen=True)
+class Settings(Blocks):
+    """Parallel Jacobi decoding."""
+
     start: str = "padding"
     """What a block starts from: `padding`, as in the paper, or the `source`'s words in the same places."""
     ratio: float = 1.0
@@ -48,8 +59,7 @@ class Settings:
     """… and so many more, the end symbol among them."""
 
     def __post_init__(self) -> None:
-        if self.block < 0:
-            raise PipelineError(f"block: {self.block} must be at least 1, or 0 for the whole translation")
+        super().__post_init__()
         if self.start not in STARTS:
             raise PipelineError(f"start: {self.start!r} is unknown; choose one of {', '.join(STARTS)}")
         if self.ratio < 0 or self.extra < 1:
@@ -65,26 +75,35 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
         limit: the longest output.
         settings: blocks, and what they start from.
     """
-    return verify(model, LastIterate(source, settings), source, model.encode(source), limit)
+    words = source.masked_fill(source == EOS, PAD)
+    expected = torch.ceil(settings.ratio * (words != PAD).sum(1)).long() + settings.extra
+    start = words if settings.start == "source" else words[:, :0]
+    return verify(model, LastIterate(expected, start, settings), source, model.encode(source), limit)
 
 
 class LastIterate:
     """Proposes, for the rest of a block, what the verifier said there in the last call."""
 
-    def __init__(self, source: Tensor, settings: Settings) -> None:
-        self._settings, self._device = settings, source.device
-        words = source.masked_fill(source == EOS, PAD).cpu().numpy()
-        self._expected = np.ceil(settings.ratio * (words != PAD).sum(1)).astype(np.int64) + settings.extra
-        self._proposed = np.zeros(len(words), np.int64)  # in the last draft; what was said behind it answers padding
-        self._start = words if settings.start == "source" else np.full_like(words[:, :0], PAD)
+    def __init__(self, expected: Tensor, start: Tensor, blocks: Blocks, told: bool = False) -> None:
+        """Args:
+            expected: (B,) lengths, the end symbol among the words.
+            start: (B, N) words that blocks start from, PAD where there is none, and behind them.
+            blocks: what is solved at once.
+            told: whether the lengths are known, so that nothing stands behind them.
+        """
+        self._blocks, self._told, self._device = blocks, told, expected.device
+        self._expected, self._start = expected.cpu().numpy(), start.cpu().numpy()
+        self._proposed = np.zeros(len(start), np.int64)  # in the last draft; what was said behind it answers padding
 
     def draft(self, prefix: Prefix, room: int) -> Tensor:
         settled = prefix.counts - 1
         ends = self._expected
-        if self._settings.block:
-            ends = (settled // self._settings.block + 1) * self._settings.block
-            if self._settings.hybrid:
+        if self._blocks.block:
+            ends = (settled // self._blocks.block + 1) * self._blocks.block
+            if self._blocks.hybrid:
                 ends = np.where(settled < self._expected, ends, settled)
+        if self._told:
+            ends = np.minimum(ends, self._expected)
         # The last word of a block is what the verifier says behind the last word of the draft.
         counts = np.clip(ends - settled - 1, 0, room)
         ahead = np.arange(int(counts.max(initial=0)))

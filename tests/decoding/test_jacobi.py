@@ -6,12 +6,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lattices import lattice
 from sentences import sources
 from torch import Tensor
 
 from pipeline.corpus.datamodule import pad_sources
-from pipeline.decoding import greedy, jacobi
+from pipeline.decoding import counts_jacobi, greedy, jacobi, jacobi_oracle
 from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.verify import Prefix, verify
 from pipeline.errors import PipelineError
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import EOS, PAD
@@ -82,6 +84,63 @@ def test_it_saves_calls(tiny: Tiny) -> None:
     network, source = tiny(seed=0), sources(7, 6, 9, 11)
     calls = jacobi.search(network, source, LIMIT, jacobi.Settings(block=5)).calls
     assert int(calls.sum()) < int(greedy.search(network, source, LIMIT).calls.sum())
+
+
+BLOCKS = st.builds(jacobi.Blocks, block=st.integers(0, 30), hybrid=st.booleans())
+
+
+@given(BATCHES, st.integers(0, 5), BLOCKS)
+@settings(max_examples=20)
+def test_a_known_length_changes_nothing_but_what_is_computed_behind_it(tiny: Tiny, source: Tensor, seed: int,
+                                                                       blocks: jacobi.Blocks) -> None:
+    network = tiny(seed=seed)
+    expected = greedy.search(network, source, LIMIT)
+    found = jacobi_oracle.search(network, source, LIMIT, jacobi_oracle.Settings(blocks.block, blocks.hybrid))
+    for name in ("tokens", "lengths", "ended"):
+        assert torch.equal(getattr(found, name), getattr(expected, name)), name
+    assert (found.calls <= expected.calls).all()
+    assert found.unbilled > 0 and found.verification is not None
+    for one in found.verification.rounds:
+        drafted = (one.draft != PAD).sum(1)  # padding that the last block starts from is not seen here
+        assert (drafted <= expected.lengths[one.sentences, 0]).all()
+
+
+def test_a_draft_ends_before_the_end_of_which_it_is_told(tiny: Tiny) -> None:
+    """The last word of a draft is the last word: the end symbol behind it is what the verifier says."""
+    lengths = torch.tensor([4, 9, 2])
+    for blocks in (jacobi.Blocks(), jacobi.Blocks(6), jacobi.Blocks(6, hybrid=True)):
+        drafter = jacobi.LastIterate(lengths, torch.full((3, 12), 7), blocks, told=True)
+        draft = drafter.draft(Prefix(2, 3, 12, torch.device("cpu")), 12)
+        assert (draft != PAD).sum(1).tolist() == [3, 5 if blocks.block else 8, 1]
+
+
+@settings(max_examples=8)
+@given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4), seed=st.integers(0, 9), blocks=BLOCKS)
+def test_greedy_searchs_output_from_counts(tiny: Tiny, lengths: list[int], seed: int, blocks: jacobi.Blocks) -> None:
+    verifier, source, network = tiny(seed=seed), sources(*lengths), lattice(seed=seed)
+    network.attach_verifier(verifier)
+    expected = greedy.search(verifier, source, LIMIT)
+    found = counts_jacobi.search(network, source, LIMIT, counts_jacobi.Settings(blocks.block, blocks.hybrid))
+    for name in ("tokens", "lengths", "ended"):
+        assert torch.equal(getattr(found, name), getattr(expected, name)), name
+    assert (found.calls <= expected.calls).all()
+
+
+def test_counts_that_know_the_translation_settle_it_at_once(tiny: Tiny) -> None:
+    """The first call is over the words of all positions; what is right is accepted as it stands."""
+    verifier, source = tiny(seed=0), sources(7, 6, 9)
+    expected = greedy.search(verifier, source, LIMIT)
+    words = expected.tokens[:, 0].masked_fill(
+        torch.arange(expected.tokens.shape[2]) >= expected.lengths, PAD)
+    drafter = jacobi.LastIterate(expected.lengths[:, 0] + 1, words, jacobi.Blocks())
+    found = verify(verifier, drafter, source, verifier.encode(source), LIMIT)
+    assert torch.equal(found.tokens, expected.tokens)
+    assert (found.calls[expected.ended[:, 0]] == 1).all() and expected.ended.any()
+
+
+def test_counts_without_a_verifier_are_refused() -> None:
+    with pytest.raises(PipelineError, match="verifier: this lattice has none"):
+        counts_jacobi.search(lattice(seed=0), sources(3), LIMIT)
 
 
 @pytest.mark.parametrize(("wrong", "message"), [
