@@ -1,19 +1,67 @@
-"""Time the teacher and all students under all their decoders, interleaved sentence by sentence: reports/speed.json."""
+"""Time the teacher and all students under all their decoders, interleaved sentence by sentence: reports/speed.json.
+
+With --model, time that checkpoint alone, under any decoders and by its own library, and print a table.
+"""
 
 import argparse
+from pathlib import Path
+from typing import Any
 
 from pipeline import layout
+from pipeline.commands.translate import add_checkpoint_arguments, open_checkpoint_model, read_utf8
+from pipeline.errors import PipelineError
 from pipeline.params import load_params
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """No options: params.yaml's `speed` block says it all."""
+    add_checkpoint_arguments(parser)
+    parser.add_argument("--decoder", action="append", metavar="NAME",
+                        help="an entry of `decoders` for the --model; repeat it for several (default: greedy)")
+    parser.add_argument("--peer", action="append", metavar="NAME",
+                        help="an entry of `peers` of library hf: the --model by its own library; repeat it for several")
+    parser.add_argument("--input", type=Path, help="text file for the --model (default: the test split)")
+    parser.add_argument("--output", type=Path, help="JSON of the --model's figures")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from pipeline.evaluation.clock import time_all
-    from pipeline.evaluation.machine import write_machine
+    params = load_params()
+    if arguments.model is None:
+        _refuse(arguments, "decoder", "peer", "input", "output", "source_language", "target_language")
+        from pipeline.evaluation.clock import time_all
+        from pipeline.evaluation.machine import write_machine
 
-    if not layout.MACHINE.exists():
-        write_machine(layout.MACHINE)
-    time_all(load_params(), layout.REPORTS / "speed.json")
+        if not layout.MACHINE.exists():
+            write_machine(layout.MACHINE)
+        time_all(params, layout.REPORTS / "speed.json")
+        return
+    lines = list(read_utf8(arguments.input or layout.CORPUS / "test.source"))
+    from pipeline.evaluation.checkpoint import time_checkpoint
+    from pipeline.evaluation.machine import describe_machine
+    from pipeline.evaluation.peers import Numbering
+    from pipeline.files import write_json
+
+    checkpoint, model = open_checkpoint_model(arguments)
+    numbering = Numbering(checkpoint.network.source_ids, checkpoint.network.symbols.first)
+    rows = time_checkpoint(params, model, arguments.decoder or ["greedy"], lines, peers=arguments.peer or (),
+                           folder=checkpoint.folder, numbering=numbering)
+    print(_table(rows))
+    if arguments.output is not None:
+        write_json(arguments.output, {"model": arguments.model, "machine": describe_machine(), "decoders": rows})
+
+
+def _refuse(arguments: argparse.Namespace, *names: str) -> None:
+    for name in names:
+        if getattr(arguments, name) is not None:
+            raise PipelineError(f"--{name.replace('_', '-')}: is of --model; the families, decoders and peers of the "
+                                "whole table are those of params.yaml")
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    first = rows[0]["name"]
+    lines = [f"{'':<20} {'ms/sentence':>12} {'calls':>7} {'tokens/s':>9} {'batch 32':>9}  times as fast as {first}"]
+    for row in rows:
+        calls = "–" if row["calls"] is None else f"{row['calls']:.1f}"
+        ratio, low, high = row["speedup"]
+        lines.append(f"{row['name']:<20} {row['ms_per_sentence']:12.1f} {calls:>7} {row['tokens_per_second']:9.0f} "
+                     f"{row['tokens_per_second_batch32']:9.0f}  {ratio:.2f} [{low:.2f}, {high:.2f}]")
+    return "\n".join(lines)

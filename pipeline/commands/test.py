@@ -4,21 +4,59 @@ Writes data/hypotheses/FAMILY and reports/quality/FAMILY.json.
 
 Any option of the Lightning CLI may follow, for example --trainer.devices 2 --trainer.accelerator cpu: the
 figures do not depend on the number of devices.
+
+With --model, score that checkpoint under any decoders, on the test split or on files, and print the figures.
 """
 
 import argparse
+from pathlib import Path
+
+from pipeline import layout
+from pipeline.commands.translate import add_model_arguments, open_model, read_utf8
+from pipeline.errors import PipelineError
+from pipeline.params import load_params
 
 PASSES_ON = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--family", required=True, help="a block of `families` in params.yaml")
+    add_model_arguments(parser)
     parser.add_argument("--decoder", action="append", metavar="NAME",
-                        help="an entry of `decoders` in params.yaml; repeat it for several (default: the family's)")
+                        help="an entry of `decoders` in params.yaml; repeat it for several (default: the family's, or "
+                             "greedy)")
+    parser.add_argument("--input", type=Path, help="sources for the --model (default: the test split)")
+    parser.add_argument("--reference", type=Path, action="append",
+                        help="their translations, a line each; repeat it for several")
+    parser.add_argument("--output", type=Path, help="JSON of the --model's figures")
     parser.add_argument("--help-lightning", action="store_true", help="list the options of the Lightning CLI")
 
 
 def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
-    from pipeline.evaluation.test import test
+    own = [name for name in ("input", "reference", "output", "source_language", "target_language")
+           if getattr(arguments, name) is not None]
+    if arguments.model is None:
+        if own:
+            raise PipelineError(f"--{own[0].replace('_', '-')}: is of --model; a family is tested on the test split of "
+                                "its corpus")
+        from pipeline.evaluation.test import test
 
-    test(arguments.family, arguments.decoder, overrides + ["--help"] * arguments.help_lightning)
+        test(arguments.family, arguments.decoder, overrides + ["--help"] * arguments.help_lightning)
+        return
+    if overrides or arguments.help_lightning:
+        raise PipelineError(f"{(overrides or ['--help-lightning'])[0]}: is no option of test --model, which Lightning "
+                            "has no part in")
+    if (arguments.input is None) != (arguments.reference is None):
+        raise PipelineError("--input, --reference: belong together; give both, or none for the test split")
+    sources = list(read_utf8(arguments.input or layout.CORPUS / "test.source"))
+    references = [list(read_utf8(path)) for path in arguments.reference or layout.references("test")]
+    from pipeline.evaluation.checkpoint import score_checkpoint
+    from pipeline.files import write_json
+
+    params = load_params()
+    model, _ = open_model(params, arguments)
+    figures = score_checkpoint(params, model, arguments.decoder or ["greedy"], sources, references)
+    for name, one in figures.items():
+        print(f"{arguments.model} {name}: BLEU {one['bleu']:.2f}, chrF {one['chrf']:.2f}, TER {one['ter']:.2f}, "
+              f"{one['calls']:.2f} calls a sentence")
+    if arguments.output is not None:
+        write_json(arguments.output, {"model": arguments.model, "decoders": figures})

@@ -7,12 +7,13 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import PipelineError
 from pipeline.params import Params, load_params
 
 if TYPE_CHECKING:
+    from pipeline.interop.huggingface import HuggingFaceCheckpoint
     from pipeline.translation import TextModel, Translation
 
 
@@ -56,9 +57,14 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Options that name what is searched."""
     model = parser.add_mutually_exclusive_group(required=True)
     model.add_argument("--family", help="a trained block of `families` in params.yaml")
-    model.add_argument("--model", metavar="hf:NAME",
-                       help="a Marian, Pegasus, BART, mBART-50, M2M100, NLLB or T5 checkpoint of Hugging Face "
-                            "transformers: a folder or a repository")
+    add_checkpoint_arguments(parser, model)
+
+
+def add_checkpoint_arguments(parser: argparse.ArgumentParser, group: Any = None) -> None:
+    """Options that name a model of another library; --model may stand in a group of those that exclude each other."""
+    (group or parser).add_argument(
+        "--model", metavar="hf:NAME", help="a Marian, Pegasus, BART, mBART-50, M2M100, NLLB or T5 checkpoint of "
+                                           "Hugging Face transformers: a folder or a repository")
     parser.add_argument("--source-language", metavar="CODE",
                         help="of a multilingual --model, in its own code: en_XX, eng_Latn, en, …")
     parser.add_argument("--target-language", metavar="CODE", help="likewise")
@@ -70,23 +76,33 @@ def open_model(params: Params, arguments: argparse.Namespace) -> "tuple[TextMode
     Raises:
         PipelineError: no such model, or options that do not suit it.
     """
-    from pipeline.translation import TextModel, open_family
+    from pipeline.translation import open_family
 
-    languages = (arguments.source_language, arguments.target_language)
     if arguments.family is not None:
-        if any(languages):
+        if arguments.source_language or arguments.target_language:
             raise PipelineError("--source-language, --target-language: a family has been trained for one pair of "
                                 "languages; leave them out")
         return open_family(params, arguments.family), params.decoders_of(arguments.family)[0]
+    return open_checkpoint_model(arguments)[1], params.default_decoders[0]
+
+
+def open_checkpoint_model(arguments: argparse.Namespace) -> "tuple[HuggingFaceCheckpoint, TextModel]":
+    """What `add_checkpoint_arguments` ask for; what is to be known of it goes to standard error.
+
+    Raises:
+        PipelineError: no such model, or languages that do not suit it.
+    """
     from pipeline.interop.huggingface import PREFIX, open_checkpoint
+    from pipeline.translation import TextModel
+
     if not arguments.model.startswith(PREFIX):
         raise PipelineError(f"--model: {arguments.model!r} must begin with {PREFIX}, as in {PREFIX}FOLDER; a family of "
                             "params.yaml is chosen with --family")
-    found = open_checkpoint(arguments.model.removeprefix(PREFIX), *languages)
+    found = open_checkpoint(arguments.model.removeprefix(PREFIX), arguments.source_language, arguments.target_language)
     for note in found.notes:
         print(f"note: {note}", file=sys.stderr)
     # Their tokenizers bring text into the Unicode form that they were trained with.
-    return TextModel(found.network, found.text, found.longest, "none"), params.default_decoders[0]
+    return found, TextModel(found.network, found.text, found.longest, "none")
 
 
 def read_utf8(path: Path | None) -> Iterator[str]:

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,6 +26,15 @@ from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import Params
 from pipeline.peer_settings import FAMILY, PeerSettings
 from pipeline.vocabulary import PAD
+
+
+class Numbering(NamedTuple):
+    """Of a checkpoint's tokens."""
+
+    source_ids: Tensor
+    """The checkpoint's id of each of ours."""
+    first: int | None
+    """Its id of what every translation begins with."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +77,8 @@ def rows_of(batch: Tensor, ids: Tensor | None = None) -> list[list[int]]:
 
 @contextmanager
 def timed_peers(peers: Mapping[str, PeerSettings], folders: Mapping[str, Path], limit: LengthLimit,
-                sample: Sequence[Tensor], device: torch.device,
-                ids: Tensor | None = None) -> Iterator[list[PeerContestant]]:
+                sample: Sequence[Tensor], device: torch.device, numbering: Numbering | None = None,
+                ) -> Iterator[list[PeerContestant]]:
     """Each peer in a process of its own, run in the quickest of its ways.
 
     Args:
@@ -78,18 +87,19 @@ def timed_peers(peers: Mapping[str, PeerSettings], folders: Mapping[str, Path], 
         limit: the longest output.
         sample: sentences (1, S) on which ways are tried.
         device: of the searches.
-        ids: the checkpoint's id of each of ours; None: the same.
+        numbering: of a checkpoint that is not ours.
 
     Raises:
         PipelineError: a process cannot run.
     """
+    ids, first = numbering or (None, None)
     rows = [rows_of(sentence, ids)[0] for sentence in sample]
     words = max(int(limit.words(sentence).max()) for sentence in sample)
     with ExitStack() as running:
         contestants = []
         for name, settings in peers.items():
             def start(way: Way, name: str = name, settings: PeerSettings = settings) -> Peer:
-                return Peer(name, folders[name], settings, way, device.type)
+                return Peer(name, folders[name], settings, way, device.type, first)
             tried = ways(settings.library, torch.get_num_threads()) if device.type == "cpu" else [Way(1)]
             peer = running.enter_context(start(quickest(start, tried, rows, words)))
             contestants.append(PeerContestant(peer, limit, ids))

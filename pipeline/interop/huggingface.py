@@ -40,6 +40,7 @@ _LANGUAGE = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}")
 class HuggingFaceCheckpoint:
     """All that is needed to translate."""
 
+    folder: Path
     network: "HuggingFaceModel"
     text: "HuggingFaceText"
     longest: int
@@ -87,7 +88,7 @@ def open_checkpoint(name: str, source_language: str | None = None,
     source_ids = renumber(rows, symbols)
     text = HuggingFaceText(tokenizer, model.target_ids.tolist(), inverse(source_ids).tolist(), prefix,
                            _languages(tokenizer).values(), not getattr(tokenizer, "separate_vocabs", False))
-    return HuggingFaceCheckpoint(model, text, longest, _notes(generation))
+    return HuggingFaceCheckpoint(folder, model, text, longest, _notes(generation))
 
 
 def _load(folder: Path) -> tuple[Any, Any, Any]:

@@ -78,6 +78,7 @@ class HuggingFaceModel(nn.Module):
             longest: tokens of a source or a target, end symbol included.
         """
         super().__init__()
+        self.symbols = symbols
         self.order: Order = make_order(OrderSettings("left_to_right"))
         decoder = network.get_decoder()
         self._sources, self._slots = _take_apart(decoder, longest, symbols.pad)

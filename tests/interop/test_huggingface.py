@@ -15,6 +15,7 @@ import transformers
 from random_checkpoints import LANGUAGES, LONGEST, SENTENCES, save
 from safetensors.torch import load_file, save_file
 
+from pipeline import layout
 from pipeline.cli import main
 from pipeline.errors import PipelineError
 from pipeline.interop import huggingface
@@ -246,7 +247,7 @@ def run(workspace: Path, change_params: Callable[[dict[str, Any]], None], monkey
 
     def run(verb: str, text: str, *options: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-        status = main([verb, "--device", "cpu", *options])
+        status = main([verb, *([] if verb in ("test", "speed") else ["--device", "cpu"]), *options])
         printed = capsysbinary.readouterr()
         return status, printed.out.decode(), printed.err.decode()
     return run
@@ -305,6 +306,57 @@ def test_drafts_copied_from_the_source_need_one_vocabulary(run: Run, folders: Ca
     model = TextModel(checkpoint.network, checkpoint.text, checkpoint.longest, "none")
     with pytest.raises(PipelineError, match="decoder 'iad' copies from the source, which needs one vocabulary"):
         Translator(load_params(), model, "iad", device="cpu")
+
+
+def test_a_checkpoint_is_scored_on_files_or_the_test_split(run: Run, folders: Callable[[str], Path],
+                                                           tmp_path: Path) -> None:
+    (tmp_path / "source").write_text(TEXT)
+    (tmp_path / "one").write_text("something\n\nelse\n")
+    model, out = f"hf:{folders('marian')}", tmp_path / "figures.json"
+    status, printed, _ = run("test", "", "--model", model, "--decoder", "greedy", "--decoder", "pj", "--input",
+                             str(tmp_path / "source"), "--reference", str(tmp_path / "one"), "--output", str(out))
+    figures = json.loads(out.read_text())
+    assert status == 0 and list(figures["decoders"]) == ["greedy", "pj"]
+    assert f"{model} greedy: BLEU {figures['decoders']['greedy']['bleu']:.2f}" in printed
+    assert figures["decoders"]["pj"]["identical_to_greedy"] == 1.0
+    assert 0 < figures["decoders"]["pj"]["calls"] <= figures["decoders"]["greedy"]["calls"]
+    status, printed, _ = run("test", "", "--model", model)
+    assert status == 0 and printed.startswith(f"{model} greedy: BLEU ")
+    assert not (layout.REPORTS / "quality").exists()  # which is of families
+
+
+def test_a_checkpoint_is_timed_beside_its_own_library(run: Run, folders: Callable[[str], Path], tmp_path: Path,
+                                                      change_params: Callable[[dict[str, Any]], None]) -> None:
+    out = tmp_path / "speed.json"
+    change_params({"speed": {"sentences": 2, "repetitions": 1, "warmup": 0}, "peers": {"theirs": {"library": "hf"}},
+                   "decoders": {"pj": {"algorithm": "jacobi"}}})
+    status, printed, error = run(
+        "speed", "", "--model", f"hf:{folders('m2m_100')}", "--source-language", "en", "--target-language", "de",
+        "--decoder", "greedy", "--decoder", "pj", "--peer", "theirs", "--output", str(out))
+    assert status == 0, error
+    rows = {row["name"]: row for row in json.loads(out.read_text())["decoders"]}
+    assert list(rows) == ["greedy", "pj", "theirs"] and printed.count("\n") == 4
+    assert rows["greedy"]["speedup"] == [1, 1, 1] and rows["theirs"]["calls"] is None
+    assert rows["theirs"]["tokens_per_second"] > 0 and rows["pj"]["calls"] <= rows["greedy"]["calls"]
+
+
+@pytest.mark.parametrize(("command", "message"), [
+    (["test", "--model", "hf:{marian}", "--trainer.devices", "2"], "--trainer.devices: is no option of test --model"),
+    (["test", "--model", "hf:{marian}", "--input", "x"], "--input, --reference: belong together"),
+    (["test", "--family", "teacher", "--input", "x"], "--input: is of --model"),
+    (["test", "--model", "hf:{marian}", "--decoder", "none"], "decoder 'none' is unknown"),
+    (["speed", "--decoder", "greedy"], "--decoder: is of --model"),
+    (["speed", "--model", "hf:{marian}", "--peer", "none"], "--peer: 'none' is unknown"),
+    (["speed", "--model", "hf:{marian}", "--peer", "ct2"], "--peer: 'ct2' is of ctranslate2"),
+    (["speed", "--model", "hf:{marian}", "--input", "absent.txt"], "absent.txt: cannot be read"),
+])
+def test_options_that_do_not_suit_test_and_speed(run: Run, folders: Callable[[str], Path],
+                                                 change_params: Callable[[dict[str, Any]], None], command: list[str],
+                                                 message: str) -> None:
+    change_params({"peers": {"ct2": {"library": "ctranslate2"}}})
+    verb, *options = (part.format(marian=folders("marian")) for part in command)
+    status, _, error = run(verb, "", *options)
+    assert status == 2 and error.startswith("error: ") and message in error
 
 
 def test_help_does_not_import_the_library() -> None:

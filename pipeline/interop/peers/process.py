@@ -50,19 +50,21 @@ class Answer(NamedTuple):
 class Peer:
     """A long-lived process that answers requests; to be closed."""
 
-    def __init__(self, name: str, folder: Path, settings: PeerSettings, way: Way, device: str = "cpu") -> None:
+    def __init__(self, name: str, folder: Path, settings: PeerSettings, way: Way, device: str = "cpu",
+                 first: int | None = None) -> None:
         """Args:
             name: of the peer, for error messages.
             folder: an export for its library, or for `hf` any checkpoint.
             settings: what it searches by.
             way: threads and environment.
             device: cpu or cuda.
+            first: the id that every translation begins with (`hf` only).
         """
         self.name, self.settings, self.way = name, settings, way
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the process
         self._process = subprocess.Popen(
             [sys.executable, "-m", "pipeline.interop.peers.worker", str(folder.resolve()), json.dumps(asdict(settings)),
-             str(way.threads), device],
+             str(way.threads), device, *([] if first is None else [str(first)])],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints, text=True, encoding="utf-8",
             env={**os.environ, **way.environment, "PYTHONPATH": os.pathsep.join(
                 filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))})

@@ -1,8 +1,9 @@
 """A library's search in a process of its own.
 
-    python -m pipeline.interop.peers.worker FOLDER SETTINGS THREADS DEVICE
+    python -m pipeline.interop.peers.worker FOLDER SETTINGS THREADS DEVICE [FIRST]
 
-FOLDER is an export, or for `hf` any checkpoint; SETTINGS are `PeerSettings` in JSON. The process reads a JSON line a
+FOLDER is an export, or for `hf` any checkpoint; SETTINGS are `PeerSettings` in JSON; FIRST is the id that every
+translation begins with, such as a language's (`hf` only). The process reads a JSON line a
 request, {"source": rows of ids with their end symbols, "words": the longest translation}, and answers with a JSON line,
 {"seconds": of the translation alone, "words": rows of ids without symbols}. Where the limit cut a row it has a word
 more, in the slot of the end symbol. Ids are the checkpoint's. The process ends with its input.
@@ -27,7 +28,8 @@ Read = Callable[[Any], Ids]
 """From what was found to words."""
 
 
-def huggingface(folder: Path, settings: PeerSettings, threads: int, device: str) -> tuple[Prepare, Read]:
+def huggingface(folder: Path, settings: PeerSettings, threads: int, device: str,
+                first: int | None) -> tuple[Prepare, Read]:
     """`generate` of an encoder-decoder of transformers."""
     import torch
     import transformers
@@ -38,6 +40,8 @@ def huggingface(folder: Path, settings: PeerSettings, threads: int, device: str)
                                                                       local_files_only=True).to(device).eval()
     end, padding = network.generation_config.eos_token_id, network.generation_config.pad_token_id
     options: dict[str, Any] = {"num_beams": settings.beams, "do_sample": False, "use_cache": True}
+    if first is not None:
+        options["forced_bos_token_id"] = first
     if settings.beams > 1:
         options |= {"length_penalty": 1.0, "early_stopping": True}
     if settings.prompt_lookup:
@@ -94,13 +98,15 @@ def ctranslate2(folder: Path, settings: PeerSettings, threads: int, device: str)
     return prepare, read
 
 
-def main(folder: str, settings: str, threads: str, device: str) -> None:
+def main(folder: str, settings: str, threads: str, device: str, first: str | None = None) -> None:
     """Answer requests until the input ends."""
     answers = os.dup(1)  # what a library prints must not get among them
     os.dup2(2, 1)
     peer = PeerSettings(**json.loads(settings))
-    prepare, read = {"hf": huggingface, "ctranslate2": ctranslate2}[peer.library](Path(folder), peer, int(threads),
-                                                                                  device)
+    if peer.library == "hf":
+        prepare, read = huggingface(Path(folder), peer, int(threads), device, None if first is None else int(first))
+    else:
+        prepare, read = ctranslate2(Path(folder), peer, int(threads), device)
     with open(answers, "w", encoding="utf-8") as out:
         for line in sys.stdin:
             request = json.loads(line)
