@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
-    from pipeline.interop.network import HuggingFaceModel, Symbols
+    from pipeline.interop.network import Renumbered, Symbols
     from pipeline.interop.text import HuggingFaceText
 
 PREFIX = "hf:"
@@ -41,7 +41,7 @@ class HuggingFaceCheckpoint:
     """All that is needed to translate."""
 
     folder: Path
-    network: "HuggingFaceModel"
+    network: "Renumbered"
     text: "HuggingFaceText"
     longest: int
     """Tokens of a source or a target, end symbol included."""
@@ -66,8 +66,9 @@ def open_checkpoint(name: str, source_language: str | None = None,
     except ImportError:
         raise PipelineError(f"{PREFIX}{name}: needs the transformers library; run "
                             "pip install 'transformers>=5'") from None
-    from pipeline.interop.network import HuggingFaceModel, inverse, renumber
+    from pipeline.interop.network import inverse, renumber
     from pipeline.interop.text import HuggingFaceText
+    from pipeline.interop.transplant import model_of
 
     folder = _folder(name)
     config, tokenizer, network = _load(folder)
@@ -84,7 +85,7 @@ def open_checkpoint(name: str, source_language: str | None = None,
                             f"pads with another one than {symbols.pad}; it belongs to a different checkpoint, or to a "
                             "format that is not supported")
     longest: int = getattr(config, "max_position_embeddings", 0) or getattr(config, "n_positions", 512)
-    model = HuggingFaceModel(network, symbols, longest)
+    model = model_of(network, symbols, longest)
     source_ids = renumber(rows, symbols)
     text = HuggingFaceText(tokenizer, model.target_ids.tolist(), inverse(source_ids).tolist(), prefix,
                            _languages(tokenizer).values(), not getattr(tokenizer, "separate_vocabs", False))

@@ -1,6 +1,7 @@
 """An encoder-decoder of the transformers library that speaks the three verbs of `decoding.protocol.Model`.
 
-The layers are theirs and compute what they always compute. Ours are three things around them:
+The layers are theirs and compute what they always compute (`transplant.py` has those that ours compute as well). Ours
+are three things around them:
 
 * What the decoder remembers is a `model.state.State`, which they fill through their cache interface: preallocated, each
   row as long as it is, so that rejected drafts are forgotten row by row.
@@ -61,8 +62,8 @@ def inverse(ids: Tensor) -> Tensor:
     return found
 
 
-class HuggingFaceModel(nn.Module):
-    """Generates from left to right, one token a step."""
+class Renumbered(nn.Module):
+    """What every such model has: it generates from left to right, one token a step, in our numbers."""
 
     kind = "ordered"
     source_ids: Tensor
@@ -70,19 +71,11 @@ class HuggingFaceModel(nn.Module):
     _suppressed: Tensor
     _first: Tensor
 
-    def __init__(self, network: Any, symbols: Symbols, longest: int) -> None:
-        """Args:
-            network: a Marian, BART, mBART, M2M100 or T5 model for conditional generation; changed, so that it can be
-                used through this class only.
-            symbols: of its vocabularies.
-            longest: tokens of a source or a target, end symbol included.
-        """
+    def __init__(self, network: Any, symbols: Symbols) -> None:
         super().__init__()
         self.symbols = symbols
         self.order: Order = make_order(OrderSettings("left_to_right"))
-        decoder = network.get_decoder()
-        self._sources, self._slots = _take_apart(decoder, longest, symbols.pad)
-        self._network = network
+        self.begins_freely = symbols.first is None and not symbols.suppressed_first
         self.register_buffer("source_ids", renumber(network.get_encoder().get_input_embeddings().num_embeddings,
                                                     symbols), persistent=False)
         self.register_buffer("target_ids", renumber(network.get_output_embeddings().out_features, symbols),
@@ -95,6 +88,32 @@ class HuggingFaceModel(nn.Module):
             first.fill_(-torch.inf)[ours[symbols.first]] = 0
         self.register_buffer("_suppressed", torch.tensor(never), persistent=False)
         self.register_buffer("_first", first, persistent=False)
+
+    def _allowed(self, logits: Tensor, slots: Tensor | None) -> Tensor:
+        """Logits (R, n, V) without what is never said, in place, and without what does not begin a translation.
+
+        Args:
+            slots: (n,) or (R, n), those that are predicted; None where anything may begin one (`begins_freely`).
+        """
+        logits.index_fill_(2, self._suppressed, -torch.inf)
+        if slots is None:
+            return logits
+        return torch.where((slots == 0).unsqueeze(-1), logits + self._first, logits)
+
+
+class HuggingFaceModel(Renumbered):
+    """Any of the architectures, computed by their own layers."""
+
+    def __init__(self, network: Any, symbols: Symbols, longest: int) -> None:
+        """Args:
+            network: a model for conditional generation of one of the architectures; changed, so that it can be used
+                through this class only.
+            symbols: of its vocabularies.
+            longest: tokens of a source or a target, end symbol included.
+        """
+        super().__init__(network, symbols)
+        self._sources, self._slots = _take_apart(network.get_decoder(), longest, symbols.pad)
+        self._network = network
         self.eval()
 
     @torch.no_grad()
@@ -136,11 +155,7 @@ class HuggingFaceModel(nn.Module):
             attention_mask=state.source_mask, decoder_attention_mask=mask, past_key_values=cache_of(state),
             use_cache=True).logits
         state.advance(n)
-        logits = logits.index_select(2, self.target_ids).index_fill_(2, self._suppressed, -torch.inf)
-        first = slots == 0
-        if bool(first.any()):
-            logits = torch.where(first.unsqueeze(-1), logits + self._first, logits)
-        return logits
+        return self._allowed(logits.index_select(2, self.target_ids), None if self.begins_freely else slots)
 
 
 def _additive(visible: Tensor, dtype: torch.dtype) -> Tensor:
@@ -163,13 +178,18 @@ def _take_apart(decoder: Any, longest: int, pad: int) -> tuple[Sources, "_Slots"
         attention.compute_bias = distances.forward
         across = [block.layer[1].EncDecAttention for block in decoder.block]
         return [(one.k, one.v, one.n_heads) for one in across], distances
-    # Any tokens but padding, which M2M100 does not count; Marian and Pegasus ask for their shape.
-    tokens = torch.full((1, longest), pad + 1)
-    table = decoder.embed_positions(tokens.shape if decoder.config.model_type in ("marian", "pegasus") else tokens)
-    positions = _Positions(table.detach().view(longest, -1).clone())
+    positions = _Positions(position_table(decoder, longest, pad))
     decoder.embed_positions = positions
     across = [layer.encoder_attn for layer in decoder.layers]
     return [(one.k_proj, one.v_proj, one.num_heads) for one in across], positions
+
+
+def position_table(stack: Any, longest: int, pad: int) -> Tensor:
+    """What an encoder or a decoder, not T5's, adds to the embedding of each slot: (longest, D), a copy."""
+    # Any tokens but padding, which M2M100 does not count; Marian and Pegasus ask for their shape.
+    tokens = torch.full((1, longest), pad + 1)
+    table = stack.embed_positions(tokens.shape if stack.config.model_type in ("marian", "pegasus") else tokens)
+    return table.detach().view(longest, -1).clone()
 
 
 class _Slots(nn.Module):

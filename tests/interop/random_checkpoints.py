@@ -9,12 +9,14 @@ import sentencepiece
 import torch
 import transformers
 
-from pipeline.interop.network import HuggingFaceModel, Symbols
+from pipeline.interop import transplant
+from pipeline.interop.network import Renumbered, Symbols
 
 SEEDS = {"marian": 33, "marian_separate": 3, "pegasus": 4, "bart": 15, "mbart": 38, "m2m_100": 18, "t5": 0,
-         "t5_gated": 26}
+         "t5_gated": 26, "marian_own": 323, "marian_separate_own": 4, "pegasus_own": 4, "m2m_100_own": 1}
 """Of weights with which some of eight searches end and most others do not repeat one word."""
 KINDS = tuple(SEEDS)
+"""Architectures; `_own` are those that our layers compute."""
 ROWS = 40
 LONGEST = 48
 LANGUAGES = {"mbart": ("en_XX", "de_DE"), "m2m_100": ("en", "de"), "nllb": ("eng_Latn", "deu_Latn")}
@@ -23,13 +25,15 @@ SENTENCES = [f"The {colour} {animal} {verb} the {thing} {place} ." for colour in
              for thing in ("lantern", "teapot") for place in ("near the river", "above us", "today")]
 
 
-def random_network(kind: str, rows: int = ROWS, *, tied: bool = False, **settings: Any) -> Any:
+def random_network(kind: str, rows: int = ROWS, *, tied: bool = False, changes: dict[str, Any] | None = None,
+                   **settings: Any) -> Any:
     """A network in float64 whose searches end now and then: its logits are sharp, the end symbol's most of all.
 
     Args:
         kind: one of KINDS.
         rows: of the embedding.
         tied: whether the embedding is the output's matrix too. Random weights then repeat one word for ever.
+        changes: of its configuration.
         settings: of its generation.
     """
     torch.manual_seed(SEEDS[kind])
@@ -45,13 +49,15 @@ def random_network(kind: str, rows: int = ROWS, *, tied: bool = False, **setting
         names = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration",
                  "bart": "BartForConditionalGeneration", "mbart": "MBartForConditionalGeneration",
                  "m2m_100": "M2M100ForConditionalGeneration"}
+        own = {"encoder_attention_heads": 4, "activation_function": "relu"} if kind.endswith("_own") else {}
+        kind = kind.removesuffix("_own")
         name = names[kind.removesuffix("_separate")]
         if kind == "marian_separate":
             special |= {"decoder_vocab_size": rows - 5, "share_encoder_decoder_embeddings": False}
         network = getattr(transformers, name)(getattr(transformers, name).config_class(
-            **special, bos_token_id=0, encoder_layers=1, decoder_layers=2, encoder_attention_heads=2,
-            decoder_attention_heads=4, encoder_ffn_dim=32, decoder_ffn_dim=32, max_position_embeddings=LONGEST,
-            forced_eos_token_id=None, scale_embedding=True))
+            **special, bos_token_id=0, encoder_layers=1, decoder_layers=2, decoder_attention_heads=4,
+            encoder_ffn_dim=32, max_position_embeddings=LONGEST, forced_eos_token_id=None, **{
+                "encoder_attention_heads": 2, "decoder_ffn_dim": 32, "scale_embedding": True} | own | (changes or {})))
     with torch.no_grad():
         for parameter_name, parameter in network.named_parameters():
             if parameter.dim() == 1:
@@ -109,8 +115,8 @@ def _tokenizer(folder: Path, kind: str) -> Any:
     return transformers.MarianTokenizer(*files)
 
 
-def model_of(network: Any, **symbols: Any) -> HuggingFaceModel:
+def model_of(network: Any, **symbols: Any) -> Renumbered:
     """A copy of a network (which is taken apart) as a model that can be searched."""
     generation = network.generation_config
     special = Symbols(generation.pad_token_id, generation.decoder_start_token_id, generation.eos_token_id, **symbols)
-    return HuggingFaceModel(copy.deepcopy(network), special, LONGEST).double()
+    return transplant.model_of(copy.deepcopy(network), special, LONGEST).double()

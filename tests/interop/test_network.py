@@ -16,7 +16,8 @@ from pipeline.decoding import beam, greedy, iad, jacobi, verify
 from pipeline.decoding.beams import LengthPenalty
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
-from pipeline.interop.network import HuggingFaceModel, Symbols, inverse, renumber
+from pipeline.interop.network import HuggingFaceModel, Renumbered, Symbols, inverse, renumber
+from pipeline.interop.transplant import TransplantedModel
 from pipeline.vocabulary import BOS, EOS, PAD
 
 WORDS = 12
@@ -26,7 +27,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 @cache
-def both(kind: str) -> tuple[Any, HuggingFaceModel]:
+def both(kind: str) -> tuple[Any, Renumbered]:
     """Their network, and ours of the same weights."""
     network = random_network(kind)
     return network, model_of(network)
@@ -44,7 +45,7 @@ def whole(kind: str, source: Tensor, target: Sequence[int]) -> Tensor:
     return logits
 
 
-def generated(network: Any, ours: HuggingFaceModel, source: Tensor, **settings: Any) -> list[list[int]]:
+def generated(network: Any, ours: Renumbered, source: Tensor, **settings: Any) -> list[list[int]]:
     """What their `generate` says of sources (B, S), in our numbers, up to the end symbol."""
     found = network.generate(input_ids=ours.source_ids[source], attention_mask=(source != PAD).long(), do_sample=False,
                              max_new_tokens=WORDS + 1, **settings)
@@ -64,6 +65,30 @@ def test_numbers_go_there_and_back(size: int, data: st.DataObject) -> None:
     assert (int(ids[PAD]), int(ids[EOS]), len(ids)) == (pad, end, size + 1)
     back = inverse(ids)
     assert ids[back].tolist() == list(range(size)) and BOS not in back.tolist()
+
+
+@every_kind
+def test_whose_layers(kind: str) -> None:
+    assert isinstance(both(kind)[1], TransplantedModel if kind.endswith("_own") else HuggingFaceModel)
+
+
+@pytest.mark.parametrize("change", [
+    {"activation_function": "swish"}, {"activation_function": "gelu"}, {"encoder_attention_heads": 2},
+    {"decoder_ffn_dim": 16}, {"scale_embedding": False}])
+def test_our_layers_where_they_compute_the_same(change: dict[str, Any]) -> None:
+    network = random_network("marian_own", changes=change)
+    ours = model_of(network)
+    assert isinstance(ours, TransplantedModel) == (change in ({"activation_function": "gelu"},
+                                                             {"scale_embedding": False}))
+    assert said(greedy.search(ours, BATCH, LIMIT)) == generated(network, ours, BATCH, num_beams=1)
+
+
+def test_a_bias_of_the_logits_is_theirs() -> None:
+    network = random_network("marian_own")
+    network.final_logits_bias[0, 7] = 3.0
+    ours = model_of(network)
+    assert isinstance(ours, HuggingFaceModel)
+    assert said(greedy.search(ours, BATCH, LIMIT)) == generated(network, ours, BATCH, num_beams=1)
 
 
 @every_kind
@@ -122,7 +147,7 @@ def test_greedy_search_is_theirs(kind: str) -> None:
     assert 0 < int(found.ended.sum()) < len(BATCH)
 
 
-DRAFTING: dict[str, Callable[[HuggingFaceModel, Tensor], Hypotheses]] = {
+DRAFTING: dict[str, Callable[[Renumbered, Tensor], Hypotheses]] = {
     "nothing": lambda model, source: verify.search(model, source, LIMIT),
     "iad": lambda model, source: iad.search(model, source, LIMIT),
     "pj": lambda model, source: jacobi.search(model, source, LIMIT),

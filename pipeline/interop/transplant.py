@@ -1,0 +1,98 @@
+"""A checkpoint's weights in our own layers, where these compute exactly the same: half of a step by theirs is Python.
+
+That is so of Marian (post-norm), Pegasus and M2M100 or NLLB (pre-norm), with relu or gelu, with as many heads and inner
+dimensions in the decoder as in the encoder, and without a bias of the logits. BART and mBART normalise the embeddings
+besides, T5 has biases instead of positions, and Marian's published checkpoints have swish and a bias: these run on
+their own layers (`network.py`).
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pipeline.interop.export_huggingface import correspondence
+from pipeline.interop.network import HuggingFaceModel, Renumbered, Symbols, position_table
+from pipeline.model.settings import ACTIVATIONS, NetworkSettings
+from pipeline.model.state import Memory, State
+from pipeline.model.transformer import Transformer
+
+_NORMS = {"marian": "post", "pegasus": "pre", "m2m_100": "pre"}
+
+
+class TransplantedModel(Renumbered):
+    """A Transformer of ours with the weights of theirs."""
+
+    def __init__(self, network: Any, symbols: Symbols, settings: NetworkSettings) -> None:
+        """Args:
+            network: for conditional generation, of an architecture for which `our_settings` has an answer.
+            symbols: of its vocabularies.
+            settings: that answer.
+        """
+        super().__init__(network, symbols)
+        self._transformer = Transformer(settings, len(self.source_ids), len(self.target_ids), self.order)
+        self._transformer.to(network.get_output_embeddings().weight.dtype)
+        theirs = network.state_dict()
+        weights = {name: torch.cat([theirs[part] for part in parts])
+                   for name, parts in correspondence(settings).items()}
+        scale = 1.0 if network.config.scale_embedding else 1 / math.sqrt(settings.width)
+        for side, ids, stack in (("source", self.source_ids, network.get_encoder()),
+                                 ("target", self.target_ids, network.get_decoder())):
+            weights[f"{side}_embedding.weight"] = weights[f"{side}_embedding.weight"][ids] * scale
+            table = position_table(stack, settings.max_length, symbols.pad)
+            slots = len(getattr(self._transformer, f"{side}_positions")())
+            # Behind the longest target ours has a slot for its end symbol, which no search asks for.
+            weights[f"{side}_positions.learned"] = torch.cat((table, table[-1:].expand(slots - len(table), -1)))
+        weights["projection.weight"] = weights["projection.weight"][self.target_ids]
+        self._transformer.load_state_dict(weights)
+        self.eval()
+
+    def encode(self, source: Tensor) -> Memory:
+        """Encode (B, S) ids, padded with PAD behind."""
+        return self._transformer.encode(source)
+
+    def start(self, memory: Memory, beams: int = 1, capacity: int = 64) -> State:
+        """The state before the first step, with `beams` neighbouring rows a sentence and room for `capacity` slots."""
+        return self._transformer.start(memory, beams, capacity)
+
+    @torch.no_grad()
+    def step(self, tokens: Tensor, state: State) -> Tensor:
+        """Feed the next n input tokens of every row (at first BOS) and move the state: (R, n) to (R, n, V) logits."""
+        slots = None if self.begins_freely else state.slots(tokens.shape[1])
+        return self._allowed(self._transformer.step(tokens, state), slots)
+
+
+def model_of(network: Any, symbols: Symbols, longest: int) -> Renumbered:
+    """A network of theirs that speaks our verbs: on our layers where they compute the same, on theirs elsewhere.
+
+    Args:
+        network: for conditional generation, which must not be used besides.
+        symbols: of its vocabularies.
+        longest: tokens of a source or a target, end symbol included.
+    """
+    settings = our_settings(network, longest)
+    if settings is None:
+        return HuggingFaceModel(network, symbols, longest)
+    return TransplantedModel(network, symbols, settings)
+
+
+def our_settings(network: Any, longest: int) -> NetworkSettings | None:
+    """The architecture of ours that computes what a network of theirs does; None if there is none.
+
+    Args:
+        network: for conditional generation.
+        longest: tokens of a source or a target, end symbol included.
+    """
+    config = network.config
+    norm = _NORMS.get(config.model_type)
+    bias = getattr(network, "final_logits_bias", None)
+    if norm is None or config.activation_function not in ACTIVATIONS or (bias is not None and bool(bias.any())):
+        return None
+    if (config.encoder_attention_heads, config.encoder_ffn_dim) != (config.decoder_attention_heads,
+                                                                    config.decoder_ffn_dim) or config.d_model % 2:
+        return None
+    return NetworkSettings(
+        width=config.d_model, heads=config.encoder_attention_heads, feed_forward=config.encoder_ffn_dim,
+        encoder_layers=config.encoder_layers, decoder_layers=config.decoder_layers, norm=norm, tied_embeddings="none",
+        positions="learned", activation=config.activation_function, dropout=0.0, max_length=longest)
