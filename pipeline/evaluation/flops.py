@@ -246,7 +246,7 @@ def counted(network: Any, work: Callable[[Any], object]) -> int:
     plain = copy.deepcopy(network).to(torch.bfloat16)
     if not network.training:  # the counter asks for the gradients of what modules hand out, and search has none
         plain.requires_grad_(False)
-    return _seen_by_torch(lambda: work(plain))
+    return seen_by_torch(lambda: work(plain))
 
 
 def compiled_share(model: Any, search: Decoder, sentences: Sequence[Tensor]) -> float:
@@ -256,11 +256,12 @@ def compiled_share(model: Any, search: Decoder, sentences: Sequence[Tensor]) -> 
     """
     search(model, sentences[0])  # what is gathered once is not the search's
     operations: list[int] = []
-    seen = _seen_by_torch(lambda: operations.extend(sentence_operations(model, search, sentences)))
+    seen = seen_by_torch(lambda: operations.extend(sentence_operations(model, search, sentences)))
     return 1 - seen / sum(operations) if sum(operations) else 0.0
 
 
-def _seen_by_torch(work: Callable[[], object]) -> int:
+def seen_by_torch(work: Callable[[], object]) -> int:
+    """The operations that torch counts of its own calls."""
     # Of the fused kernels of attention the counter knows those of a GPU only; the plain one is products.
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         work()

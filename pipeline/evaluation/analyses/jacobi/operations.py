@@ -36,11 +36,11 @@ ORACLE = "jacobi_oracle"
 
 
 class Training(NamedTuple):
-    """Operations of a family's training; None where its kind, or that of one it starts from, is not counted."""
+    """Operations of a family's training."""
 
-    own: int | None
+    own: int
     """Of its steps alone."""
-    added: int | None
+    added: int
     """And of those families that it starts from and the baseline does not."""
 
 
@@ -62,24 +62,19 @@ def ask_operations(lab: Lab) -> Finding:
             search = make_decoder(decoder, params.decoder(decoder), lab.limit(network))
             with torch.inference_mode():
                 means[family, decoder] = float(np.mean(sentence_operations(network, search, sentences)))
-    own = {family: training_operations(params.family(family), lab.tokenizer.target_size, params.seed)
-           for family in params.systems}
+    own = {family: training_operations(params, family, lab.tokenizer) for family in params.systems}
     return operations(means, add_starts(own, params), speeds(lab.measurements, params.baseline),
                       baseline=params.baseline, sentences=len(sentences), test_sentences=len(sources))
 
 
-def add_starts(own: Mapping[str, int | None], params: Params) -> dict[str, Training]:
+def add_starts(own: Mapping[str, int], params: Params) -> dict[str, Training]:
     """What each family's training adds to the baseline's."""
     def line(family: str) -> list[str]:
         return [family] if family == TEACHER else [family, *line(params.starts[family])]
 
     there = line(params.baseline)
-    trainings = {}
-    for family, operations in own.items():
-        added = [own[one] for one in line(family) if one not in there]
-        known = [one for one in added if one is not None]
-        trainings[family] = Training(operations, sum(known) if len(known) == len(added) else None)
-    return trainings
+    return {family: Training(operations, sum(own[one] for one in line(family) if one not in there))
+            for family, operations in own.items()}
 
 
 def speeds(measurements: Measurements, baseline: str) -> dict[Name, float]:
@@ -108,12 +103,10 @@ def operations(means: Mapping[Name, float], trainings: Mapping[str, Training], s
         training = trainings[family]
         figures: dict[str, float | None] = {
             "operations": mean, "ratio_to_greedy": mean / means[baseline, GREEDY],
-            "speedup_vs_greedy": speeds.get((family, decoder)), "total_operations": None, "total_over_speed": None}
-        if training.added is not None:
-            total = training.added + test_sentences * mean
-            figures["total_operations"] = total
-            if (family, decoder) in speeds:
-                figures["total_over_speed"] = total / speeds[family, decoder]
+            "speedup_vs_greedy": speeds.get((family, decoder)),
+            "total_operations": training.added + test_sentences * mean, "total_over_speed": None}
+        if (family, decoder) in speeds:
+            figures["total_over_speed"] = (training.added + test_sentences * mean) / speeds[family, decoder]
         entry = metric.setdefault(family, {"training_operations": training.own,
                                            "added_training_operations": training.added, "decoders": {}})
         entry["decoders"][decoder] = figures
@@ -132,16 +125,15 @@ def _draw(means: Mapping[Name, float], trainings: Mapping[str, Training], baseli
           [chart.COLOURS[0 if family == baseline else 1] for family, _ in shown])
     inference.axvline(1, color=chart.THEME.muted, linewidth=1, linestyle="--")
     chart.name_axes(inference, f"times the operations of {baseline} {GREEDY}", "", "a translation")
-    _bars(training, {family: None if one.added is None else one.added / 1e12 for family, one in trainings.items()},
+    _bars(training, {family: one.added / 1e12 for family, one in trainings.items()},
           [chart.COLOURS[0 if family == baseline else 1] for family in trainings])
     chart.name_axes(training, "10¹² operations", "", f"training, beyond that of {baseline}")
     return figure
 
 
-def _bars(axes: Axes, values: Mapping[str, float | None], colours: Sequence[str]) -> None:
-    drawn = axes.barh(list(values), [value or 0.0 for value in values.values()], height=0.6, color=colours)
-    labels = ["not counted" if value is None else f"{value:.3g}" for value in values.values()]
-    axes.bar_label(drawn, labels, fontsize=7, color=chart.THEME.muted, padding=2)
+def _bars(axes: Axes, values: Mapping[str, float], colours: Sequence[str]) -> None:
+    drawn = axes.barh(list(values), list(values.values()), height=0.6, color=colours)
+    axes.bar_label(drawn, [f"{value:.3g}" for value in values.values()], fontsize=7, color=chart.THEME.muted, padding=2)
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.margins(x=0.18, y=0.02)

@@ -1,48 +1,84 @@
-"""The operations of a family's training, by formula, over the batches that it was trained on."""
+"""Operations of a family's training over the batches that it was trained on: by formula, or as torch counts them."""
 
 import numpy as np
+import pytorch_lightning as lightning
+import torch
 from numpy.typing import NDArray
 
 from pipeline import layout
 from pipeline.corpus.batches import TrainingBatches
-from pipeline.corpus.datamodule import PairBatches, PairsDataModule
+from pipeline.corpus.bpe import Tokenizer
+from pipeline.corpus.datamodule import Batch, PairBatches, PairsDataModule
 from pipeline.corpus.pairs import Pairs
-from pipeline.evaluation.flops import BACKWARD, Costs
+from pipeline.evaluation.flops import BACKWARD, Costs, seen_by_torch
+from pipeline.families.base import TranslationModule
 from pipeline.model.orders import make_order
-from pipeline.params import FamilySettings
+from pipeline.model.settings import VocabularySettings
+from pipeline.params import FamilySettings, Params
+from pipeline.training.fit import MODULES, family_config, quiet_lightning
 
-COUNTED_KINDS = ("ordered", "masked", "lattice")
+_BY_FORMULA = ("ordered", "masked", "lattice")
 """Kinds of families all of whose weights are trained. Drafters and heads learn beside a model that is only read."""
+_SAMPLE = 24
+"""Batches, evenly spread over a training, that torch counts."""
 
 
-def training_operations(family: FamilySettings, vocabulary: int, seed: int) -> int | None:
-    """All steps that the family's block asks for; None where its kind is not counted.
+def training_operations(params: Params, name: str, tokenizer: Tokenizer) -> int:
+    """All steps that the family's block asks for.
 
-    Validation, the search of the teacher that distils the data, and what the optimiser does are left out.
+    Validation, the search of the teacher that distils the data, and what the optimiser does are left out. Of drafters
+    and heads a sample of batches is counted, what their verifier is asked for included.
 
     Args:
-        family: how it is trained.
-        vocabulary: target pieces.
-        seed: of the order of batches.
+        params: of a finished run.
+        name: of the family.
+        tokenizer: of that run.
 
     Raises:
-        PipelineError: training data is missing or damaged.
+        PipelineError: training data or a verifier's checkpoint is missing or damaged.
     """
-    if family.kind not in COUNTED_KINDS:
-        return None
+    family = params.family(name)
     paths = PairsDataModule(str(layout.BPE), str(layout.DISTILLED), family.data.side).training_paths()
     data = PairBatches([Pairs.open(path) for path in paths], family.network.max_length)
-    batches = TrainingBatches(data.target_lengths, data.source_lengths, budget=family.data.batch_tokens, seed=seed,
-                              steps=family.training.steps, slices=family.training.accumulate)
-    return round(sum(step_operations(family, vocabulary, int(data.source_lengths[batch.rows].max()),
-                                     data.target_lengths[batch.rows] - 1) for batch in batches))
+    batches = list(TrainingBatches(data.target_lengths, data.source_lengths, budget=family.data.batch_tokens,
+                                   seed=params.seed, steps=family.training.steps, slices=family.training.accumulate))
+    if family.kind in _BY_FORMULA:
+        return round(sum(step_operations(family, tokenizer.target_size, int(data.source_lengths[batch.rows].max()),
+                                         data.target_lengths[batch.rows] - 1) for batch in batches))
+    sample = np.unique(np.linspace(0, len(batches) - 1, _SAMPLE).round().astype(int))
+    module = make_module(params, name, tokenizer)
+    return round(np.mean([counted_step(module, data[batches[at]]) for at in sample]) * len(batches))
+
+
+def counted_step(module: TranslationModule, batch: Batch) -> int:
+    """What torch counts of the loss of a batch and its gradients."""
+    torch.manual_seed(module.seed)  # what a drafter learns of a batch is drawn
+
+    def learn() -> None:
+        loss, _ = module.loss(batch, module.optimisation.label_smoothing)
+        loss.backward()
+
+    return seen_by_torch(learn)
+
+
+def make_module(params: Params, name: str, tokenizer: Tokenizer) -> TranslationModule:
+    """A family's module as its training begins, but for the weights that it starts from."""
+    quiet_lightning()
+    config = family_config(params, name, tokenizer)["model"]
+    family = params.family(name)
+    own = {"network": family.network, "order": family.order, "optimisation": family.optimisation,
+           "vocabulary": VocabularySettings(**config["vocabulary"])}
+    module = MODULES[family.kind](**{key: own.get(key, value) for key, value in config.items()})
+    module.trainer = lightning.Trainer(max_steps=family.training.steps, accelerator="cpu", logger=False,
+                                       enable_checkpointing=False, enable_progress_bar=False)
+    return module
 
 
 def step_operations(family: FamilySettings, vocabulary: int, pieces: int, words: NDArray[np.int64]) -> float:
     """Of one batch: three passes forward. Where a masked family hides words by chance, what is to be expected.
 
     Args:
-        family: of one of the counted kinds.
+        family: ordered, masked or of lattices.
         vocabulary: target pieces.
         pieces: S, of the longest source, its end symbol included.
         words: (B,), of every target.
