@@ -3,10 +3,12 @@
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pipeline.params import load_params
+from pipeline.peer_settings import FAMILY as PEER
 
 ROOT = Path(__file__).parents[1]
 SHOWN = ("greedy", "beam4", "beam4_deduplicated", "pair_beam10", "mask_predict4", "mask_predict10", "nat", "lattice16",
@@ -22,7 +24,7 @@ def table() -> str:
              "times `ar`, same beam |",
              "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for row in rows:
-        if row["decoder"] not in SHOWN and row["family"] != params.baseline:
+        if not _is_main(row, params.baseline):
             continue
         same = row["ratio_vs_ar_same_decoder"]
         lines.append(f"| {row['family']} | {row['data']} | {params.family(row['family']).training.steps} | "
@@ -30,6 +32,29 @@ def table() -> str:
                      f"{row['ms_per_sentence_long']:.1f} | {row['speedup_vs_beam5']:.2f} | "
                      f"{'' if same is None else f'{same:.2f}'} |")
     return "\n".join([*lines, "", f"`{rows[0]['bleu_signature']}`"])
+
+
+def _is_main(row: Mapping[str, Any], baseline: str) -> bool:
+    if row["family"] == PEER or row["decoder"].endswith("_oracle"):
+        return False
+    return row["decoder"] in SHOWN or row["family"] == baseline
+
+
+def peers() -> str:
+    """The same weights in other libraries beside ours."""
+    rows = json.loads((ROOT / "reports/decoders.json").read_text())
+    baseline = load_params(ROOT / "params.yaml").baseline
+    ours = [(baseline, "greedy"), (baseline, "beam5"), ("speculative", "speculative")]
+    lines = ["| | BLEU | ms | ms, long | times `ar` beam 5 | times `ar` greedy | tokens/s | tokens/s, 32 at once | "
+             "= greedy |", "| --- |" + " ---: |" * 8]
+    for row in rows:
+        if row["family"] == PEER or (row["family"], row["decoder"]) in ours:
+            name = row["decoder"] if row["family"] == PEER else f"**{row['family']} {row['decoder']}**"
+            lines.append(f"| {name} | {row['bleu']:.2f} | {row['ms_per_sentence']:.1f} | "
+                         f"{row['ms_per_sentence_long']:.1f} | {row['speedup_vs_beam5']:.2f} | "
+                         f"{row['speedup_vs_greedy']:.2f} | {row['tokens_per_second']:,.0f} | "
+                         f"{row['tokens_per_second_batch32']:,.0f} | {row['identical_to_greedy']:.1%} |")
+    return "\n".join(lines)
 
 
 def lossless(reports: str = "reports", qualities: Mapping[str, str] = {"bleu": "BLEU"}) -> str:
@@ -42,7 +67,8 @@ def lossless(reports: str = "reports", qualities: Mapping[str, str] = {"bleu": "
              "| --- | --- |" + " ---: |" * (7 + len(qualities))]
     for row in rows:
         reference = row["family"] == baseline and row["decoder"] in ("greedy", "beam5")
-        if not (reference or row["accepted_per_call"] is not None or row["decoder"] == "draft"):
+        drafts = row["accepted_per_call"] is not None and not row["decoder"].endswith("_oracle")
+        if not (reference or drafts or row["decoder"] == "draft"):
             continue
         together = row["tokens_per_second_batch32"] / greedy["tokens_per_second_batch32"]
         accepted = "" if row["accepted_per_call"] is None else f"{row['accepted_per_call']:.2f}"
@@ -64,10 +90,10 @@ def test_the_readme_shows_the_committed_run() -> None:
     assert table() in (ROOT / "README.md").read_text()
 
 
-@pytest.mark.parametrize("shown", [lossless, correction])
+@pytest.mark.parametrize("shown", [lossless, correction, peers])
 def test_the_readme_shows_draft_and_verify_of_the_committed_runs(shown: Callable[[], str]) -> None:
     assert shown() in (ROOT / "README.md").read_text()
 
 
 if __name__ == "__main__":
-    print(f"{table()}\n\n{lossless()}\n\n{correction()}")
+    print(f"{table()}\n\n{lossless()}\n\n{correction()}\n\n{peers()}")
