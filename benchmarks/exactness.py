@@ -3,8 +3,9 @@
     python -m benchmarks.exactness              # after `dvc repro`, in the folder of its params.yaml
     python -m benchmarks.exactness --profile gec
 
-Trained weights and the whole test split, in batches of 1, 8 and 64, in float32 and float64. A difference that is no
-numerical tie (`pipeline.evaluation.exactness`) stops the benchmark; ties are counted. In float64 there must be none.
+Trained weights and the whole test split, in batches of 1, 8 and 64 in float32 and float64, and of 64 in bfloat16. A
+difference that is no numerical tie (`pipeline.evaluation.exactness`) stops the benchmark; ties are counted. In float64
+there must be none.
 """
 
 from pathlib import Path
@@ -27,14 +28,13 @@ from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import PARAMS, Params, load_params
 from pipeline.workspace import PROFILES
 
-BATCHES = (1, 8, 64)
-TYPES = {"float32": torch.float32, "float64": torch.float64}
-
-
+CASES = (*((torch.float32, size) for size in (1, 8, 64)), *((torch.float64, size) for size in (1, 8, 64)),
+         (torch.bfloat16, 64))
+"""Types and batch sizes."""
 ORACLE = "jacobi_oracle"
 """An algorithm that is left out: it is another one that is told the length, and finds it by greedy search."""
-Expected = dict[tuple[str, str, int, int], Hypotheses]
-"""Greedy search's, by verifier, type, batch size and first sentence."""
+Expected = dict[tuple[str, str, int], Hypotheses]
+"""Greedy search's, by verifier, type and batch size, and first sentence."""
 
 
 def examine(params: Params, folder: Path, family: str, decoder: str, expected: Expected) -> dict[str, Any] | None:
@@ -58,26 +58,29 @@ def examine(params: Params, folder: Path, family: str, decoder: str, expected: E
     pairs = Pairs.open(folder / layout.BPE / "test.pairs", tokenizer.digest)
     order = sorted(range(len(pairs)), key=lambda row: -int(pairs.source_lengths[row]))
     found: dict[str, Any] = {"sentences": len(order), "ties": {}}
-    for name, dtype in TYPES.items():
+    for dtype, size in CASES:
         network.to(dtype)
-        verifier = getattr(network, "verifier", network)
-        for size in BATCHES:
-            ties = tokens = calls = 0
-            for start in range(0, len(order), size):
-                source = pad_sources([pairs.source(row) for row in order[start:start + size]],
-                                     network.settings.max_length)
-                drafted = decode(network, source)
-                if drafted.verification is None or not drafted.verification.exact:
-                    return None
-                key = judge, name, size, start
-                if key not in expected:
-                    expected[key] = greedy.search(verifier, source, limit)
-                ties += count_ties(verifier, source, expected[key], drafted, f"{family} {decoder} {name} batch {size}")
-                tokens += int((drafted.lengths + drafted.ended).sum())
-                calls += int(drafted.calls.sum())
-            found["ties"][f"{name}, batch {size}"] = ties
-            found["accepted_per_call"] = tokens / calls
+        verifier, name = getattr(network, "verifier", network), _name(dtype, size)
+        ties = tokens = calls = 0
+        for start in range(0, len(order), size):
+            source = pad_sources([pairs.source(row) for row in order[start:start + size]],
+                                 network.settings.max_length)
+            drafted = decode(network, source)
+            if drafted.verification is None or not drafted.verification.exact:
+                return None
+            key = judge, name, start
+            if key not in expected:
+                expected[key] = greedy.search(verifier, source, limit)
+            ties += count_ties(verifier, source, expected[key], drafted, f"{family} {decoder} {name}")
+            tokens += int((drafted.lengths + drafted.ended).sum())
+            calls += int(drafted.calls.sum())
+        found["ties"][name] = ties
+        found.setdefault("accepted_per_call", tokens / calls)
     return found
+
+
+def _name(dtype: torch.dtype, size: int) -> str:
+    return f"{str(dtype).removeprefix('torch.')}, batch {size}"
 
 
 def main() -> None:
@@ -98,7 +101,7 @@ def main() -> None:
                 lines.append([f"{family} {decoder}", str(found["sentences"]), f"{found['accepted_per_call']:.2f}",
                               *map(str, found["ties"].values())])
                 print(f"{family} {decoder}: ties {found['ties']}", flush=True)
-    header = ["decoder", "sentences", "accepted", *(f"{kind}, {size}" for kind in TYPES for size in BATCHES)]
+    header = ["decoder", "sentences", "accepted", *(_name(*case) for case in CASES)]
     print(table(header, lines))
     write_json(arguments.output or RESULTS / f"{name}.json", {"machine": about, "decoders": results})
 
