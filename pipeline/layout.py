@@ -11,6 +11,8 @@ COUNTS = Path("data/counts")
 TRAINING_SIDES = {"raw": BPE / "train.pairs", "distilled": DISTILLED / "train.pairs"}
 """Encoded training pairs: with the corpus's targets, and with the teacher's."""
 HYPOTHESES = Path("data/hypotheses")
+PEERS = Path("data/peers")
+"""The baseline in the formats of other libraries."""
 PAGE = Path("data/page/index.html")
 MACHINE = Path("data/machine.json")
 CHECKPOINTS = Path("checkpoints")

@@ -1,6 +1,7 @@
 """Translate the test split by other libraries' searches with the baseline's weights, and score it.
 
-They are the block `peers` of params.yaml. Writes data/hypotheses/peer and reports/quality/peer.json.
+They are the block `peers` of params.yaml. Writes data/peers (the baseline in their formats), data/hypotheses/peer and
+reports/quality/peer.json.
 """
 
 import argparse
@@ -13,6 +14,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from pipeline.evaluation.peers import test_peers
+    from pipeline.evaluation.peers import score_peers
 
-    test_peers(load_params())
+    score_peers(load_params())

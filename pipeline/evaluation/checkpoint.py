@@ -106,7 +106,7 @@ def time_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], s
         if peers:
             assert folder is not None
             contestants += running.enter_context(timed_peers(
-                {name: params.peers[name] for name in peers}, dict.fromkeys(peers, folder), limit,
+                {name: params.peers[name] for name in peers}, lambda peer: folder, limit,
                 sentences[:settings.warmup + 1], device, numbering))
         timings = measure(contestants, sentences, repetitions=settings.repetitions, warmup=settings.warmup,
                           device=device, batch_sizes=(1, _BATCH))

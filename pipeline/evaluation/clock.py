@@ -1,5 +1,6 @@
 """The `speed` stage: every family under each of its decoders on one clock, and the peers."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from pipeline.evaluation.peers import describe, timed_peers
 from pipeline.evaluation.quality import read_hypotheses
 from pipeline.evaluation.speed import Contestant, Timed, measure, speed_report
 from pipeline.files import read_json, write_json
-from pipeline.interop.peers.process import exported
+from pipeline.interop.peers.process import folder_of
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import Params
 from pipeline.translation import pick_device
@@ -37,12 +38,12 @@ def time_all(params: Params, out: Path) -> None:
         torch.set_num_threads(settings.threads)
     tokenizer = Tokenizer.load(layout.BPE)
     contestants: list[Timed] = []
-    networks = {}
+    limits = {}
     for family in params.systems:
         network, _ = load_checkpoint(layout.checkpoint(family), tokenizer.digest, params.family(family).order)
         network.to(device)
         limit = LengthLimit(params.limit.ratio, params.limit.extra, network.settings.max_length - 1)
-        networks[family] = network, limit
+        limits[family] = limit
         for name in params.decoders_of(family):
             decode = make_decoder(name, params.decoder(name), limit)
             contestants.append(Contestant(family, name, lambda source, d=decode, n=network: d(n, source)))  # type: ignore[misc]
@@ -54,9 +55,8 @@ def time_all(params: Params, out: Path) -> None:
     chosen = sorted({*of_all, *of_long})
     longest = min(params.family(family).network.max_length for family in params.systems)
     sentences = [pad_sources([pairs.source(int(row))], longest).to(device) for row in chosen]
-    baseline, limit = networks[params.baseline]
-    with exported(params.peers, baseline, tokenizer.source_pieces, tokenizer.target_pieces) as folders, \
-            timed_peers(params.peers, folders, limit, sentences[:settings.warmup + 1], device) as peers:
+    with timed_peers(params.peers, partial(folder_of, folder=layout.PEERS), limits[params.baseline],
+                     sentences[:settings.warmup + 1], device) as peers:
         timings = measure([*contestants, *peers], sentences, repetitions=settings.repetitions, warmup=settings.warmup,
                           device=device)
         described = describe(peers)

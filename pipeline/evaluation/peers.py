@@ -3,7 +3,7 @@
 import math
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -21,7 +21,7 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.evaluation.quality import HypothesisLine, score, write_hypotheses
 from pipeline.evaluation.speed import Clock, Run
 from pipeline.files import remove, write_json
-from pipeline.interop.peers.process import PACKAGES, PAUSE, Answer, Peer, Way, exported, quickest, ways
+from pipeline.interop.peers.process import PACKAGES, PAUSE, Answer, Peer, Way, export, folder_of, quickest, ways
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import Params
 from pipeline.peer_settings import FAMILY, PeerSettings
@@ -76,14 +76,14 @@ def rows_of(batch: Tensor, ids: Tensor | None = None) -> list[list[int]]:
 
 
 @contextmanager
-def timed_peers(peers: Mapping[str, PeerSettings], folders: Mapping[str, Path], limit: LengthLimit,
+def timed_peers(peers: Mapping[str, PeerSettings], folder_of: Callable[[PeerSettings], Path], limit: LengthLimit,
                 sample: Sequence[Tensor], device: torch.device, numbering: Numbering | None = None,
                 ) -> Iterator[list[PeerContestant]]:
     """Each peer in a process of its own, run in the quickest of its ways.
 
     Args:
         peers: by name.
-        folders: what each of them reads.
+        folder_of: what each of them reads.
         limit: the longest output.
         sample: sentences (1, S) on which ways are tried.
         device: of the searches.
@@ -99,7 +99,7 @@ def timed_peers(peers: Mapping[str, PeerSettings], folders: Mapping[str, Path], 
         contestants = []
         for name, settings in peers.items():
             def start(way: Way, name: str = name, settings: PeerSettings = settings) -> Peer:
-                return Peer(name, folders[name], settings, way, device.type, first)
+                return Peer(name, folder_of(settings), settings, way, device.type, first)
             tried = ways(settings.library, torch.get_num_threads()) if device.type == "cpu" else [Way(1)]
             peer = running.enter_context(start(quickest(start, tried, rows, words)))
             contestants.append(PeerContestant(peer, limit, ids))
@@ -112,8 +112,8 @@ def describe(contestants: list[PeerContestant]) -> dict[str, Any]:
                           "threads": one.peer.way.threads, **one.peer.way.environment} for one in contestants}
 
 
-def test_peers(params: Params) -> None:
-    """Translate the test split by every peer, score it, and write both.
+def score_peers(params: Params) -> None:
+    """Export the baseline, translate the test split by every peer and score it; everything is written.
 
     Raises:
         PipelineError: no such checkpoint; a library is not installed, or knows no such model.
@@ -125,28 +125,29 @@ def test_peers(params: Params) -> None:
     pairs = Pairs.open(layout.BPE / "test.pairs", tokenizer.digest)
     references = [layout.read_lines(path) for path in layout.references("test")]
     folder, quality = layout.HYPOTHESES / FAMILY, {}
-    remove(folder)
-    folder.mkdir(parents=True)
+    for one in (folder, layout.PEERS):
+        remove(one)
+        one.mkdir(parents=True)
     order = pairs.source_lengths.argsort(kind="stable")[::-1]
     size = params.evaluation.batch_rows
     batches = [order[start:start + size] for start in range(0, len(order), size)]
-    with exported(params.peers, network, tokenizer.source_pieces, tokenizer.target_pieces) as folders:
-        for name, settings in params.peers.items():
-            lines: list[HypothesisLine] = []
-            with Peer(name, folders[name], settings, Way(torch.get_num_threads())) as peer:
-                for rows in batches:
-                    batch = pad_sources([pairs.source(int(row)) for row in rows], network.settings.max_length)
-                    found = translate(peer, batch, limit)
-                    texts = tokenizer.decode_targets(found.words)
-                    lines += [HypothesisLine(int(row), text, len(words), None, len(words) <= most)
-                              for row, text, words, most
-                              in zip(rows, texts, found.words, limit.words(batch).tolist(), strict=True)]
-            write_hypotheses(folder / f"{name}.jsonl", lines, len(pairs))
-            texts = [line.hypothesis for line in sorted(lines, key=lambda line: line.index)]
-            scores = score(texts, references, params.evaluation.bleu_tokenizer, metrics=params.evaluation.metrics,
-                           sources=layout.read_lines(layout.CORPUS / "test.source"))
-            quality[name] = {**asdict(scores), "calls": None, "tokens": statistics.mean(line.tokens for line in lines)}
-            print(f"{FAMILY} {name}: BLEU {scores.bleu:.2f}, chrF {scores.chrf:.2f}, TER {scores.ter:.2f}")
+    export(params.peers, network, tokenizer.source_pieces, tokenizer.target_pieces, layout.PEERS)
+    for name, settings in params.peers.items():
+        lines: list[HypothesisLine] = []
+        with Peer(name, folder_of(settings, layout.PEERS), settings, Way(torch.get_num_threads())) as peer:
+            for rows in batches:
+                batch = pad_sources([pairs.source(int(row)) for row in rows], network.settings.max_length)
+                found = translate(peer, batch, limit)
+                texts = tokenizer.decode_targets(found.words)
+                lines += [HypothesisLine(int(row), text, len(words), None, len(words) <= most)
+                          for row, text, words, most
+                          in zip(rows, texts, found.words, limit.words(batch).tolist(), strict=True)]
+        write_hypotheses(folder / f"{name}.jsonl", lines, len(pairs))
+        texts = [line.hypothesis for line in sorted(lines, key=lambda line: line.index)]
+        scores = score(texts, references, params.evaluation.bleu_tokenizer, metrics=params.evaluation.metrics,
+                       sources=layout.read_lines(layout.CORPUS / "test.source"))
+        quality[name] = {**asdict(scores), "calls": None, "tokens": statistics.mean(line.tokens for line in lines)}
+        print(f"{FAMILY} {name}: BLEU {scores.bleu:.2f}, chrF {scores.chrf:.2f}, TER {scores.ter:.2f}")
     write_json(layout.REPORTS / "quality" / f"{FAMILY}.json",
                {"family": FAMILY, "data": config["training"]["data"], "verifier": params.baseline,
                 "decoders": quality})

@@ -2,7 +2,7 @@
 
 import importlib.util
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
 from pipeline.evaluation.peers import PeerContestant, rows_of, timed_peers
 from pipeline.evaluation.quality import read_hypotheses
-from pipeline.interop.peers.process import Answer, Peer, Way, exported, quickest, ways
+from pipeline.interop.peers.process import Answer, Peer, Way, export, folder_of, quickest, ways
 from pipeline.model.transformer import Transformer
 from pipeline.peer_settings import PeerSettings
 from pipeline.vocabulary import EOS, SPECIALS
@@ -38,9 +38,10 @@ def network(tiny: Tiny) -> Transformer:
 
 
 @pytest.fixture(scope="module")
-def folders(network: Transformer) -> Iterator[dict[str, Path]]:
-    with exported(PEERS, network, PIECES, PIECES) as found:
-        yield found
+def folders(network: Transformer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("peers")
+    export(PEERS, network, PIECES, PIECES, folder)
+    return {name: folder_of(peer, folder) for name, peer in PEERS.items()}
 
 
 @needs_ctranslate2
@@ -71,7 +72,7 @@ def test_ids_of_another_numbering_are_translated_on_the_way() -> None:
 def test_each_peer_runs_in_the_quickest_of_its_ways(folders: dict[str, Path]) -> None:
     sample = [sources(VOCABULARY)[:1]]
     named = {"ct2_beam": PEERS["ct2_beam"]}
-    with timed_peers(named, folders, LIMIT, sample, torch.device("cpu")) as (only,):
+    with timed_peers(named, lambda peer: folders["ct2_beam"], LIMIT, sample, torch.device("cpu")) as (only,):
         assert (only.family, only.decoder) == ("peer", "ct2_beam")
         assert only.peer.way in ways("ctranslate2", torch.get_num_threads())
         assert only.run(sample[0], lambda: 0.0).seconds > 0
@@ -108,10 +109,9 @@ def test_what_a_process_dies_of_is_said(tmp_path: Path) -> None:
     peer.close()
 
 
-def test_only_left_to_right_models_have_peers(tiny: Tiny) -> None:
-    with pytest.raises(PipelineError, match="interleaved"), \
-            exported(PEERS, tiny("interleaved", dtype=torch.float32), PIECES, PIECES):
-        pass
+def test_only_left_to_right_models_have_peers(tiny: Tiny, tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="interleaved"):
+        export(PEERS, tiny("interleaved", dtype=torch.float32), PIECES, PIECES, tmp_path)
 
 
 @pytest.mark.parametrize(("block", "message"), [

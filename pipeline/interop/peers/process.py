@@ -7,8 +7,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -118,47 +118,44 @@ def quickest(start: Callable[[Way], Peer], tried: Sequence[Way], source: Sequenc
         source: rows of ids, with end symbols.
         words: the longest translation.
     """
-    best, fewest = None, float("inf")
-    with ExitStack() as running:
-        for way in tried:
-            peer = start(way)
-            running.callback(peer.close)
+    seconds = []
+    for way in tried:
+        with closing(start(way)) as peer:
             peer.translate(source[:1], words)  # the first one loads and plans
             time.sleep(PAUSE)
-            seconds = statistics.median(sum(peer.translate([row], words).seconds for row in source)
-                                        for _ in range(_ROUNDS))
-            if seconds < fewest:
-                best, fewest = way, seconds
-    assert best is not None
-    return best
+            seconds.append(statistics.median(sum(peer.translate([row], words).seconds for row in source)
+                                             for _ in range(_ROUNDS)))
+    return tried[seconds.index(min(seconds))]
 
 
-@contextmanager
-def exported(libraries: Mapping[str, PeerSettings], network: Any, source_pieces: list[str],
-             target_pieces: list[str]) -> Iterator[dict[str, Path]]:
-    """The folder that each peer reads: a left-to-right Transformer of ours, exported for as long as it is asked for.
+def export(peers: Mapping[str, PeerSettings], network: Any, source_pieces: list[str], target_pieces: list[str],
+           folder: Path) -> None:
+    """Write what peers read (`folder_of`): a left-to-right Transformer of ours in their formats.
 
     Args:
-        libraries: peers by name.
+        peers: by name.
         network: the baseline's.
         source_pieces, target_pieces: a name for every id.
+        folder: exists.
 
     Raises:
         PipelineError: a library is not installed, or has no such architecture.
     """
     from pipeline.interop import export_ctranslate2, export_huggingface
-    if libraries and (network.order.name, network.order.width) != ("left_to_right", 1):
+    if peers and (network.order.name, network.order.width) != ("left_to_right", 1):
         raise PipelineError(f"peers: the baseline generates in the order {network.order.name}, and other libraries "
                             "know left_to_right, one word a step, alone; choose another baseline or leave `peers` out")
-    with tempfile.TemporaryDirectory() as parent:
-        folders: dict[str, Path] = {}
-        for name, peer in libraries.items():
-            folder = folders[name] = Path(parent) / f"{peer.library}-{peer.quantization}"
-            if folder.exists():
-                continue
-            folder.mkdir()
-            if peer.library == "hf":
-                export_huggingface.save_model(network, folder)
-            else:
-                export_ctranslate2.save_model(network, source_pieces, target_pieces, folder, peer.quantization)
-        yield folders
+    for peer in peers.values():
+        own = folder_of(peer, folder)
+        if own.exists():
+            continue
+        own.mkdir()
+        if peer.library == "hf":
+            export_huggingface.save_model(network, own)
+        else:
+            export_ctranslate2.save_model(network, source_pieces, target_pieces, own, peer.quantization)
+
+
+def folder_of(peer: PeerSettings, folder: Path) -> Path:
+    """Where `export` puts what a peer reads."""
+    return folder / f"{peer.library}-{peer.quantization}"
