@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from invented_run import MILLISECONDS, SCRIPT, SENTENCES, Run, measured, references, speeds, translations
 
 from pipeline.errors import PipelineError
+from pipeline.evaluation.figures import quality_speed_png
 from pipeline.evaluation.page import Texts, choose_samples, mark_differences
 from pipeline.evaluation.quality import score
 from pipeline.evaluation.rows import Row, assemble_rows, pareto, read_speed, read_texts, timed_decoders
@@ -156,16 +158,17 @@ def test_samples_are_spread_over_lengths_of_disputed_sentences() -> None:
     assert choose_samples(agreed, 99) == list(range(40))
 
 
-def test_the_worthwhile_are_those_that_nothing_beats(run: Run) -> None:
-    def rows() -> list[Row]:
-        speed = read_speed(run.root / "speed.json")
-        texts = read_texts(run.root / "hypotheses", timed_decoders(speed), SENTENCES)
-        return assemble_rows(run.root / "quality", speed, texts, [references()], samples=10)
+def rows_of(run: Run) -> list[Row]:
+    speed = read_speed(run.root / "speed.json")
+    texts = read_texts(run.root / "hypotheses", timed_decoders(speed), SENTENCES)
+    return assemble_rows(run.root / "quality", speed, texts, [references()], samples=10)
 
+
+def test_the_worthwhile_are_those_that_nothing_beats(run: Run) -> None:
     # In the order of their speed each is better than the one before: beam5 mends a sentence of greedy's.
-    assert pareto(rows()) == set(MILLISECONDS)
+    assert pareto(rows_of(run)) == set(MILLISECONDS)
     run.change("speed.json", lambda speed: speed["contestants"][0].update(speedup_vs_beam5=[0.5, 0.4, 0.7]))
-    slowed = rows()
+    slowed = rows_of(run)
     assert pareto(slowed) == set(MILLISECONDS) - {("ar", "greedy")}
     assert (slowed[0].speedup_vs_beam5, slowed[0].speedup_vs_beam5_interval) == (0.5, [0.4, 0.7])
 
@@ -224,3 +227,12 @@ def refuse(run: Run, message: str) -> None:
         run.build()
     assert "\n" not in str(refused.value)
     assert not (run.root / "reports").exists() and not (run.root / "page").exists()
+
+
+def test_an_oracle_is_no_choice(run: Run) -> None:
+    rows = rows_of(run)
+    best = max(rows, key=lambda row: row.speed)
+    assert best.speedup_vs_beam5 is not None
+    told = replace(best, decoder="pj_oracle", speedup_vs_beam5=2 * best.speedup_vs_beam5, bleu=best.bleu + 1)
+    assert pareto([*rows, told]) == pareto(rows)
+    assert quality_speed_png([*rows, told]) == quality_speed_png(rows)
