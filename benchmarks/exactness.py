@@ -8,6 +8,9 @@ difference that is no numerical tie (`pipeline.evaluation.exactness`) stops the 
 there must be none.
 """
 
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from pipeline.decoding import greedy
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
+from pipeline.evaluation.analyses.jacobi.scaling import cores
 from pipeline.evaluation.exactness import count_ties
 from pipeline.files import write_json
 from pipeline.model.checkpoint import load_checkpoint
@@ -79,6 +83,17 @@ def examine(params: Params, folder: Path, family: str, decoder: str, expected: E
     return found
 
 
+def examine_family(params: Params, folder: Path, family: str) -> dict[str, Any]:
+    """All of a family's decoders that promise something; see `examine`."""
+    results, expected = {}, Expected()
+    for decoder in params.decoders_of(family):
+        found = examine(params, folder, family, decoder, expected)
+        if found is not None:
+            results[f"{family} {decoder}"] = found
+            print(f"{family} {decoder}: ties {found['ties']}", flush=True)
+    return results
+
+
 def _name(dtype: torch.dtype, size: int) -> str:
     return f"{str(dtype).removeprefix('torch.')}, batch {size}"
 
@@ -91,16 +106,13 @@ def main() -> None:
     folder = PROFILES / arguments.profile if arguments.profile else Path()
     name = f"exactness_{arguments.profile}" if arguments.profile else "exactness"
     params = load_params(folder / PARAMS)
-    about, results, lines = machine(["torch"]), {}, []
-    expected: Expected = {}
-    for family in params.systems:
-        for decoder in params.decoders_of(family):
-            found = examine(params, folder, family, decoder, expected)
-            if found is not None:
-                results[f"{family} {decoder}"] = found
-                lines.append([f"{family} {decoder}", str(found["sentences"]), f"{found['accepted_per_call']:.2f}",
-                              *map(str, found["ties"].values())])
-                print(f"{family} {decoder}: ties {found['ties']}", flush=True)
+    about, results = machine(["torch"]), {}
+    # One sentence at a time keeps one core busy.
+    with ProcessPoolExecutor(cores(), get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+        for found in pool.map(partial(examine_family, params, folder), params.systems):
+            results |= found
+    lines = [[name, str(one["sentences"]), f"{one['accepted_per_call']:.2f}", *map(str, one["ties"].values())]
+             for name, one in results.items()]
     header = ["decoder", "sentences", "accepted", *(_name(*case) for case in CASES)]
     print(table(header, lines))
     write_json(arguments.output or RESULTS / f"{name}.json", {"machine": about, "decoders": results})
