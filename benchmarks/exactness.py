@@ -18,6 +18,7 @@ import torch
 
 from benchmarks.clock import RESULTS, argument_parser, machine, table
 from pipeline import layout
+from pipeline.alignment.directions import cores
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import pad_sources
 from pipeline.corpus.pairs import Pairs
@@ -25,7 +26,6 @@ from pipeline.decoding import greedy
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
-from pipeline.evaluation.analyses.jacobi.scaling import cores
 from pipeline.evaluation.exactness import count_ties
 from pipeline.files import write_json
 from pipeline.model.checkpoint import load_checkpoint
