@@ -32,6 +32,12 @@ torch.set_num_threads(1)
 
 Tiny = Callable[..., Transformer]
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The run of the whole pipeline first: with several processes, all else fits beside it."""
+    items.sort(key=lambda item: "test_smoke" not in item.nodeid)
+
+
 _SETTINGS: dict[str, Any] = {"width": 16, "heads": 2, "feed_forward": 32, "encoder_layers": 2, "decoder_layers": 2,
                              "max_length": 48, "dropout": 0.0, "tied_embeddings": "none"}
 _SHARPNESS, _END_SHARPNESS = 3.0, 4.0
