@@ -1,4 +1,4 @@
-"""A checkpoint's weights in our own layers, where these compute exactly the same: half of a step by theirs is Python.
+"""A checkpoint's weights in our own layers, where these compute exactly the same, with less Python around it.
 
 That is so of Marian (post-norm), Pegasus and M2M100 or NLLB (pre-norm), with relu or gelu, with as many heads and inner
 dimensions in the decoder as in the encoder, and without a bias of the logits. BART and mBART normalise the embeddings
