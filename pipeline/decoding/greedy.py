@@ -1,6 +1,7 @@
 """Greedy search, for every generation order: the best step, one step after the other."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,6 +44,12 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     calls = torch.zeros_like(steps)
     ended = torch.zeros(B, dtype=torch.bool, device=source.device)
 
+    if B == 1 and (found := _alone(model, state, longest)) is not None:
+        said, total = found
+        words, lengths = model.order.restore(torch.nn.functional.pad(said, (0, longest - len(said)), value=end)[None])
+        return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scores.new_tensor([[total]]),
+                          (said[-1:] == end)[None], calls.new_tensor([len(said)]))
+
     # Of the rows that are still alive: their sentences, slots and scores.
     sentences = torch.arange(B, device=source.device)
     filled, score = slots.clone(), scores
@@ -73,6 +80,15 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
             state.select(alive)
     words, lengths = model.order.restore(slots)
     return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scores.unsqueeze(1), ended.unsqueeze(1), calls)
+
+
+def _alone(model: Model, state: Any, most: int) -> tuple[Tensor, float] | None:
+    """The whole search of one sentence in one call, where the model has that (`Transformer.finish`)."""
+    finish = getattr(model, "finish", None)
+    if finish is None:
+        return None
+    found: tuple[Tensor, float] | None = finish(torch.tensor([model.order.starts[:1]]), state, most)
+    return found
 
 
 def _best_ending(log_probabilities: Tensor, tokens: Tensor, ends: Tensor, end: int) -> Tensor:

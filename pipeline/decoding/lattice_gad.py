@@ -83,7 +83,9 @@ class LatticeDrafter:
         self._words = words.cpu()
         self._following = torch.empty((B, N, K), dtype=torch.long)
         self._entries = torch.empty((B, N), dtype=torch.long)
-        first, inner, end = (scores.cpu().contiguous().numpy() for scores in edges)
+        # NumPy knows no half precision of every kind.
+        first, inner, end = (scores.cpu().to(torch.promote_types(scores.dtype, torch.float32)).contiguous().numpy()
+                             for scores in edges)
         continuations(first, inner, end, self._following.numpy(), self._entries.numpy())
 
     def draft(self, prefix: Prefix, room: int) -> Tensor:

@@ -239,6 +239,33 @@ def step(tokens: Tensor, packed: Packed, style: Style, state: State, mask: Bools
     return torch.from_numpy(hidden), torch.from_numpy(logits)
 
 
+def finish(token: int, packed: Packed, style: Style, state: State, mask: Bools, end: int,
+           most: int) -> tuple[Tensor, float]:
+    """Greedy search of one row up to its end in one call.
+
+    Args:
+        token: the next one to read.
+        packed, mask: see `step`.
+        end: the end symbol.
+        most: tokens to say.
+
+    Returns:
+        (n,) tokens, and their summed log-probability.
+
+    Raises:
+        IndexError: there are more than places.
+    """
+    from pipeline.kernels.finish import finish  # numba: half a second that training does not need
+    past, source, lengths = state.arrays(most)
+    said, hidden = np.empty(most, np.int64), np.empty((1, 1, packed.positions.shape[1]), packed.positions.dtype)
+    count, total = finish(token, end, said, *packed, past, source, int(lengths[0]), mask, seen(state.source_mask),
+                          style.pre, style.relu, hidden)
+    if not count:
+        raise IndexError(f"{lengths[0] + most} tokens are more than the {len(packed.positions)} places")
+    state.hidden = torch.from_numpy(hidden)
+    return torch.from_numpy(said[:count]), total
+
+
 def seen(mask: Tensor | None) -> Bools:
     """A mask without its dimension of heads, (1 or R, 1 or n, T); no rows where everything is seen."""
     if mask is None:

@@ -143,6 +143,25 @@ class Transformer(nn.Module):
         return self.projection(self.advance(tokens, state))
 
     @torch.no_grad()
+    def finish(self, token: Tensor, state: State, most: int) -> tuple[Tensor, float] | None:
+        """Greedy search's continuation of one row, whole, where that is one compiled call; the state moves.
+
+        Args:
+            token: (1, 1), the next input token.
+            most: tokens to say, at least 1.
+
+        Returns:
+            (n,) tokens up to the end symbol, and their summed log-probability; None where it is no such call.
+        """
+        packed = self._weights().packed
+        if packed is None or self.order.width != 1 or not lean.are_few(1, packed):
+            return None
+        state.reserve(most)
+        said, total = lean.finish(int(token), packed, self._style, state, self._seen, self.order.end, most)
+        state.advance(len(said))
+        return said, total
+
+    @torch.no_grad()
     def advance(self, tokens: Tensor, state: State) -> Tensor:
         """The decoder's last hidden states, (R, n, D); `step` without its projection."""
         n, weights = tokens.shape[1], self._weights()

@@ -1,5 +1,6 @@
 """Other libraries in processes of their own say what our greedy search says, and their faults are errors of ours."""
 
+import copy
 import importlib.util
 import json
 from collections.abc import Callable
@@ -60,6 +61,18 @@ def test_greedy_search_of_a_peer_is_ours(network: Transformer, folders: dict[str
     assert 0 < found.ended.sum() < len(batch)  # some are cut at the limit, and some are not
     assert together.words == expected == [one.words[0] for one in alone]
     assert together.seconds > 0 and run.seconds > 0 and run.tokens == sum(map(len, expected)) and run.calls != run.calls
+
+
+@pytest.mark.parametrize("lookup", [0, 2, 5, 7])
+def test_translations_as_long_as_there_are_places(network: Transformer, tmp_path: Path, lookup: int) -> None:
+    endless = copy.deepcopy(network)
+    endless.projection.weight.data[endless.order.end] = 0  # so it repeats itself, and what it says is looked up
+    endless.projection.weight.data[7] *= 9
+    settings = PeerSettings("hf", prompt_lookup=lookup)
+    export({"theirs": settings}, endless, PIECES, PIECES, tmp_path)
+    with Peer("theirs", folder_of(settings, tmp_path), settings, Way(1)) as peer:
+        found = peer.translate([[9, 8, EOS]], LONGEST - 1).words[0]
+    assert len(found) == LONGEST - lookup
 
 
 def test_ids_of_another_numbering_are_translated_on_the_way() -> None:

@@ -44,13 +44,15 @@ def huggingface(folder: Path, settings: PeerSettings, threads: int, device: str,
         options["forced_bos_token_id"] = first
     if settings.beams > 1:
         options |= {"length_penalty": 1.0, "early_stopping": True}
+    longest = getattr(network.config, "max_position_embeddings", sys.maxsize)
     if settings.prompt_lookup:
         options["prompt_lookup_num_tokens"] = settings.prompt_lookup
+        longest -= settings.prompt_lookup  # what is looked up is read even where there is no place for it
 
     def prepare(source: Ids, words: int) -> Callable[[], Any]:
         # `generate` refuses to look up in more than one prompt at a time.
         size = 1 if settings.prompt_lookup else len(source)
-        batches = []
+        batches, most = [], min(words + 1, longest)
         for start in range(0, len(source), size):
             rows = [torch.tensor(row) for row in source[start:start + size]]
             ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=padding).to(device)
@@ -59,7 +61,7 @@ def huggingface(folder: Path, settings: PeerSettings, threads: int, device: str,
 
         @torch.inference_mode()
         def translate() -> list[Any]:
-            found = [network.generate(input_ids=ids, attention_mask=mask, max_new_tokens=words + 1, **options)
+            found = [network.generate(input_ids=ids, attention_mask=mask, max_new_tokens=most, **options)
                      for ids, mask in batches]
             if device == "cuda":
                 torch.cuda.synchronize()
