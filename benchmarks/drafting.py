@@ -25,7 +25,7 @@ from pipeline.decoding import greedy, verify
 from pipeline.decoding.limits import LengthLimit
 from pipeline.files import write_json
 from pipeline.model.checkpoint import column_major
-from pipeline.model.drafter import make_drafter
+from pipeline.model.drafters import make_drafter
 from pipeline.model.heads import BlockwiseHeads
 from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.model.top import best

@@ -13,11 +13,13 @@ from sentences import sources
 from torch import Tensor
 
 from pipeline.corpus.datamodule import Batch
-from pipeline.decoding.verify import Prefix
+from pipeline.decoding.prefix import Prefix
 from pipeline.families.drafter import DrafterModule
 from pipeline.families.settings import OptimisationSettings
 from pipeline.model.checkpoint import save_checkpoint, unique_weights
-from pipeline.model.drafter import DrafterTransformer, make_drafter
+from pipeline.model.drafter import DrafterTransformer
+from pipeline.model.drafters import make_drafter
+from pipeline.model.heads import BlockwiseHeads
 from pipeline.model.settings import NetworkSettings, VocabularySettings
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import PAD
@@ -49,6 +51,18 @@ def drafter(verifier: Transformer, *, prefix: str = "causal", block: int = 5, se
                 weight.copy_(given[name])
     network.attach(verifier)
     return network.to(verifier.projection.weight.dtype).eval()
+
+
+def with_heads(verifier: Transformer, block: int = 4, seed: int = 6, chained: bool = False) -> BlockwiseHeads:
+    """A model with heads that say something."""
+    torch.manual_seed(seed)
+    vocabulary = verifier.source_embedding.num_embeddings, verifier.projection.out_features
+    network = BlockwiseHeads(verifier.settings, *vocabulary, verifier.order, block, chained).double()
+    torch.nn.init.normal_(network.heads_outer, std=0.3)
+    if network.chain is not None:
+        torch.nn.init.normal_(network.chain.outer.weight, std=0.3)
+    network.take(verifier)
+    return network
 
 
 @dataclass

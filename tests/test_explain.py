@@ -19,7 +19,8 @@ from pipeline.commands import explain
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.decoding import iad
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.verify import Acceptance, Round
+from pipeline.decoding.prefix import Acceptance
+from pipeline.decoding.verify import Round
 from pipeline.errors import PipelineError
 from pipeline.trace import Fate, Marked, MarkedRound, Trace, departures, mark_rounds, output_of, render
 from pipeline.vocabulary import EOS, PAD

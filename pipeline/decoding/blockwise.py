@@ -12,8 +12,10 @@ from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import HeadsModel
-from pipeline.decoding.verify import Acceptance, Prefix, verify
+from pipeline.decoding.verify import verify
+from pipeline.decoding.whole import Sentence
 from pipeline.errors import PipelineError
 
 KIND = "heads"
@@ -66,6 +68,14 @@ class HeadsDrafter:
         rows = torch.arange(len(prefix.added), device=prefix.hidden.device)
         states = self._model.head_states(prefix.hidden[rows, prefix.new - 1], tokens)
         return self._model.follow(states, prefix.last.squeeze(1), rounded=True)
+
+    def whole(self, sentence: Sentence) -> int | None:
+        heads = self._model.packed_heads()
+        if heads is None or (line := sentence.line(self._tokens)) is None:
+            return None
+        from pipeline.decoding.whole_kernel import draft_heads
+        draft_heads(line, heads, self._model.packed_links(), self._tokens)
+        return 0
 
     def select(self, rows: Tensor) -> None:
         """Nothing to do: the states are the prefix's."""

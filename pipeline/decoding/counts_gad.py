@@ -10,8 +10,9 @@ from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import LatticeModel, Model
-from pipeline.decoding.verify import Acceptance, Prefix, verify
+from pipeline.decoding.verify import verify
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import PAD
 

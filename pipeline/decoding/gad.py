@@ -10,8 +10,10 @@ from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import DecoderState, DrafterModel
-from pipeline.decoding.verify import Acceptance, Prefix, verify
+from pipeline.decoding.verify import verify
+from pipeline.decoding.whole import Sentence, reading_of
 from pipeline.errors import PipelineError
 
 KIND = "drafter"
@@ -59,6 +61,15 @@ class NetworkDrafter:
         lengths: Any = prefix.longest if prefix.level else prefix.lengths
         states = self._model.propose(prefix.tokens, lengths, block, self._state)
         return self._model.follow(states, prefix.last.squeeze(1), rounded=True)
+
+    def whole(self, sentence: Sentence) -> int | None:
+        block = self._block
+        drafter = reading_of(self._model, self._state, sentence.most + 2 * block, 2 * block, rounded=True)
+        if drafter is None or (line := sentence.line(block)) is None:
+            return None
+        from pipeline.decoding.whole_kernel import draft_blocks
+        draft_blocks(line, drafter, self._model.packed_links(), block)
+        return int(line.rounds[0])
 
     def select(self, rows: Tensor) -> None:
         self._state.select(rows)

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import Model
+from pipeline.decoding.whole import reading_of
 from pipeline.model.top import score_best
 
 
@@ -83,12 +85,13 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
 
 
 def _alone(model: Model, state: Any, most: int) -> tuple[Tensor, float] | None:
-    """The whole search of one sentence in one call, where the model has that (`Transformer.finish`)."""
-    finish = getattr(model, "finish", None)
-    if finish is None:
+    """The tokens of one sentence, (n,), and their summed log-probability, in one call, where the model has that."""
+    if model.order.width != 1 or (reading := reading_of(model, state, most)) is None:
         return None
-    found: tuple[Tensor, float] | None = finish(torch.tensor([model.order.starts[:1]]), state, most)
-    return found
+    from pipeline.kernels.greedy import finish  # numba: half a second that no other search needs
+    said = np.empty(most, np.int64)
+    count, total = finish(model.order.starts[0], model.order.end, said, reading)
+    return torch.from_numpy(said[:count]), total
 
 
 def _best_ending(log_probabilities: Tensor, tokens: Tensor, ends: Tensor, end: int) -> Tensor:

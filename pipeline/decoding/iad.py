@@ -16,8 +16,9 @@ from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.prefix import Acceptance, Bools, Ints, Prefix
 from pipeline.decoding.protocol import Model
-from pipeline.decoding.verify import Acceptance, Bools, Ints, Prefix, verify
+from pipeline.decoding.verify import verify
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import BOS, EOS, PAD
 

@@ -25,8 +25,10 @@ from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.prefix import Prefix
 from pipeline.decoding.protocol import Model
-from pipeline.decoding.verify import Prefix, verify
+from pipeline.decoding.verify import verify
+from pipeline.decoding.whole import Sentence
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import EOS, PAD
 
@@ -113,6 +115,14 @@ class LastIterate:
             draft = np.where(known <= self._proposed[:, None], _take(prefix.said.cpu().numpy(), known), draft)
         self._proposed = counts
         return torch.from_numpy(np.where(ahead < counts[:, None], draft, PAD)).to(self._device)
+
+    def whole(self, sentence: Sentence) -> int | None:
+        expected = int(self._expected[0])
+        if (line := sentence.line(self._blocks.block or expected)) is None:
+            return None
+        from pipeline.decoding.whole_kernel import iterate
+        iterate(line, self._blocks.block, self._blocks.hybrid, expected, self._told, self._start[0])
+        return 0
 
     def select(self, rows: Tensor) -> None:
         kept = rows.cpu().numpy()

@@ -13,8 +13,9 @@ from pipeline.decoding.chain import Edges
 from pipeline.decoding.counts_gad import verifier_of
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import LatticeModel
-from pipeline.decoding.verify import Acceptance, Prefix, verify
+from pipeline.decoding.verify import verify
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import PAD
 

@@ -4,6 +4,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from pipeline.kernels.reading import PackedHeads, PackedLinks
 from pipeline.model.orders import Order
 
 
@@ -68,6 +69,9 @@ class DraftingModel(Protocol):
         Tokens that are verified need not be quite the best: `rounded`, they are found more quickly.
         """
 
+    def packed_links(self) -> PackedLinks:
+        """What a compiled search follows, rounded; asked for where the model has a `reading`."""
+
 
 class DrafterModel(DraftingModel, Protocol):
     """A network that drafts, and the one that verifies; see `pipeline.model.drafter.DrafterTransformer`."""
@@ -112,6 +116,9 @@ class HeadsModel(DraftingModel, Protocol):
 
     def head_states(self, hidden: Tensor, heads: int) -> Tensor:
         """States of the first few of k - 1 heads, (R, heads, D), behind the tokens that states (R, D) predicted."""
+
+    def packed_heads(self) -> PackedHeads | None:
+        """The heads as a compiled search reads them, rounded; None where it cannot."""
 
 
 class LatticeModel(Protocol):

@@ -13,8 +13,10 @@ from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import DecoderState, DrafterModel
-from pipeline.decoding.verify import Acceptance, Prefix, verify
+from pipeline.decoding.verify import verify
+from pipeline.decoding.whole import Sentence, reading_of
 from pipeline.errors import PipelineError
 
 KIND = "drafter"
@@ -61,6 +63,14 @@ class SmallModel:
         draft = self._model.run_ahead(prefix.tokens, lengths, min(self._block, room), self._state)
         self._calls.append(self._calls[-1] + draft.shape[1])
         return draft
+
+    def whole(self, sentence: Sentence) -> int | None:
+        drafter = reading_of(self._model, self._state, sentence.most + self._block, rounded=True)
+        if drafter is None or (line := sentence.line(self._block)) is None:
+            return None
+        from pipeline.decoding.whole_kernel import speculate
+        speculate(line, drafter, self._block)
+        return int(line.drafted[:line.rounds[0]].sum())
 
     def select(self, rows: Tensor) -> None:
         self._state.select(rows)

@@ -23,7 +23,7 @@ def settle(logits: Floats, draft: Ints, beta: int, tau: float, end: int, left: I
     Args:
         logits: (R, n + 1, V), the verifier's in place of the draft and behind it.
         draft: (R, n), PAD where there is none.
-        beta, tau: see `verify.Acceptance`.
+        beta, tau: see `prefix.Acceptance`.
         end, left, words, counts, added, ends: see `accept`.
         verdict: (R, n + 1), where is written what the verifier says.
         sums: (R,), where the summed log-probabilities of the accepted tokens are written.

@@ -22,7 +22,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from pipeline.decoding.protocol import DecoderState
 from pipeline.decoding.settings import Decoder
 from pipeline.errors import PipelineError
-from pipeline.model.drafter import BidirectionalDrafter
+from pipeline.model.bidirectional_drafter import BidirectionalDrafter
 from pipeline.model.settings import NetworkSettings
 
 BACKWARD = 2

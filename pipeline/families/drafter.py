@@ -19,7 +19,8 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.families.base import TranslationModule
 from pipeline.families.settings import OptimisationSettings
 from pipeline.model.checkpoint import load_checkpoint
-from pipeline.model.drafter import DrafterTransformer, make_drafter
+from pipeline.model.drafter import DrafterTransformer
+from pipeline.model.drafters import make_drafter
 from pipeline.model.settings import NetworkSettings, VocabularySettings
 from pipeline.vocabulary import BOS, PAD
 

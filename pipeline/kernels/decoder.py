@@ -6,84 +6,77 @@ order whatever rows stand beside it, so the states of a token are the same bits 
 """
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pipeline.compiled import njit
-from pipeline.kernels.matrix import Matrix, affine
+from pipeline.kernels.matrix import affine
+from pipeline.kernels.reading import Bools, Floats, Reading
 
-Floats = npt.NDArray[np.floating[Any]]
-Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
 _SUM = {"contract", "nsz", "reassoc"}  # sums of one row's own numbers, in an order that depends on their count alone
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def step(tokens: Ints, matrices: Matrix, vectors: Floats, embeddings: Floats, positions: Floats, norm: Floats,
-         outputs: Matrix, output_scale: Floats, output_bias: Floats, past: Floats, source: Floats, lengths: Ints,
-         mask: Bools, source_mask: Bools, pre: bool, relu: bool, hidden: Floats, logits: Floats) -> bool:
+def step(tokens: Ints, lengths: Ints, reading: Reading, hidden: Floats, logits: Floats) -> bool:
     """Read the next n tokens of every row, from ids to logits.
 
     Args:
         tokens: (R, n).
-        matrices, vectors, embeddings, positions, norm, outputs, output_scale, output_bias: a `lean.Packed`.
-        past, source, lengths, source_mask, pre, relu: see `decode`.
-        mask: (1, T, T), true where a slot may see another; no rows: everything before it.
+        lengths: (R,) tokens of every row's past.
+        reading: the decoder; its past changes.
         hidden: (R, n, D), where the decoder's last states are written.
         logits: (R, n, V), where what they say is written; of no rows: nowhere.
 
     Returns:
         Whether all tokens are tokens and have a place; if not, nothing is written.
     """
+    packed = reading.packed
     R, n, D = hidden.shape
     for r in range(R):
         for i in range(n):
-            if not (0 <= tokens[r, i] < len(embeddings) and lengths[r] + i < len(positions)):
+            if not (0 <= tokens[r, i] < len(packed.embeddings) and lengths[r] + i < len(packed.positions)):
                 return False
     for r in range(R):
         for i in range(n):
             token, place = tokens[r, i], lengths[r] + i
             for d in range(D):
-                hidden[r, i, d] = embeddings[token, d] + positions[place, d]
-    decode(hidden, matrices, vectors, past, source, lengths, mask, lengths, source_mask, pre, relu)
+                hidden[r, i, d] = packed.embeddings[token, d] + packed.positions[place, d]
+    decode(hidden, lengths, lengths, reading)
     rows = hidden.reshape(R * n, D)
-    if pre:
-        normalise(rows, norm, True, rows)
+    if reading.pre:
+        normalise(rows, packed.norm, True, rows)
     if len(logits):
-        affine(rows, outputs, output_scale, output_bias, logits.reshape(R * n, len(output_scale)))
+        V = len(packed.output_scale)
+        affine(rows, packed.outputs, packed.output_scale, packed.output_bias, logits.reshape(R * n, V))
     return True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def decode(x: Floats, matrices: Matrix, vectors: Floats, past: Floats, source: Floats, lengths: Ints, mask: Bools,
-           places: Ints, source_mask: Bools, pre: bool, relu: bool) -> None:
+def decode(x: Floats, lengths: Ints, places: Ints, reading: Reading) -> None:
     """All decoder layers over the next n tokens of every row, whose keys and values are written into the past.
 
     Args:
         x: (R, n, D) embeddings; changed into the last layer's output, before the final normalisation.
-        matrices, vectors: (L, M) and (L, Q), the parameters of every layer, as `lean.Packed` has them.
-        past: (L, 2, R, heads, capacity, D / heads), keys and values; changed.
-        source: (L, 2, B, heads, S, D / heads), B a divisor of R: neighbouring rows share a sentence.
         lengths: (R,) tokens of every row's past.
-        mask: (R or 1, N or 1, T), true where a token may see another; no rows: everywhere.
-        places: (R,), where a row's first token stands in N.
-        source_mask: (B, 1, S), true where there is a piece; no rows: everywhere.
-        pre, relu: see `lean.Style`.
+        places: (R,), where a row's first token stands in the mask's N.
+        reading: the decoder.
     """
+    past, source, mask, source_mask, pre = (reading.past, reading.source, reading.mask, reading.source_mask,
+                                            reading.pre)
     R, n, D = x.shape
     L, _, _, heads, _, depth = past.shape
     beams = R // source.shape[2]
-    F = (matrices.shape[1] - 6 * D * D) // (2 * D)
+    F = (reading.packed.matrices.shape[1] - 6 * D * D) // (2 * D)
     rows = x.reshape(R * n, D)
     normed, moved = np.empty_like(rows), np.empty_like(rows)
     projected, inner = np.empty((R * n, 3 * D), x.dtype), np.empty((R * n, F), x.dtype)
     most = max(source.shape[4], lengths.max() + n)
     weights = np.empty(most, x.dtype)
     for layer in range(L):
-        matrix, m, vector, v = matrices[layer], 0, vectors[layer], 0
+        matrix, m, vector, v = reading.packed.matrices[layer], 0, reading.packed.vectors[layer], 0
 
         own_norm, v = vector[v:v + 2 * D].reshape(2, D), v + 2 * D
         weight, m = matrix[m:m + 3 * D * D].reshape(D, 3 * D), m + 3 * D * D
@@ -128,7 +121,7 @@ def decode(x: Floats, matrices: Matrix, vectors: Floats, past: Floats, source: F
         scale, bias, v = vector[v:v + F], vector[v + F:v + 2 * F], v + 2 * F
         normalise(rows, norm, pre, normed)
         affine(normed, weight, scale, bias, inner)
-        _activate(inner, relu)
+        _activate(inner, reading.relu)
         weight = matrix[m:m + D * F].reshape(F, D)
         scale, bias = vector[v:v + D], vector[v + D:v + 2 * D]
         affine(inner, weight, scale, bias, normed)

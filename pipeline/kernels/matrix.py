@@ -4,17 +4,8 @@ Every row is summed up in the same order whatever rows stand beside it, which no
 same bits in any batch.
 """
 
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-
 from pipeline.compiled import njit
-
-Floats = npt.NDArray[np.floating[Any]]
-Rounded = npt.NDArray[np.int16]
-Matrix = Floats | Rounded
-"""Rounded to 16 bits, with a float for every column, half as much is to be read."""
+from pipeline.kernels.reading import Floats, Matrix
 
 _FUSED = {"contract", "nsz"}  # a product and a sum may be rounded once; nothing may be reordered
 

@@ -7,39 +7,37 @@ import numpy.typing as npt
 
 from pipeline.compiled import njit
 from pipeline.kernels.best import best_of
-from pipeline.kernels.matrix import Matrix, affine
+from pipeline.kernels.matrix import affine
+from pipeline.kernels.reading import Floats, PackedLinks
 
-Floats = npt.NDArray[np.floating[Any]]
 Ints = npt.NDArray[np.integer[Any]]
 
 
 @njit(cache=True, nogil=True)
-def follow_links(states: Floats, last: Ints, of_state: Floats, bias: Floats, table: Floats, outer: Floats,
-                 outputs: Matrix, scale: Floats, tokens: Ints) -> None:
+def follow_links(states: Floats, last: Ints, links: PackedLinks, tokens: Ints) -> None:
     """Write the best token of each place behind the one before it into `tokens` (R, k); of equal ones the first.
 
     Args:
         states: (R, k, D).
         last: (R,), the tokens behind which the drafts stand.
-        of_state, bias, table, outer: see `token_chain.Links`; D and F multiples of 4.
-        outputs, scale: (D, V) and (V,), whose product is the projection.
+        links: between the tokens; D and F multiples of 4.
     """
     R, k, D = states.shape
-    F, V = table.shape[1], outputs.shape[1]
+    F, V = links.table.shape[1], links.outputs.shape[1]
     of_states = np.empty((R * k, F), states.dtype)
-    affine(states.reshape(R * k, D), of_state, np.ones_like(bias), bias, of_states)
+    affine(states.reshape(R * k, D), links.of_state, np.ones_like(links.bias), links.bias, of_states)
     inner, moved = np.empty((R, F), states.dtype), np.empty((R, D), states.dtype)
     logits = np.empty((R, V), states.dtype)
     ones, no_bias, none = np.ones(D, states.dtype), np.zeros(D, states.dtype), np.zeros(V, states.dtype)
     for place in range(k):
         for r in range(R):
-            row = table[last[r] if place == 0 else tokens[r, place - 1]]
+            row = links.table[last[r] if place == 0 else tokens[r, place - 1]]
             for f in range(F):
                 inner[r, f] = max(of_states[r * k + place, f] + row[f], states.dtype.type(0))
-        affine(inner, outer, ones, no_bias, moved)
+        affine(inner, links.outer, ones, no_bias, moved)
         for r in range(R):
             for d in range(D):
                 moved[r, d] += states[r, place, d]
-        affine(moved, outputs, scale, none, logits)
+        affine(moved, links.outputs, links.scale, none, logits)
         for r in range(R):
             tokens[r, place] = best_of(logits[r])

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from pipeline.kernels.reading import PackedLinks
 from pipeline.model.orders import Order
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.token_chain import Links, TokenChain, follow, gather
@@ -56,9 +57,17 @@ class ChainedTransformer(Transformer):
         """
         if self.chain is None:
             return best(self.projection(states))
+        return follow(self._linked(), states, last, rounded)
+
+    @torch.no_grad()
+    def packed_links(self) -> PackedLinks:
+        """What `follow` reads, rounded, as a compiled search reads it: on a CPU, where `reading` gives something."""
+        return self._linked().packed(rounded=True)
+
+    def _linked(self) -> Links:
         if self._links is None:
             self._links = gather(self.chain, self.target_embedding.weight, self.projection.weight)
-        return follow(self._links, states, last, rounded)
+        return self._links
 
     def regather(self) -> None:
         super().regather()

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, read_json
-from pipeline.model.drafter import DrafterTransformer, make_drafter
+from pipeline.model.drafter import DrafterTransformer
+from pipeline.model.drafters import make_drafter
 from pipeline.model.heads import BlockwiseHeads
 from pipeline.model.lattice import LatticeTransformer, attach_counts
 from pipeline.model.masked import MaskedTransformer

@@ -5,22 +5,19 @@ its own, a drafter reads the verifier's encoded source, and a sentence is encode
 Table 15, spends 16 % of the time on two encoders).
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pipeline.errors import PipelineError
-from pipeline.model import lean
 from pipeline.model.chained import ChainedTransformer
 from pipeline.model.orders import make_order
 from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.model.state import Memory, State
 from pipeline.model.top import best
 from pipeline.model.transformer import Transformer
-from pipeline.vocabulary import BOS, MASK, PAD
+from pipeline.vocabulary import BOS, MASK
 
 
 class DrafterTransformer(ChainedTransformer):
@@ -29,7 +26,7 @@ class DrafterTransformer(ChainedTransformer):
     A token of the prefix predicts the one behind it, as in any autoregressive model, and so does a MASK in place of a
     token that is not known yet: the last token of the prefix and k - 1 masks predict the next k tokens. A mask sees the
     prefix and the masks before it. A draft therefore costs k - 1 masks and the tokens accepted since the last one; the
-    paper's reads its whole prefix again (`BidirectionalDrafter`).
+    paper's reads its whole prefix again (`bidirectional_drafter.py`).
     """
 
     kind = "drafter"
@@ -48,7 +45,6 @@ class DrafterTransformer(ChainedTransformer):
         order = make_order(OrderSettings("left_to_right"))
         super().__init__(settings, source_vocabulary, target_vocabulary, order, chained)
         self.block = block
-        self._rounded: lean.Packed | None = None
         if not settings.encoder_layers:
             self.encoder_norm = nn.Identity()
             if settings.tied_embeddings != "all":
@@ -144,7 +140,7 @@ class DrafterTransformer(ChainedTransformer):
         """Its own greedy continuation of prefixes, one token after the other.
 
         The state keeps what it has read, its own tokens included: those that turn out to be in the next prefix are not
-        read again.
+        read again. One sentence is one compiled call, by rounded weights: a wrong draft costs a call, and never a word.
 
         Args:
             tokens: (R, T), prefixes with their start symbol; anything behind.
@@ -161,11 +157,16 @@ class DrafterTransformer(ChainedTransformer):
             return tokens[:, :0]
         if isinstance(lengths, int) and state.lengths is None:
             state.rewind(min(state.length, lengths - 1))
-            if len(tokens) == 1 and self._weights().packed is not None:
-                return self._run_ahead_alone(tokens[:, state.length:lengths], count, state)
+            read = lengths - state.length + count - 1
+            if len(tokens) == 1 and (reading := self.reading(state, read, rounded=True)) is not None:
+                from pipeline.kernels.greedy import run_ahead  # numba: half a second that training does not need
+                found = np.empty((1, count), np.int64)
+                run_ahead(tokens[0, state.length:lengths].numpy(), found[0], state.length, reading)
+                state.advance(read)
+                return torch.from_numpy(found)
         else:
-            read = torch.full_like(tokens[:, 0], state.length) if state.lengths is None else state.lengths
-            state.rewind(torch.minimum(read, torch.as_tensor(lengths, device=read.device) - 1))
+            before = torch.full_like(tokens[:, 0], state.length) if state.lengths is None else state.lengths
+            state.rewind(torch.minimum(before, torch.as_tensor(lengths, device=before.device) - 1))
         hidden, said = self.propose(tokens, lengths, 1, state), []
         for place in range(count):
             said.append(best(self.projection(hidden)))
@@ -173,37 +174,21 @@ class DrafterTransformer(ChainedTransformer):
                 hidden = self.advance(said[-1], state)
         return torch.cat(said, 1)
 
-    def _run_ahead_alone(self, known: Tensor, count: int, state: State) -> Tensor:
-        """`run_ahead` of one sentence in one call, by rounded weights: a wrong draft costs a call, and never a word."""
-        from pipeline.kernels.run_ahead import run_ahead  # numba: half a second that training does not need
-        if self._rounded is None:
-            self._rounded = self._pack(rounded=True)
-            assert self._rounded is not None  # the caller has made sure
-        read = known.shape[1] + count - 1
-        state.reserve(read)
-        past, source, _ = state.arrays(read)
-        said = np.empty((1, count), np.int64)
-        run_ahead(known[0].contiguous().numpy(), said[0], *self._rounded, past, source, state.length,
-                  lean.seen(state.source_mask), self._style.pre, self._style.relu)
-        state.advance(read)
-        return torch.from_numpy(said)
-
-    def regather(self) -> None:
-        super().regather()
-        self._rounded = None
-
     # The verifier.
 
     def attach(self, verifier: Transformer) -> None:
         """Take the model to draft for; it is not trained.
 
         Raises:
-            PipelineError: it generates more than one word a step or has other vocabularies, or its encoder, which shall
-                be shared, another width.
+            PipelineError: it generates more than one word a step, has other vocabularies or reads longer targets, or
+                its encoder, which shall be shared, has another width.
         """
         own = (self.source_embedding.num_embeddings if self.settings.encoder_layers else
                verifier.source_embedding.num_embeddings, self.projection.out_features)
         check_verifier(verifier, own, None if self.settings.encoder_layers else self.settings.width)
+        if verifier.settings.max_length > self.settings.max_length:
+            raise PipelineError(f"network.max_length: {self.settings.max_length}, but the verifier reads up to "
+                                f"{verifier.settings.max_length}; a drafter must read as far")
         self.verifier = verifier.requires_grad_(False).eval()
 
     def train(self, mode: bool = True) -> "DrafterTransformer":
@@ -214,73 +199,6 @@ class DrafterTransformer(ChainedTransformer):
 
     def _encoder_states(self, source: Tensor) -> Memory:
         return super()._encoder_states(source) if self.settings.encoder_layers else self.verifier.encode(source)
-
-
-class BidirectionalDrafter(DrafterTransformer):
-    """The paper's drafter: the prefix and k masks see each other in both directions, so nothing can be kept.
-
-    A mask predicts the token in its own place.
-    """
-
-    prefix = "bidirectional"
-
-    def hidden_behind(self, source: Tensor, target: Tensor, prefixes: Tensor, revealed: Tensor | None = None) -> Tensor:
-        """Hidden states of the masks behind one prefix of every target.
-
-        Args:
-            source, target: see `DrafterTransformer.hidden_behind`.
-            prefixes: (B,) words of the prefixes.
-            revealed: (B, k) booleans, masks in whose place the true token stands; None: nowhere.
-
-        Returns:
-            (B, k, D): state j predicts word p + j of a target whose prefix has p words.
-        """
-        longest = int(prefixes.max())
-        columns = torch.arange(longest + self.block, device=target.device)
-        blocks = prefixes.unsqueeze(1) + torch.arange(self.block, device=target.device)
-        known = F.pad(target, (0, max(0, longest + self.block - target.shape[1])), value=PAD)[:, :len(columns)]
-        hidden = (columns >= prefixes.unsqueeze(1)) & (columns < prefixes.unsqueeze(1) + self.block)
-        if revealed is not None:
-            hidden = hidden.scatter(1, blocks, ~revealed)
-        tokens = known.masked_fill(columns >= prefixes.unsqueeze(1) + self.block, PAD).masked_fill(hidden, MASK)
-        tokens = tokens[:, :self.settings.max_length]
-        states = self._decoder_states(tokens, _present(tokens), self._encoder_states(source))
-        rows = torch.arange(len(target), device=target.device).unsqueeze(1)
-        return states[rows, blocks.clamp(max=tokens.shape[1] - 1)]
-
-    @torch.no_grad()
-    def propose(self, tokens: Tensor, lengths: Tensor | int, block: int, state: State) -> Tensor:
-        """See `DrafterTransformer.propose`; the state is rewound to its start."""
-        lengths = tokens.new_full((len(tokens),), lengths) if isinstance(lengths, int) else lengths
-        words = lengths.unsqueeze(1) - 1  # without the start symbol
-        longest = int(words.max())
-        block = min(block, self.settings.max_length - longest)
-        columns = torch.arange(longest + block, device=tokens.device)
-        known = F.pad(tokens[:, 1:], (0, max(0, len(columns) - tokens.shape[1] + 1)))[:, :len(columns)]
-        inputs = known.masked_fill(columns >= words, MASK).masked_fill(columns >= words + block, PAD)
-        weights = self._weights()
-        state.rewind(0)
-        state.reserve(len(columns))
-        x = self._embed(self.target_embedding, inputs, weights.target_positions[:len(columns)])
-        x = lean.decode(x, weights, self._style, state, _present(inputs)).view(*inputs.shape, -1)
-        rows = torch.arange(len(tokens), device=tokens.device).unsqueeze(1)
-        wanted = words + torch.arange(block, device=tokens.device)
-        return self.decoder_norm(x[rows, wanted])
-
-    def run_ahead(self, tokens: Tensor, lengths: Tensor | int, count: int, state: State) -> Tensor:
-        """Not possible."""
-        raise PipelineError("this drafter reads its prefix in both directions and keeps nothing, so it cannot say "
-                            "tokens in turn; choose a family with drafting.prefix causal")
-
-
-DRAFTERS: Sequence[type[DrafterTransformer]] = (DrafterTransformer, BidirectionalDrafter)
-
-
-def make_drafter(settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int, block: int,
-                 prefix: str, chained: bool) -> DrafterTransformer:
-    """The drafter that reads its prefix in the given way: `causal` or `bidirectional`."""
-    made = {one.prefix: one for one in DRAFTERS}[prefix]
-    return made(settings, source_vocabulary, target_vocabulary, block, chained)
 
 
 def check_verifier(verifier: Transformer, vocabularies: tuple[int, int], width: int | None) -> None:
@@ -295,8 +213,3 @@ def check_verifier(verifier: Transformer, vocabularies: tuple[int, int], width: 
     if width is not None and verifier.settings.width != width:
         raise PipelineError(f"network.width: {width}, but the verifier's encoder, which is to be shared, has "
                             f"{verifier.settings.width}; give the drafter encoder_layers of its own")
-
-
-def _present(tokens: Tensor) -> Tensor:
-    """(B, 1, 1, T), true where there is no padding."""
-    return (tokens != PAD)[:, None, None, :]

@@ -11,8 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pipeline.errors import PipelineError
+from pipeline.kernels.reading import PackedHeads
 from pipeline.model.chained import ChainedTransformer
 from pipeline.model.drafter import check_verifier
+from pipeline.model.lean import round_columns
 from pipeline.model.orders import Order
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.transformer import Transformer
@@ -44,6 +46,7 @@ class BlockwiseHeads(ChainedTransformer):
             raise PipelineError(f"drafting.block: {block} leaves no word to guess; heads need a block of at least 2")
         super().__init__(settings, source_vocabulary, target_vocabulary, order, chained)
         self.block = block
+        self._packed_heads: PackedHeads | None = None
         heads, D, inner = block - 1, settings.width, settings.feed_forward
         self.requires_grad_(False)
         if self.chain is not None:
@@ -98,3 +101,24 @@ class BlockwiseHeads(ChainedTransformer):
         biases = self.heads_bias[:heads * D].view(heads, 1, D)
         moved = torch.baddbmm(biases, inner.view(R, heads, units).transpose(0, 1), self.heads_outer[:heads])
         return hidden.unsqueeze(1) + moved.transpose(0, 1)
+
+    @torch.no_grad()
+    def packed_heads(self) -> PackedHeads | None:
+        """What `head_states` reads, rounded, as a compiled search reads it; None where the steps are not compiled."""
+        if self._packed_heads is None and self._weights().packed is not None:
+            D, units = self.settings.width, self.settings.feed_forward
+            inner = self.heads_inner.weight.view(-1, units, D).transpose(1, 2)
+            parts = (*_round_each(inner), self.heads_inner.bias.view(-1, units),
+                     *_round_each(self.heads_outer), self.heads_bias.view(-1, D))
+            self._packed_heads = PackedHeads(*(part.detach().contiguous().numpy() for part in parts))
+        return self._packed_heads
+
+    def regather(self) -> None:
+        super().regather()
+        self._packed_heads = None
+
+
+def _round_each(matrices: Tensor) -> tuple[Tensor, Tensor]:
+    """Matrices (H, K, N) as `lean.round_columns` gives them, (H, K, N) and (H, N)."""
+    rounded, scales = zip(*(round_columns(matrix) for matrix in matrices), strict=True)
+    return torch.stack(rounded), torch.stack(scales)

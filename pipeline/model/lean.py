@@ -12,18 +12,16 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from pipeline.kernels.reading import Bools, Packed, Reading
 from pipeline.model.layers import DecoderLayer, EncoderLayer, Residual, attend
-from pipeline.model.state import Floats, State
+from pipeline.model.state import Ints, State
 
 _FEW, _WIDEST = 2048, 256
 """Numbers in (R, n, D) embeddings, and width, up to which a compiled step on one core is quicker than torch's on two
 (measured with 2 layers): 16 tokens of width 128."""
 _EVERYTHING = np.zeros((0, 1, 0), np.bool_)
-Bools = NDArray[np.bool_]
-Matrix = Floats | NDArray[np.int16]
 
 
 class Block(NamedTuple):
@@ -46,22 +44,6 @@ class Alone(NamedTuple):
 
 DecoderBlocks = Sequence[tuple[Block, Block, Block]]
 """Self-attention, attention to the source and feed-forward, a layer."""
-
-
-class Packed(NamedTuple):
-    """A decoder as compiled code reads it: copies, in which later changes of the weights do not show.
-
-    Matrices are (in, out), of floats, or of integers that a float for every column multiplies.
-    """
-
-    matrices: Matrix  # (L, M), all matrices of a layer one behind the other
-    vectors: Floats  # (L, Q): of every block weight and bias of its norm, and scale and bias of its two matrices
-    embeddings: Floats  # (V, D), scaled
-    positions: Floats  # (T, D), a row a slot
-    norm: Floats  # (2, D), weight and bias of the final normalisation; void behind post-norm layers
-    outputs: Matrix  # (D, V), the projection
-    output_scale: Floats  # (V,) …
-    output_bias: Floats  # … and (V,), nothing
 
 
 class Weights(NamedTuple):
@@ -200,13 +182,11 @@ def decode(x: Tensor, weights: Weights, style: Style, state: State, mask: Tensor
 
 
 def _compiled(x: Tensor, packed: Packed, style: Style, state: State, mask: Tensor | None) -> Tensor:
-    """`decode` in one call."""
     from pipeline.kernels.decoder import decode  # numba: half a second that training does not need
     R, n, D = x.shape
     x = x.contiguous()
-    past, source, lengths = state.arrays(n)
-    decode(x.numpy(), packed.matrices, packed.vectors, past, source, lengths, seen(mask), np.zeros_like(lengths),
-           seen(state.source_mask), style.pre, style.relu)
+    made, lengths = reading(packed, style, state, n, seen(mask))
+    decode(x.numpy(), lengths, np.zeros_like(lengths), made)
     return x.view(R * n, D)
 
 
@@ -229,41 +209,19 @@ def step(tokens: Tensor, packed: Packed, style: Style, state: State, mask: Bools
     from pipeline.kernels.decoder import step  # numba: half a second that training does not need
     read = tokens.contiguous().numpy()
     (R, n), number = read.shape, packed.positions.dtype
-    past, source, lengths = state.arrays(n)
     hidden = np.empty((R, n, packed.positions.shape[1]), number)
     logits = np.empty((R if projected else 0, n, len(packed.output_scale)), number)
-    if not step(read, *packed, past, source, lengths, mask, seen(state.source_mask), style.pre, style.relu, hidden,
-                logits):
+    made, lengths = reading(packed, style, state, n, mask)
+    if not step(read, lengths, made, hidden, logits):
         raise IndexError(f"token {read.min()} or {read.max()} is outside the vocabulary of {len(packed.embeddings)}, "
                          f"or {lengths.max() + n} tokens are more than the {len(packed.positions)} places")
     return torch.from_numpy(hidden), torch.from_numpy(logits)
 
 
-def finish(token: int, packed: Packed, style: Style, state: State, mask: Bools, end: int,
-           most: int) -> tuple[Tensor, float]:
-    """Greedy search of one row up to its end in one call.
-
-    Args:
-        token: the next one to read.
-        packed, mask: see `step`.
-        end: the end symbol.
-        most: tokens to say.
-
-    Returns:
-        (n,) tokens, and their summed log-probability.
-
-    Raises:
-        IndexError: there are more than places.
-    """
-    from pipeline.kernels.finish import finish  # numba: half a second that training does not need
-    past, source, lengths = state.arrays(most)
-    said, hidden = np.empty(most, np.int64), np.empty((1, 1, packed.positions.shape[1]), packed.positions.dtype)
-    count, total = finish(token, end, said, *packed, past, source, int(lengths[0]), mask, seen(state.source_mask),
-                          style.pre, style.relu, hidden)
-    if not count:
-        raise IndexError(f"{lengths[0] + most} tokens are more than the {len(packed.positions)} places")
-    state.hidden = torch.from_numpy(hidden)
-    return torch.from_numpy(said[:count]), total
+def reading(packed: Packed, style: Style, state: State, tokens: int, mask: Bools) -> tuple[Reading, Ints]:
+    """A decoder that reads up to so many tokens more, for which a state has room, and (R,) tokens that it has read."""
+    past, source, lengths = state.arrays(tokens)
+    return Reading(packed, past, source, mask, seen(state.source_mask), style.pre, style.relu), lengths
 
 
 def seen(mask: Tensor | None) -> Bools:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from pipeline.kernels.reading import PackedLinks
 from pipeline.model.lean import round_columns
 from pipeline.model.top import best
 
@@ -61,11 +62,24 @@ class Links(NamedTuple):
     scale: Tensor
     """… which these, (V,), multiply."""
 
+    def packed(self, rounded: bool) -> PackedLinks:
+        """The same as compiled code reads it."""
+        outputs, scale = (self.rounded, self.scale) if rounded else (self.outputs, torch.ones_like(self.scale))
+        return PackedLinks(*(part.numpy() for part in (*self[:4], outputs, scale)))
 
-def gather(chain: TokenChain, embeddings: Tensor, projection: Tensor) -> Links:
-    """The links of a chain between words with these embeddings and output embeddings, both (V, D)."""
-    parts = (chain.of_state.weight.t(), chain.of_state.bias, chain.of_previous(embeddings * chain.scale),
-             chain.outer.weight.t(), projection.t(), *round_columns(projection.t()))
+
+def gather(chain: TokenChain | None, embeddings: Tensor, projection: Tensor) -> Links:
+    """The links of a chain between words with these embeddings and output embeddings, both (V, D).
+
+    Of no chain they are links that change nothing, with F = 0.
+    """
+    if chain is None:
+        (V, D), new = projection.shape, projection.new_empty
+        between = new(D, 0), new(0), new(V, 0), new(0, D)
+    else:
+        between = (chain.of_state.weight.t(), chain.of_state.bias, chain.of_previous(embeddings * chain.scale),
+                   chain.outer.weight.t())
+    parts = (*between, projection.t(), *round_columns(projection.t()))
     return Links(*(part.detach().contiguous() for part in parts))
 
 
@@ -102,7 +116,5 @@ def one_by_one(links: Links, states: Tensor, last: Tensor) -> Tensor:
 def _compiled(links: Links, states: Tensor, last: Tensor, rounded: bool) -> Tensor:
     from pipeline.kernels.token_chain import follow_links  # numba: half a second that training does not need
     tokens = torch.empty(states.shape[:2], dtype=torch.long)
-    outputs, scale = (links.rounded, links.scale) if rounded else (links.outputs, torch.ones_like(links.scale))
-    follow_links(states.contiguous().numpy(), last.contiguous().numpy(), links.of_state.numpy(), links.bias.numpy(),
-                 links.table.numpy(), links.outer.numpy(), outputs.numpy(), scale.numpy(), tokens.numpy())
+    follow_links(states.contiguous().numpy(), last.contiguous().numpy(), links.packed(rounded), tokens.numpy())
     return tokens

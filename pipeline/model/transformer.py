@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from pipeline.errors import PipelineError
+from pipeline.kernels.reading import Packed, Reading
 from pipeline.model import lean
 from pipeline.model.layers import DecoderLayer, EncoderLayer, Positions, dropout
 from pipeline.model.orders import Order
@@ -50,6 +51,7 @@ class Transformer(nn.Module):
         self.register_buffer("start_symbols", torch.tensor([order.starts]), persistent=False)
         self._style = lean.Style(pre, settings.activation == "relu", settings.heads)
         self._gathered: lean.Weights | None = None
+        self._rounded: Packed | None = None
         self._initialise()
         self._tie(source_vocabulary, target_vocabulary)
 
@@ -143,23 +145,26 @@ class Transformer(nn.Module):
         return self.projection(self.advance(tokens, state))
 
     @torch.no_grad()
-    def finish(self, token: Tensor, state: State, most: int) -> tuple[Tensor, float] | None:
-        """Greedy search's continuation of one row, whole, where that is one compiled call; the state moves.
+    def reading(self, state: State, tokens: int, at_once: int = 1, rounded: bool = False) -> Reading | None:
+        """The decoder as a compiled search reads it, with room in the state for what it will read.
+
+        The state does not move: how much has been read is for the search to remember.
 
         Args:
-            token: (1, 1), the next input token.
-            most: tokens to say, at least 1.
+            tokens: all that will be read from here on.
+            at_once: the most that one step will read of all rows.
+            rounded: whether matrices may be rounded to 16 bits. Of few rows, reading them is most of the work.
 
         Returns:
-            (n,) tokens up to the end symbol, and their summed log-probability; None where it is no such call.
+            None where its steps are not to be compiled.
         """
         packed = self._weights().packed
-        if packed is None or self.order.width != 1 or not lean.are_few(1, packed):
+        if packed is None or not lean.are_few(at_once, packed):
             return None
-        state.reserve(most)
-        said, total = lean.finish(int(token), packed, self._style, state, self._seen, self.order.end, most)
-        state.advance(len(said))
-        return said, total
+        if rounded:
+            packed = self._rounded = self._rounded or self._pack(rounded=True)
+        state.reserve(tokens)
+        return lean.reading(packed, self._style, state, tokens, self._seen)[0]  # type: ignore[arg-type]  # packed above
 
     @torch.no_grad()
     def advance(self, tokens: Tensor, state: State) -> Tensor:
@@ -179,7 +184,7 @@ class Transformer(nn.Module):
         state.hidden = self.decoder_norm(x).view(len(tokens), n, -1)
         return state.hidden
 
-    def _few(self, tokens: Tensor, state: State, packed: lean.Packed, projected: bool) -> tuple[Tensor, Tensor]:
+    def _few(self, tokens: Tensor, state: State, packed: Packed, projected: bool) -> tuple[Tensor, Tensor]:
         """`advance` and, if wanted, `step`, with few rows."""
         n = tokens.shape[1]
         state.reserve(n)
@@ -199,14 +204,14 @@ class Transformer(nn.Module):
     def _decoder_blocks(self) -> lean.DecoderBlocks:
         return [lean.decoder_blocks(layer) for layer in self.decoder]  # type: ignore[arg-type]
 
-    def _pack(self, rounded: bool = False) -> lean.Packed | None:
+    def _pack(self, rounded: bool = False) -> Packed | None:
         scaled = self.target_embedding.weight * math.sqrt(self.settings.width)
         return lean.pack(self._decoder_blocks(), scaled, self.target_positions(), self.decoder_norm,
                          self.projection.weight, rounded)
 
     def regather(self) -> None:
         """Forget the gathered weights: for whoever changes parameters in evaluation mode."""
-        self._gathered = None
+        self._gathered = self._rounded = None
 
     def train(self, mode: bool = True) -> "Transformer":
         self.regather()  # tables that are computed from parameters do not follow their changes

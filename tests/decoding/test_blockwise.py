@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from drafters import with_heads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentences import sources
@@ -14,23 +15,10 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
-from pipeline.model.heads import BlockwiseHeads
 from pipeline.model.transformer import Transformer
 
 Tiny = Callable[..., Transformer]
 LIMIT = LengthLimit(1.5, 4, 40)
-
-
-def with_heads(verifier: Transformer, block: int = 4, seed: int = 6, chained: bool = False) -> BlockwiseHeads:
-    """A model with heads that say something."""
-    torch.manual_seed(seed)
-    vocabulary = verifier.source_embedding.num_embeddings, verifier.projection.out_features
-    network = BlockwiseHeads(verifier.settings, *vocabulary, verifier.order, block, chained).double()
-    torch.nn.init.normal_(network.heads_outer, std=0.3)
-    if network.chain is not None:
-        torch.nn.init.normal_(network.chain.outer.weight, std=0.3)
-    network.take(verifier)
-    return network
 
 
 class Foreknowing:
@@ -53,6 +41,9 @@ class Foreknowing:
         words = torch.where(wrong, (words + 1) % self.verifier.projection.out_features, words)
         assert float(distances.amin(1).max()) < 1e-9  # the state that predicted the last word, and no other
         return torch.nn.functional.one_hot(words, self.verifier.projection.out_features).double()
+
+    def packed_heads(self) -> None:
+        """They are no arrays."""
 
     def follow(self, states: Tensor, last: Tensor, rounded: bool = False) -> Tensor:
         return states.argmax(2)

@@ -13,7 +13,8 @@ from torch import Tensor
 from pipeline.corpus.datamodule import pad_sources
 from pipeline.decoding import counts_jacobi, greedy, jacobi, jacobi_oracle
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.verify import Prefix, verify
+from pipeline.decoding.prefix import Prefix
+from pipeline.decoding.verify import verify
 from pipeline.errors import PipelineError
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import EOS, PAD

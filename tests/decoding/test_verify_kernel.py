@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.decoding import verify
-from pipeline.decoding.verify import Acceptance, Prefix, Verdict
+from pipeline.decoding.prefix import Acceptance, Prefix, Verdict
 from pipeline.vocabulary import EOS, PAD
 
 ROOM = 12

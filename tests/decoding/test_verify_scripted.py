@@ -16,8 +16,9 @@ from pipeline.decoding import greedy, iad
 from pipeline.decoding.gad import Settings as GadSettings
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.prefix import EXACT, Acceptance
 from pipeline.decoding.settings import make_decoder
-from pipeline.decoding.verify import EXACT, Acceptance, verify
+from pipeline.decoding.verify import verify
 from pipeline.errors import PipelineError
 from pipeline.families.settings import DraftingSettings
 from pipeline.vocabulary import EOS, PAD

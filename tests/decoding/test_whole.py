@@ -1,52 +1,166 @@
 """Searches that are one compiled call: the same as those that come back to Python after every step."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
+from drafters import drafter, with_heads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentences import sources
+from torch import Tensor
 
-from pipeline.decoding import greedy
+from pipeline.decoding import blockwise, gad, greedy, jacobi, jacobi_oracle, speculative, verify
+from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.prefix import Acceptance
+from pipeline.errors import PipelineError
 from pipeline.model.settings import NORMS
 from pipeline.model.transformer import Transformer
 
 Tiny = Callable[..., Transformer]
+Search = Callable[[], Hypotheses]
+
+
+@torch.no_grad()
+def rounded(network: Transformer) -> None:
+    """Round all matrices to what 16 bits a column can hold, so that compiled drafters round nothing."""
+    for _name, weight in network.named_parameters():
+        columns = weight if weight.dim() == 3 else weight.t()  # heads are (H, in, out), all others (out, in)
+        if weight.dim() > 1:
+            scale = columns.abs().amax(-2, keepdim=True).clamp(min=1e-9) / 32767
+            columns.copy_((columns / scale).round() * scale)
+    network.regather()
+
+
+def both_ways(search: Search, *networks: Transformer) -> tuple[Hypotheses, Hypotheses]:
+    """What a search finds whole and step by step."""
+    whole = search()
+    for network in networks:
+        network.reading = lambda *_, **__: None  # type: ignore[method-assign,assignment]
+    stepwise = search()
+    for network in networks:
+        del network.reading
+    return whole, stepwise
+
+
+def assert_same(whole: Hypotheses, stepwise: Hypotheses) -> None:
+    for name in ("tokens", "lengths", "ended", "calls"):
+        assert torch.equal(getattr(whole, name), getattr(stepwise, name)), name
+    torch.testing.assert_close(whole.scores, stepwise.scores, rtol=0, atol=1e-9)
+    if stepwise.verification is None:
+        return
+    assert whole.verification is not None
+    assert whole.verification.exact == stepwise.verification.exact
+    assert torch.equal(whole.verification.drafter_calls, stepwise.verification.drafter_calls)
+    for ours, theirs in zip(whole.verification.rounds, stepwise.verification.rounds, strict=True):
+        kept = int(theirs.accepted)
+        assert ours.draft.tolist() == theirs.draft.tolist() and int(ours.accepted) == kept
+        assert ours.sentences.tolist() == [0]
+        assert ours.verdict[:, :kept].tolist() == theirs.verdict[:, :kept].tolist()
+
+
+ACCEPTANCES = st.sampled_from([Acceptance(), Acceptance(3, 2.0), Acceptance(19, 30.0)])
 
 
 @settings(max_examples=30)
 @given(st.integers(1, 9), st.integers(0, 9), st.sampled_from(["left_to_right", "right_to_left"]),
        st.sampled_from(NORMS), st.integers(1, 12), st.sampled_from([torch.float32, torch.float64]))
-def test_greedy_search_step_by_step(tiny: Tiny, length: int, seed: int, order: str, norm: str, most: int,
-                                    dtype: torch.dtype) -> None:
+def test_greedy_search(tiny: Tiny, length: int, seed: int, order: str, norm: str, most: int,
+                       dtype: torch.dtype) -> None:
     network, source = tiny(order, seed=seed, norm=norm, dtype=dtype), sources(length)
     limit = LengthLimit(ratio=0, extra=most, longest=47)
-    whole = greedy.search(network, source, limit)
-    network.finish = lambda *_: None  # type: ignore[method-assign,assignment]
-    stepwise = greedy.search(network, source, limit)
-    for name in ("tokens", "lengths", "ended", "calls"):
-        assert torch.equal(getattr(whole, name), getattr(stepwise, name)), name
-    torch.testing.assert_close(whole.scores, stepwise.scores, rtol=0, atol=1e-9)
-    del network.finish
+    assert_same(*both_ways(lambda: greedy.search(network, source, limit), network))
 
 
-def test_the_state_stands_behind_what_was_read(tiny: Tiny) -> None:
-    network, source = tiny(seed=3), sources(6)
-    state = network.start(network.encode(source))
-    found = network.finish(torch.tensor([network.order.starts]), state, 5)
-    assert found is not None and state.length == len(found[0])
-    again = network.start(network.encode(source))
-    read = torch.cat((torch.tensor([network.order.starts]), found[0][None, :-1]), 1)
-    logits = network.step(read, again)
-    assert torch.equal(logits[0].argmax(1), found[0]) and state.hidden is not None
-    assert found[1] == pytest.approx(float(logits[0].log_softmax(1).gather(1, found[0][:, None]).sum()), abs=1e-9)
+@settings(max_examples=40)
+@given(st.integers(1, 9), st.integers(0, 9), st.integers(1, 20), ACCEPTANCES, st.booleans(),
+       st.sampled_from([47, 48, 12]))
+def test_a_small_model_that_runs_ahead(tiny: Tiny, length: int, seed: int, block: int, acceptance: Acceptance,
+                                       shared: bool, longest: int) -> None:
+    """Also to the last place."""
+    verifier, source = tiny(seed=seed), sources(length)
+    network = drafter(verifier, seed=seed, decoder_layers=2 - shared, encoder_layers=1 - shared)
+    rounded(network)
+    limit = LengthLimit(ratio=2.0, extra=longest, longest=longest)
+    wanted = speculative.Settings(block, acceptance)
+    assert_same(*both_ways(lambda: speculative.search(network, source, limit, wanted), network))
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 9), st.integers(0, 9), st.integers(1, 12), ACCEPTANCES, st.booleans(),
+       st.sampled_from([47, 48, 12]))
+def test_blocks_of_masks(tiny: Tiny, length: int, seed: int, block: int, acceptance: Acceptance, chained: bool,
+                         longest: int) -> None:
+    verifier, source = tiny(seed=seed), sources(length)
+    network = drafter(verifier, seed=seed, chained=chained)
+    rounded(network)
+    limit = LengthLimit(ratio=2.0, extra=longest, longest=longest)
+    wanted = gad.Settings(block, acceptance)
+    assert_same(*both_ways(lambda: gad.search(network, source, limit, wanted), network))
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 9), st.integers(0, 9), st.integers(1, 6), ACCEPTANCES, st.booleans(), st.sampled_from([47, 7]))
+def test_heads(tiny: Tiny, length: int, seed: int, block: int, acceptance: Acceptance, chained: bool,
+               longest: int) -> None:
+    network, source = with_heads(tiny(seed=seed), 6, seed, chained), sources(length)
+    rounded(network)
+    limit = LengthLimit(ratio=2.0, extra=longest, longest=longest)
+    wanted = blockwise.Settings(block, acceptance)
+    assert_same(*both_ways(lambda: blockwise.search(network, source, limit, wanted), network))
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 9), st.integers(0, 9), st.integers(0, 12), st.booleans(), st.sampled_from(jacobi.STARTS),
+       st.sampled_from([0.0, 1.0, 3.0]), st.sampled_from([47, 7]))
+def test_last_iterates(tiny: Tiny, length: int, seed: int, block: int, hybrid: bool, start: str, ratio: float,
+                       longest: int) -> None:
+    network, source = tiny(seed=seed), sources(length)
+    limit = LengthLimit(ratio=2.0, extra=longest, longest=longest)
+    wanted = jacobi.Settings(block, hybrid, start, ratio)
+    assert_same(*both_ways(lambda: jacobi.search(network, source, limit, wanted), network))
+    told = jacobi_oracle.Settings(block, hybrid)
+    assert_same(*both_ways(lambda: jacobi_oracle.search(network, source, limit, told), network))
+
+
+def test_they_are_whole(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the tests above would compare a search with itself."""
+    def fail(*_: Any) -> Tensor:
+        raise AssertionError("came back to Python")
+
+    verifier = tiny(seed=1)
+    network, heads = drafter(verifier), with_heads(verifier)
+    monkeypatch.setattr(Transformer, "step", fail)
+    monkeypatch.setattr(Transformer, "advance", fail)
+    source, limit = sources(5), LengthLimit(ratio=2.0, extra=4, longest=47)
+    found = [greedy.search(verifier, source, limit), speculative.search(network, source, limit),
+             gad.search(network, source, limit), blockwise.search(heads, source, limit),
+             jacobi.search(verifier, source, limit)]
+    assert all(torch.equal(one.tokens, found[0].tokens) for one in found)
+    for search, network in ((gad.search, drafter(verifier, prefix="bidirectional")), (verify.search, verifier)):
+        with pytest.raises(AssertionError, match="came back"):
+            search(network, source, limit)
+
+
+def test_a_wide_draft_is_not_compiled(tiny: Tiny) -> None:
+    """Many rows are quicker with the library's products on all cores."""
+    network, source = tiny(seed=1), sources(5)
+    assert network.reading(network.start(network.encode(source)), 200, 128) is not None
+    assert network.reading(network.start(network.encode(source)), 200, 129) is None
 
 
 def test_more_tokens_than_places_are_refused(tiny: Tiny) -> None:
-    network = tiny(seed=4)
+    network, source = tiny(seed=4), sources(3)
     network.projection.weight.data[network.order.end] = -100  # never ends
     network.regather()
-    with pytest.raises(IndexError, match="more than the"):
-        network.finish(torch.tensor([network.order.starts]), network.start(network.encode(sources(3))), 500)
+    with pytest.raises(IndexError, match="places"):
+        greedy.search(network, source, LengthLimit(ratio=0, extra=500, longest=500))
+
+
+def test_source_words_that_are_no_target_words(tiny: Tiny) -> None:
+    network = tiny(seed=4, vocabulary=40, target_vocabulary=20)
+    source = torch.tensor([[39, 38, 37, 36, 35, 34, 3]])
+    with pytest.raises(PipelineError, match="same vocabulary"):
+        jacobi.search(network, source, LengthLimit(ratio=2.0, extra=4, longest=47), jacobi.Settings(start="source"))

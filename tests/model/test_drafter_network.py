@@ -12,7 +12,8 @@ from torch import Tensor
 
 from pipeline.errors import PipelineError
 from pipeline.model.checkpoint import unique_weights
-from pipeline.model.drafter import DrafterTransformer, make_drafter
+from pipeline.model.drafter import DrafterTransformer
+from pipeline.model.drafters import make_drafter
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, MASK, PAD

@@ -12,14 +12,14 @@ from sentences import sources
 from pipeline.analysis_settings import DraftAnalysesSettings
 from pipeline.decoding import gad, greedy
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.verify import Acceptance
+from pipeline.decoding.prefix import Acceptance
 from pipeline.errors import PipelineError
 from pipeline.evaluation.analyses.drafting.acceptance import Validation, draft_acceptance
 from pipeline.evaluation.analyses.drafting.curve import draft_curve, read_curve
 from pipeline.evaluation.analyses.drafting.sizes import Size, draft_sizes, drafter_size
 from pipeline.evaluation.analyses.measured import Measured, Measurements
 from pipeline.evaluation.speed import Contestant
-from pipeline.model.drafter import make_drafter
+from pipeline.model.drafters import make_drafter
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.transformer import Transformer
 

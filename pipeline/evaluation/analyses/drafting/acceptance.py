@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pipeline.decoding import gad
 from pipeline.decoding.hypotheses import Hypotheses
-from pipeline.decoding.verify import Acceptance
+from pipeline.decoding.prefix import Acceptance
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, Point
 from pipeline.evaluation.speed import Contestant, measure, speed_ratio

@@ -1,0 +1,80 @@
+"""One sentence to be translated by draft and verification in one compiled call (`whole_kernel.py`).
+
+A round of a small model is a tenth of a millisecond of arithmetic, and going back to Python after each costs as much.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pipeline.decoding.prefix import Acceptance, Bools, Ints
+from pipeline.decoding.protocol import Model
+from pipeline.kernels.reading import Floats, Reading
+
+if TYPE_CHECKING:
+    from pipeline.decoding.whole_kernel import Line
+
+
+class Found(NamedTuple):
+    """A translation."""
+
+    words: Ints
+    """(1, T), end symbols behind."""
+    score: Floats
+    """(1,), the summed log-probability."""
+    ends: Bools
+    """(1,), whether the end symbol is among what was accepted."""
+    rounds: Iterator[tuple[Ints, Ints, Ints]]
+    """Draft (1, n), what the verifier says (1, n + 1), and how many of these were accepted, (1,)."""
+
+
+class Sentence:
+    """A sentence before its search: a drafter asks for its `line`, and runs its loop over that."""
+
+    def __init__(self, verifier: Model, memory: Any, most: int, longest: int, acceptance: Acceptance) -> None:
+        """Args:
+            verifier: an ordered model of one token a step.
+            memory: its memory of the source.
+            most: tokens of the longest output, the end symbol among them.
+            longest: tokens that the verifier reads at most, the start symbol not counted.
+            acceptance: of proposed tokens.
+        """
+        self._verifier, self._memory, self._acceptance = verifier, memory, acceptance
+        self.most, self._longest = most, longest
+        self._line: Line | None = None
+
+    def line(self, block: int) -> "Line | None":
+        """What a loop works on whose drafts have at most so many tokens; None where the verifier is not compiled."""
+        from pipeline.decoding.whole_kernel import Line  # numba: half a second that no other search needs
+        most, order = self.most, self._verifier.order
+        state = self._verifier.start(self._memory, capacity=most + block)
+        reading = reading_of(self._verifier, state, most + block, block + 1)
+        if reading is None:
+            return None
+        (D, V), number = reading.packed.outputs.shape, reading.packed.vectors.dtype
+        words = np.full((1, 1 + most), order.end)
+        words[0, 0] = order.starts[0]
+        self._line = Line(
+            reading, self._longest, order.end, self._acceptance.beta, self._acceptance.tau, words=words,
+            length=np.ones(1, np.int64), left=np.full(1, most), rounds=np.zeros(1, np.int64),
+            drafts=np.empty((most, block), np.int64), drafted=np.empty(most, np.int64),
+            said=np.empty((most, block + 1), np.int64), accepted=np.empty(most, np.int64), ends=np.zeros(1, np.bool_),
+            score=np.zeros(1), hidden=np.empty((block + 1) * D, number), logits=np.empty((block + 1) * V, number),
+            tokens=np.empty(block + 1, np.int64))
+        return self._line
+
+    def found(self) -> Found:
+        """What the loop has made of the line."""
+        line = self._line
+        assert line is not None  # the drafter has run its loop
+        return Found(line.words[:, 1:], line.score, line.ends, (
+            (line.drafts[now:now + 1, :n], line.said[now:now + 1, :n + 1], line.accepted[now:now + 1])
+            for now, n in enumerate(line.drafted[:line.rounds[0]].tolist())))
+
+
+def reading_of(model: Any, state: Any, tokens: int, at_once: int = 1, rounded: bool = False) -> Reading | None:
+    """`Transformer.reading`, of a model that has it; None of others."""
+    read = getattr(model, "reading", None)
+    found: Reading | None = read and read(state, tokens, at_once, rounded)
+    return found

@@ -1,0 +1,172 @@
+"""Draft and verify for one sentence, compiled whole: nothing returns to Python between rounds.
+
+One loop for each way to draft, around the same `verify`. They do what `verify.verify` does with the drafters of the
+same names, which the tests hold them to.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.compiled import njit
+from pipeline.decoding.verify_kernel import settle
+from pipeline.kernels.decoder import step
+from pipeline.kernels.greedy import run_ahead
+from pipeline.kernels.heads import head_states
+from pipeline.kernels.reading import Bools, Floats, PackedHeads, PackedLinks, Reading
+from pipeline.kernels.token_chain import follow_links
+from pipeline.vocabulary import MASK, PAD
+
+Ints = npt.NDArray[np.int64]
+
+
+class Line(NamedTuple):
+    """The translation of one sentence on its way, and the record of its rounds, of k drafted tokens at most.
+
+    Places of rounds that have not been are void.
+    """
+
+    verifier: Reading
+    longest: int
+    """Tokens that the verifier reads at most, the start symbol not counted."""
+    end: int
+    """The end symbol."""
+    beta: int
+    """See `prefix.Acceptance`; …"""
+    tau: float
+    """… so too."""
+    words: Ints
+    """(1, T): the start symbol, the accepted tokens, and anything behind them."""
+    length: Ints
+    """(1,), how many these are."""
+    left: Ints
+    """(1,), tokens that may still be accepted."""
+    rounds: Ints
+    """(1,), how many there have been."""
+    drafts: Ints
+    """(rounds, k)."""
+    drafted: Ints
+    """(rounds,), how many of them are a draft."""
+    said: Ints
+    """(rounds, k + 1), what the verifier said in their place and behind them."""
+    accepted: Ints
+    """(rounds,), how many of these were accepted."""
+    ends: Bools
+    """(1,), whether the end symbol has been accepted."""
+    score: Floats
+    """(1,), the summed log-probability of what was accepted."""
+    hidden: Floats
+    """((k + 1) D,), the verifier's states of the last round, one behind the other."""
+    logits: Floats
+    """((k + 1) V,), what they say."""
+    tokens: Ints
+    """(k + 1,), what it read."""
+
+
+@njit(cache=True, nogil=True)
+def verify(line: Line, drafted: int) -> bool:
+    """Let the verifier judge the first few tokens of this round's draft, and accept what stands.
+
+    Returns:
+        Whether the translation has come to its end.
+
+    Raises:
+        IndexError: the draft holds what is no token, or there are more than places.
+    """
+    now, n, packed = line.rounds[0], drafted + 1, line.verifier.packed
+    draft = line.drafts[now:now + 1, :drafted]
+    D, V = packed.outputs.shape
+    tokens = line.tokens[:n].reshape(1, n)
+    tokens[0, 0] = line.words[0, line.length[0] - 1]
+    tokens[0, 1:] = draft[0]
+    hidden, logits = line.hidden[:n * D].reshape(1, n, D), line.logits[:n * V].reshape(1, n, V)
+    if not step(tokens, line.length - 1, line.verifier, hidden, logits):
+        raise IndexError("the drafter proposed what the verifier does not know, or more than it has places for")
+    sums = np.empty(1)
+    _, _, over = settle(logits, draft, line.beta, line.tau, line.end, line.left, line.words, line.length,
+                        line.accepted[now:now + 1], line.ends, line.said[now:now + 1, :n], sums)
+    line.score[0] += sums[0]
+    line.drafted[now] = drafted
+    line.rounds[0] += 1
+    return over
+
+
+@njit(cache=True, nogil=True)
+def speculate(line: Line, drafter: Reading, block: int) -> None:
+    """`speculative.SmallModel`: the drafter's own continuation."""
+    read = 0
+    while True:
+        count = line.length[0]
+        k = min(block, line.longest + 1 - count)
+        if k > 0:
+            read = min(read, count - 1)  # what it said itself and was accepted it need not read again
+            run_ahead(line.words[0, read:count], line.drafts[line.rounds[0], :k], read, drafter)
+            read = count + k - 1
+        if verify(line, max(k, 0)):
+            return
+
+
+@njit(cache=True, nogil=True)
+def draft_blocks(line: Line, drafter: Reading, links: PackedLinks, block: int) -> None:
+    """`gad.NetworkDrafter`: the states of the prefix's last token and of k - 1 masks behind it, linked."""
+    read, D, number = 0, drafter.packed.outputs.shape[0], drafter.packed.vectors.dtype
+    tokens, hidden = np.empty(2 * block, np.int64), np.empty(2 * block * D, number)
+    length, nowhere = np.empty(1, np.int64), np.empty((0, 1, 1), number)
+    while True:
+        now, count = line.rounds[0], line.length[0]
+        k = min(block, line.longest + 1 - count)
+        if k > 0:
+            new = count - read
+            n = new + k - 1
+            tokens[:new] = line.words[0, read:count]
+            tokens[new:n] = MASK
+            states = hidden[:n * D].reshape(1, n, D)
+            length[0] = read
+            step(tokens[:n].reshape(1, n), length, drafter, states, nowhere)
+            follow_links(hidden[(new - 1) * D:n * D].reshape(1, k, D), line.words[0, count - 1:count], links,
+                         line.drafts[now:now + 1, :k])
+            read = count
+        if verify(line, max(k, 0)):
+            return
+
+
+@njit(cache=True, nogil=True)
+def draft_heads(line: Line, heads: PackedHeads, links: PackedLinks, block: int) -> None:
+    """`blockwise.HeadsDrafter`: heads on the state that predicted the last token."""
+    D = line.verifier.packed.outputs.shape[0]
+    states = np.empty(max(block, 1) * D, line.hidden.dtype)
+    while True:
+        now, count = line.rounds[0], line.length[0]
+        k = min(block, line.longest + 1 - count) if now else 0  # before the first call there is no state
+        if k > 0:
+            last = (line.accepted[now - 1] - 1) * D
+            head_states(line.hidden[last:last + D].reshape(1, D), heads, states[:k * D].reshape(k, D))
+            follow_links(states[:k * D].reshape(1, k, D), line.words[0, count - 1:count], links,
+                         line.drafts[now:now + 1, :k])
+        if verify(line, max(k, 0)):
+            return
+
+
+@njit(cache=True, nogil=True)
+def iterate(line: Line, block: int, hybrid: bool, expected: int, told: bool, start: Ints) -> None:
+    """`jacobi.LastIterate`: the verifier's last iterate of the rest of a block; `start` (N,) is the first one."""
+    before = 0
+    while True:
+        now, settled = line.rounds[0], line.length[0] - 1
+        ends = expected
+        if block and not (hybrid and settled >= expected):
+            ends = (settled // block + 1) * block
+        elif block:
+            ends = settled
+        if told:
+            ends = min(ends, expected)
+        # The last word of a block is what the verifier says behind the last word of the draft.
+        k = max(0, min(ends - settled - 1, line.longest - settled))
+        for i in range(k):
+            line.drafts[now, i] = start[settled + i] if settled + i < len(start) else PAD
+            if now and line.accepted[now - 1] + i <= before:
+                line.drafts[now, i] = line.said[now - 1, line.accepted[now - 1] + i]
+        before = k
+        if verify(line, k):
+            return

@@ -1,0 +1,20 @@
+"""What heads make of one state, compiled."""
+
+import numpy as np
+
+from pipeline.compiled import njit
+from pipeline.kernels.matrix import affine
+from pipeline.kernels.reading import Floats, PackedHeads
+
+
+@njit(cache=True, nogil=True)
+def head_states(hidden: Floats, heads: PackedHeads, states: Floats) -> None:
+    """Write what the first k heads make of a state (1, D) into states (k, D); F and D multiples of 4."""
+    inner = np.empty((1, heads.inner.shape[2]), hidden.dtype)
+    for head in range(len(states)):
+        affine(hidden, heads.inner[head], heads.inner_scale[head], heads.inner_bias[head], inner)
+        for f in range(inner.shape[1]):
+            inner[0, f] = max(inner[0, f], hidden.dtype.type(0))
+        affine(inner, heads.outer[head], heads.outer_scale[head], heads.outer_bias[head], states[head:head + 1])
+        for d in range(states.shape[1]):
+            states[head, d] += hidden[0, d]
