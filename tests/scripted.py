@@ -74,7 +74,7 @@ def random_script(order: Order, words: int, seed: int, vocabulary: int) -> Scrip
         number = 0
         for word in (*source, *prefix):
             number = (number * vocabulary + word + 1) % (2**61 - 1)
-        generator = torch.Generator().manual_seed(number * 31 + seed)
+        generator = torch.Generator().manual_seed((number * 31 + seed) % 2**63)
         rows = torch.full((order.width, vocabulary), -torch.inf, dtype=torch.float64)
         rows[:, live] = 2 * torch.randn(order.width, len(live), generator=generator, dtype=torch.float64)
         return rows

@@ -70,11 +70,12 @@ class HeadsDrafter:
         return self._model.follow(states, prefix.last.squeeze(1), rounded=True)
 
     def whole(self, sentence: Sentence) -> int | None:
-        heads = self._model.packed_heads()
-        if heads is None or (line := sentence.line(self._tokens)) is None:
+        if (heads := self._model.packed_heads()) is None or (links := self._model.packed_links()) is None:
+            return None
+        if (line := sentence.line(self._tokens)) is None:
             return None
         from pipeline.decoding.whole_kernel import draft_heads
-        draft_heads(line, heads, self._model.packed_links(), self._tokens)
+        draft_heads(line, heads, links, self._tokens)
         return 0
 
     def select(self, rows: Tensor) -> None:

@@ -65,10 +65,11 @@ class NetworkDrafter:
     def whole(self, sentence: Sentence) -> int | None:
         block = self._block
         drafter = reading_of(self._model, self._state, sentence.most + 2 * block, 2 * block, rounded=True)
-        if drafter is None or (line := sentence.line(block)) is None:
+        links = self._model.packed_links()
+        if drafter is None or links is None or (line := sentence.line(block)) is None:
             return None
         from pipeline.decoding.whole_kernel import draft_blocks
-        draft_blocks(line, drafter, self._model.packed_links(), block)
+        draft_blocks(line, drafter, links, block)
         return int(line.rounds[0])
 
     def select(self, rows: Tensor) -> None:

@@ -69,8 +69,8 @@ class DraftingModel(Protocol):
         Tokens that are verified need not be quite the best: `rounded`, they are found more quickly.
         """
 
-    def packed_links(self) -> PackedLinks:
-        """What a compiled search follows, rounded; asked for where the model has a `reading`."""
+    def packed_links(self) -> PackedLinks | None:
+        """What a compiled search follows, rounded; None where it cannot."""
 
 
 class DrafterModel(DraftingModel, Protocol):

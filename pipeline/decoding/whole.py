@@ -52,7 +52,8 @@ class Sentence:
         reading = reading_of(self._verifier, state, most + block, block + 1)
         if reading is None:
             return None
-        (D, V), number = reading.packed.outputs.shape, reading.packed.vectors.dtype
+        packed = reading.packed
+        D, V, number = packed.positions.shape[1], len(packed.output_scale), packed.vectors.dtype
         words = np.full((1, 1 + most), order.end)
         words[0, 0] = order.starts[0]
         self._line = Line(

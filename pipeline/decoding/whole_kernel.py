@@ -76,7 +76,7 @@ def verify(line: Line, drafted: int) -> bool:
     """
     now, n, packed = line.rounds[0], drafted + 1, line.verifier.packed
     draft = line.drafts[now:now + 1, :drafted]
-    D, V = packed.outputs.shape
+    D, V = packed.positions.shape[1], len(packed.output_scale)
     tokens = line.tokens[:n].reshape(1, n)
     tokens[0, 0] = line.words[0, line.length[0] - 1]
     tokens[0, 1:] = draft[0]
@@ -110,7 +110,7 @@ def speculate(line: Line, drafter: Reading, block: int) -> None:
 @njit(cache=True, nogil=True)
 def draft_blocks(line: Line, drafter: Reading, links: PackedLinks, block: int) -> None:
     """`gad.NetworkDrafter`: the states of the prefix's last token and of k - 1 masks behind it, linked."""
-    read, D, number = 0, drafter.packed.outputs.shape[0], drafter.packed.vectors.dtype
+    read, D, number = 0, drafter.packed.positions.shape[1], drafter.packed.vectors.dtype
     tokens, hidden = np.empty(2 * block, np.int64), np.empty(2 * block * D, number)
     length, nowhere = np.empty(1, np.int64), np.empty((0, 1, 1), number)
     while True:
@@ -134,7 +134,7 @@ def draft_blocks(line: Line, drafter: Reading, links: PackedLinks, block: int) -
 @njit(cache=True, nogil=True)
 def draft_heads(line: Line, heads: PackedHeads, links: PackedLinks, block: int) -> None:
     """`blockwise.HeadsDrafter`: heads on the state that predicted the last token."""
-    D = line.verifier.packed.outputs.shape[0]
+    D = line.verifier.packed.positions.shape[1]
     states = np.empty(max(block, 1) * D, line.hidden.dtype)
     while True:
         now, count = line.rounds[0], line.length[0]

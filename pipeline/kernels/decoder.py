@@ -69,7 +69,7 @@ def decode(x: Floats, lengths: Ints, places: Ints, reading: Reading) -> None:
     R, n, D = x.shape
     L, _, _, heads, _, depth = past.shape
     beams = R // source.shape[2]
-    F = (reading.packed.matrices.shape[1] - 6 * D * D) // (2 * D)
+    F = reading.packed.vectors.shape[1] // 2 - 10 * D  # behind norms, scales and biases of the other matrices
     rows = x.reshape(R * n, D)
     normed, moved = np.empty_like(rows), np.empty_like(rows)
     projected, inner = np.empty((R * n, 3 * D), x.dtype), np.empty((R * n, F), x.dtype)

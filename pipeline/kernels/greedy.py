@@ -28,7 +28,7 @@ def finish(first: int, end: int, said: Ints, reading: Reading) -> tuple[int, flo
         IndexError: there are more than places.
     """
     packed = reading.packed
-    (D, V), number = packed.outputs.shape, packed.vectors.dtype
+    D, V, number = packed.positions.shape[1], len(packed.output_scale), packed.vectors.dtype
     token, lengths = np.empty((1, 1), np.int64), np.empty(1, np.int64)
     hidden, logits = np.empty((1, 1, D), number), np.empty((1, 1, V), number)
     token[0, 0], total = first, 0.0
@@ -56,7 +56,7 @@ def run_ahead(known: Ints, said: Ints, length: int, reading: Reading) -> None:
         reading: the decoder, of one row.
     """
     packed = reading.packed
-    (D, V), number = packed.outputs.shape, packed.vectors.dtype
+    D, V, number = packed.positions.shape[1], len(packed.output_scale), packed.vectors.dtype
     token, lengths = np.empty((1, 1), np.int64), np.empty(1, np.int64)
     hidden, logits = np.empty((1, 1, D), number), np.empty((1, 1, V), number)
     n, best, nothing = len(known), 0, logits[:0]

@@ -59,13 +59,13 @@ class Reading(NamedTuple):
 class PackedLinks(NamedTuple):
     """A chain between the tokens of a draft (`model.token_chain`), laid out for reading by rows."""
 
-    of_state: Floats
+    of_state: Matrix
     """(D, F) …"""
     bias: Floats
     """… and (F,): what states contribute; F = 0: the tokens are independent."""
     table: Floats
     """(V, F), what every token contributes to the state behind it."""
-    outer: Floats
+    outer: Matrix
     """(F, D)."""
     outputs: Matrix
     """(D, V), the projection onto the vocabulary …"""

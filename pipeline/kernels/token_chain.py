@@ -23,7 +23,7 @@ def follow_links(states: Floats, last: Ints, links: PackedLinks, tokens: Ints) -
         links: between the tokens; D and F multiples of 4.
     """
     R, k, D = states.shape
-    F, V = links.table.shape[1], links.outputs.shape[1]
+    F, V = links.table.shape[1], len(links.scale)
     of_states = np.empty((R * k, F), states.dtype)
     affine(states.reshape(R * k, D), links.of_state, np.ones_like(links.bias), links.bias, of_states)
     inner, moved = np.empty((R, F), states.dtype), np.empty((R, D), states.dtype)

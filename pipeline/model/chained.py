@@ -60,9 +60,10 @@ class ChainedTransformer(Transformer):
         return follow(self._linked(), states, last, rounded)
 
     @torch.no_grad()
-    def packed_links(self) -> PackedLinks:
-        """What `follow` reads, rounded, as a compiled search reads it: on a CPU, where `reading` gives something."""
-        return self._linked().packed(rounded=True)
+    def packed_links(self) -> PackedLinks | None:
+        """What `follow` reads, rounded, as a compiled search reads it; None where it does not."""
+        packed = self._linked().packed
+        return packed and packed[True]
 
     def _linked(self) -> Links:
         if self._links is None:

@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pipeline.errors import PipelineError
+from pipeline.kernels.packing import pack_heads
 from pipeline.kernels.reading import PackedHeads
 from pipeline.model.chained import ChainedTransformer
 from pipeline.model.drafter import check_verifier
-from pipeline.model.lean import round_columns
 from pipeline.model.orders import Order
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.transformer import Transformer
@@ -108,17 +108,10 @@ class BlockwiseHeads(ChainedTransformer):
         if self._packed_heads is None and self._weights().packed is not None:
             D, units = self.settings.width, self.settings.feed_forward
             inner = self.heads_inner.weight.view(-1, units, D).transpose(1, 2)
-            parts = (*_round_each(inner), self.heads_inner.bias.view(-1, units),
-                     *_round_each(self.heads_outer), self.heads_bias.view(-1, D))
-            self._packed_heads = PackedHeads(*(part.detach().contiguous().numpy() for part in parts))
+            parts = inner, self.heads_inner.bias.view(-1, units), self.heads_outer, self.heads_bias.view(-1, D)
+            self._packed_heads = pack_heads(*(part.detach().numpy() for part in parts))
         return self._packed_heads
 
     def regather(self) -> None:
         super().regather()
         self._packed_heads = None
-
-
-def _round_each(matrices: Tensor) -> tuple[Tensor, Tensor]:
-    """Matrices (H, K, N) as `lean.round_columns` gives them, (H, K, N) and (H, N)."""
-    rounded, scales = zip(*(round_columns(matrix) for matrix in matrices), strict=True)
-    return torch.stack(rounded), torch.stack(scales)

@@ -14,13 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pipeline.kernels.packing import are_few, pack_decoder
 from pipeline.kernels.reading import Bools, Packed, Reading
 from pipeline.model.layers import DecoderLayer, EncoderLayer, Residual, attend
 from pipeline.model.state import Ints, State
 
-_FEW, _WIDEST = 2048, 256
-"""Numbers in (R, n, D) embeddings, and width, up to which a compiled step on one core is quicker than torch's on two
-(measured with 2 layers): 16 tokens of width 128."""
 _EVERYTHING = np.zeros((0, 1, 0), np.bool_)
 
 
@@ -93,36 +91,19 @@ def pack(decoder: DecoderBlocks, embeddings: Tensor, positions: Tensor, norm: nn
         positions: (T, D), a row a slot.
         norm: the final normalisation, or the identity.
         projection: (V, D).
-        rounded: whether matrices are rounded to 16 bits. Of few rows, reading them is most of the work.
+        rounded: see `packing.pack_decoder`.
     """
-    if not decoder or embeddings.device.type != "cpu" or embeddings.dtype not in (torch.float32, torch.float64):
+    if not decoder or not readable(embeddings):
         return None
-    width, inner = decoder[0][2].weight_in.shape
-    if width > _WIDEST or width % 4 or inner % 4:
-        return None
-    scaled = round_columns if rounded else _leave_columns
-    matrices, vectors = [], []
-    for layer in decoder:
-        for one in layer:
-            (first, scale_in), (last, scale_out) = scaled(one.weight_in), scaled(one.weight_out)
-            matrices += [first, last]
-            vectors += [one.norm_weight, one.norm_bias, scale_in, one.bias_in, scale_out, one.bias_out]
-    L = len(decoder)
-    outputs, output_scale = scaled(projection.t())
-    parts = (torch.cat([matrix.flatten() for matrix in matrices]).view(L, -1), torch.cat(vectors).view(L, -1),
-             embeddings, positions, torch.stack(list(norm.parameters()) or [positions[0]] * 2),
-             outputs, output_scale, torch.zeros_like(output_scale))
-    return Packed(*(part.detach().contiguous().numpy() for part in parts))
+    layers = [[[part.detach().numpy() for part in one] for one in layer] for layer in decoder]
+    last = torch.stack(list(norm.parameters()) or [positions[0]] * 2)
+    tables = (part.detach().numpy() for part in (embeddings, positions, last, projection.t()))
+    return pack_decoder(layers, *tables, rounded=rounded)
 
 
-def round_columns(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """A matrix (K, N) as 16-bit integers and what each of its columns is multiplied by, (N,)."""
-    scale = weight.detach().abs().amax(0).clamp(min=1e-9) / 32767
-    return (weight.detach() / scale).round().to(torch.int16), scale
-
-
-def _leave_columns(weight: Tensor) -> tuple[Tensor, Tensor]:
-    return weight, weight.new_ones(weight.shape[1])
+def readable(weights: Tensor) -> bool:
+    """Whether compiled code can read them."""
+    return weights.device.type == "cpu" and weights.dtype in (torch.float32, torch.float64)
 
 
 def alone(own: Block) -> Alone:
@@ -229,11 +210,6 @@ def seen(mask: Tensor | None) -> Bools:
     if mask is None:
         return _EVERYTHING
     return np.ascontiguousarray(mask.view(-1, *mask.shape[-2:]).numpy())
-
-
-def are_few(rows: int, packed: Packed) -> bool:
-    """Whether a compiled step of so many rows is the quicker one."""
-    return 0 < rows * packed.positions.shape[1] <= _FEW
 
 
 def score(x: Tensor, layers: DecoderBlocks, alone: Sequence[Alone], style: Style,

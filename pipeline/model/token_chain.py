@@ -12,8 +12,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from pipeline.kernels.packing import pack_links
 from pipeline.kernels.reading import PackedLinks
-from pipeline.model.lean import round_columns
+from pipeline.model.lean import readable
 from pipeline.model.top import best
 
 _FEW = 4
@@ -56,16 +57,9 @@ class Links(NamedTuple):
     outer: Tensor
     """(F, D)."""
     outputs: Tensor
-    """(D, V), the projection onto the vocabulary …"""
-    rounded: Tensor
-    """… and the same rounded to 16 bits …"""
-    scale: Tensor
-    """… which these, (V,), multiply."""
-
-    def packed(self, rounded: bool) -> PackedLinks:
-        """The same as compiled code reads it."""
-        outputs, scale = (self.rounded, self.scale) if rounded else (self.outputs, torch.ones_like(self.scale))
-        return PackedLinks(*(part.numpy() for part in (*self[:4], outputs, scale)))
+    """(D, V), the projection onto the vocabulary."""
+    packed: tuple[PackedLinks, PackedLinks] | None
+    """The same as compiled code reads it, as it is and with a rounded projection; None where it does not."""
 
 
 def gather(chain: TokenChain | None, embeddings: Tensor, projection: Tensor) -> Links:
@@ -79,8 +73,13 @@ def gather(chain: TokenChain | None, embeddings: Tensor, projection: Tensor) -> 
     else:
         between = (chain.of_state.weight.t(), chain.of_state.bias, chain.of_previous(embeddings * chain.scale),
                    chain.outer.weight.t())
-    parts = (*between, projection.t(), *round_columns(projection.t()))
-    return Links(*(part.detach().contiguous() for part in parts))
+    parts = [part.detach().contiguous() for part in (*between, projection.t())]
+    packed = None
+    if readable(projection):
+        arrays = [part.numpy() for part in parts]
+        exact, rounded = pack_links(*arrays, rounded=False), pack_links(*arrays, rounded=True)
+        packed = None if exact is None or rounded is None else (exact, rounded)
+    return Links._make((*parts, packed))
 
 
 def follow(links: Links, states: Tensor, last: Tensor, rounded: bool = False) -> Tensor:
@@ -95,11 +94,12 @@ def follow(links: Links, states: Tensor, last: Tensor, rounded: bool = False) ->
     Returns:
         (R, k).
     """
-    (R, _, D), (F,) = states.shape, links.bias.shape
-    on_cpu = states.device.type == "cpu" and states.dtype in (torch.float32, torch.float64)
-    if on_cpu and R <= _FEW and D % 4 == F % 4 == 0:
-        return _compiled(links, states, last, rounded)
-    return one_by_one(links, states, last)
+    if links.packed is None or len(states) > _FEW:
+        return one_by_one(links, states, last)
+    from pipeline.kernels.token_chain import follow_links  # numba: half a second that training does not need
+    tokens = torch.empty(states.shape[:2], dtype=torch.long)
+    follow_links(states.contiguous().numpy(), last.contiguous().numpy(), links.packed[rounded], tokens.numpy())
+    return tokens
 
 
 def one_by_one(links: Links, states: Tensor, last: Tensor) -> Tensor:
@@ -111,10 +111,3 @@ def one_by_one(links: Links, states: Tensor, last: Tensor) -> Tensor:
         last = best(torch.addmm(states[:, place], inner, links.outer) @ links.outputs)
         tokens.append(last)
     return torch.stack(tokens, 1) if tokens else last.new_empty(len(last), 0)
-
-
-def _compiled(links: Links, states: Tensor, last: Tensor, rounded: bool) -> Tensor:
-    from pipeline.kernels.token_chain import follow_links  # numba: half a second that training does not need
-    tokens = torch.empty(states.shape[:2], dtype=torch.long)
-    follow_links(states.contiguous().numpy(), last.contiguous().numpy(), links.packed(rounded), tokens.numpy())
-    return tokens

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from pipeline.errors import PipelineError
+from pipeline.kernels.packing import are_few
 from pipeline.kernels.reading import Packed, Reading
 from pipeline.model import lean
 from pipeline.model.layers import DecoderLayer, EncoderLayer, Positions, dropout
@@ -140,7 +141,7 @@ class Transformer(nn.Module):
             (R, n, V) logits of the slots that these inputs predict.
         """
         packed = self._weights().packed
-        if packed is not None and lean.are_few(tokens.numel(), packed):
+        if packed is not None and are_few(tokens.numel(), packed):
             return self._few(tokens, state, packed, True)[1]
         return self.projection(self.advance(tokens, state))
 
@@ -159,7 +160,7 @@ class Transformer(nn.Module):
             None where its steps are not to be compiled.
         """
         packed = self._weights().packed
-        if packed is None or not lean.are_few(at_once, packed):
+        if packed is None or not are_few(at_once, packed):
             return None
         if rounded:
             packed = self._rounded = self._rounded or self._pack(rounded=True)
@@ -170,7 +171,7 @@ class Transformer(nn.Module):
     def advance(self, tokens: Tensor, state: State) -> Tensor:
         """The decoder's last hidden states, (R, n, D); `step` without its projection."""
         n, weights = tokens.shape[1], self._weights()
-        if weights.packed is not None and lean.are_few(tokens.numel(), weights.packed):
+        if weights.packed is not None and are_few(tokens.numel(), weights.packed):
             return self._few(tokens, state, weights.packed, False)[0]
         state.reserve(n)
         table = weights.target_positions

@@ -6,7 +6,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.decoding import verify
 from pipeline.decoding.prefix import Acceptance, Prefix, Verdict
 from pipeline.vocabulary import EOS, PAD
 
@@ -18,7 +17,7 @@ def extend(logits: torch.Tensor, draft: torch.Tensor, acceptance: Acceptance, le
     prefix, left = Prefix(1, len(draft), ROOM, torch.device("cpu")), left.copy()
     with pytest.MonkeyPatch.context() as patch:
         if not compiled:
-            patch.setattr(verify, "compiles", lambda logits: False)
+            patch.setattr(module, "compiles", lambda logits: False)
         return prefix, prefix.extend(logits, draft, acceptance, left, EOS), left
 
 

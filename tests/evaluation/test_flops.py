@@ -16,6 +16,7 @@ from pipeline.decoding import beam, blockwise, counts_gad, draft, gad, greedy, i
 from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
 from pipeline.evaluation.flops import Costs, Counted, Tally, compiled_share, counted, sentence_operations
+from pipeline.kernels import packing
 from pipeline.model import lean
 from pipeline.model.heads import BlockwiseHeads
 from pipeline.model.settings import NORMS
@@ -224,7 +225,7 @@ def test_the_share_of_compiled_code(tiny: Tiny, monkeypatch: pytest.MonkeyPatch)
     by_torch = sum(costs.encoder(1, S) + costs.source(1, S) for S in (5, 8))
     whole = sum(sentence_operations(network, search, sentences))
     assert compiled_share(network, search, sentences) == pytest.approx(1 - by_torch / whole)
-    monkeypatch.setattr(lean, "_FEW", 0)
+    monkeypatch.setattr(packing, "_FEW", 0)
     assert compiled_share(network, search, sentences) == 0
 
 

@@ -9,6 +9,7 @@ from orders import EVERY_ORDER
 from sentences import sources
 from torch import Tensor
 
+from pipeline.kernels import packing
 from pipeline.model import lean
 from pipeline.model.settings import NORMS
 from pipeline.model.state import State
@@ -20,7 +21,7 @@ Tiny = Callable[..., Transformer]
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """From its call on, nothing is compiled."""
-    return lambda: monkeypatch.setattr(lean, "_FEW", 0)
+    return lambda: monkeypatch.setattr(packing, "_FEW", 0)
 
 
 def tokens(rows: int, count: int) -> Tensor:
@@ -64,7 +65,7 @@ def test_it_runs_where_it_should(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(lean, "step", counted)
     network = tiny("left_to_right")
     state = network.start(network.encode(sources(5)))
-    few = lean._FEW // network.settings.width
+    few = packing._FEW // network.settings.width
     network.step(tokens(1, 3), state)
     network.step(tokens(1, 20), state)
     assert calls == [3, 20] and few >= 20
@@ -73,7 +74,7 @@ def test_it_runs_where_it_should(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) ->
     assert calls == [3, 20]
 
 
-@pytest.mark.parametrize("width", [18, 2 * lean._WIDEST])
+@pytest.mark.parametrize("width", [18, 2 * packing._WIDEST])
 def test_other_shapes_are_left_to_torch(tiny: Tiny, width: int) -> None:
     network = tiny("left_to_right", width=width, heads=2)
     assert network._weights().packed is None

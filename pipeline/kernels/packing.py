@@ -1,0 +1,81 @@
+"""Weights laid out for compiled code, once a model."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeline.kernels.reading import Floats, Matrix, Packed, PackedHeads, PackedLinks
+
+_FEW, _WIDEST = 2048, 256
+"""Numbers in (R, n, D) embeddings, and width, up to which a compiled step on one core is quicker than torch's on two
+(measured with 2 layers): 16 tokens of width 128."""
+
+Block = Sequence[Floats]
+"""Weight and bias of a normalisation, and of two linear maps; their matrices are (in, out)."""
+
+
+def are_few(rows: int, packed: Packed) -> bool:
+    """Whether a compiled step of so many rows is the quicker one."""
+    return 0 < rows * packed.positions.shape[1] <= _FEW
+
+
+def pack_decoder(layers: Sequence[Sequence[Block]], embeddings: Floats, positions: Floats, norm: Floats,
+                 projection: Floats, *, rounded: bool) -> Packed | None:
+    """A decoder as compiled code reads it; None where its shape is none that compiled steps are made for.
+
+    Args:
+        layers: of each layer self-attention, attention to the source and feed-forward.
+        embeddings: (V, D), scaled.
+        positions: (T, D), a row a slot.
+        norm: (2, D), the final normalisation, or anything behind post-norm layers.
+        projection: (D, V).
+        rounded: whether matrices are rounded to 16 bits. Of few rows, reading them is most of the work.
+    """
+    width, inner = layers[0][2][2].shape
+    if width > _WIDEST or width % 4 or inner % 4:
+        return None
+    matrices: list[Any] = []
+    vectors: list[Floats] = []
+    for layer in layers:
+        for norm_weight, norm_bias, weight_in, bias_in, weight_out, bias_out in layer:
+            (first, scale_in), (last, scale_out) = pack_matrix(weight_in, rounded), pack_matrix(weight_out, rounded)
+            matrices += [first.reshape(-1), last.reshape(-1)]
+            vectors += [norm_weight, norm_bias, scale_in, bias_in, scale_out, bias_out]
+    L = len(layers)
+    outputs, output_scale = pack_matrix(projection, rounded)
+    return Packed(
+        matrices=np.concatenate(matrices).reshape(L, -1), vectors=np.concatenate(vectors).reshape(L, -1),
+        embeddings=np.ascontiguousarray(embeddings), positions=np.ascontiguousarray(positions),
+        norm=np.ascontiguousarray(norm), outputs=outputs, output_scale=output_scale,
+        output_bias=np.zeros_like(output_scale))
+
+
+def pack_links(of_state: Floats, bias: Floats, table: Floats, outer: Floats, projection: Floats, *,
+               rounded: bool) -> PackedLinks | None:
+    """A chain as compiled code reads it; see `PackedLinks` for the shapes. `rounded`: the projection."""
+    if of_state.shape[0] % 4 or of_state.shape[1] % 4:
+        return None
+    return PackedLinks(pack_matrix(of_state, False)[0], bias, table, pack_matrix(outer, False)[0],
+                       *pack_matrix(projection, rounded))
+
+
+def pack_heads(inner: Floats, inner_bias: Floats, outer: Floats, outer_bias: Floats) -> PackedHeads:
+    """Heads as compiled code reads them, their matrices (H, D, F) and (H, F, D) rounded."""
+    return PackedHeads(*_stack(inner), inner_bias, *_stack(outer), outer_bias)
+
+
+def pack_matrix(weight: Floats, rounded: bool) -> tuple[Matrix, Floats]:
+    """A matrix (K, N) as `matrix.affine` reads it, and what each of its columns is multiplied by, (N,).
+
+    Rounded, they are 16-bit integers.
+    """
+    if not rounded:
+        return np.ascontiguousarray(weight), np.ones(weight.shape[1], weight.dtype)
+    scale = np.maximum(np.abs(weight).max(0), 1e-9).astype(weight.dtype) / 32767
+    return np.ascontiguousarray((weight / scale).round().astype(np.int16)), scale.astype(weight.dtype)
+
+
+def _stack(matrices: Floats) -> tuple[Any, Any]:
+    packed, scales = zip(*(pack_matrix(matrix, True) for matrix in matrices), strict=True)
+    return np.stack(packed), np.stack(scales)
