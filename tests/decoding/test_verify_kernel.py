@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.decoding import prefix as module
 from pipeline.decoding.prefix import Acceptance, Prefix, Verdict
 from pipeline.vocabulary import EOS, PAD
 
