@@ -135,6 +135,9 @@ class Counted:
         self._add(self._costs.step(len(tokens), tokens.shape[1], past, _source(state)[1]))
         return logits
 
+    def reading(self, *_: Any) -> None:
+        """None: the steps of a compiled loop would not be seen. The loop in Python makes the same ones."""
+
     def lengths(self, memory: Any) -> Tensor:
         found: Tensor = self._model.lengths(memory)
         self._add(2 * self._costs.shape.width * found.numel())
