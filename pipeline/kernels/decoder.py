@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.compiled import njit
-from pipeline.kernels.matrix import affine
+from pipeline.kernels.matrix import affine, size
 from pipeline.kernels.reading import Bools, Floats, Reading
 
 Ints = npt.NDArray[np.int64]
@@ -79,7 +79,7 @@ def decode(x: Floats, lengths: Ints, places: Ints, reading: Reading) -> None:
         matrix, m, vector, v = reading.packed.matrices[layer], 0, reading.packed.vectors[layer], 0
 
         own_norm, v = vector[v:v + 2 * D].reshape(2, D), v + 2 * D
-        weight, m = matrix[m:m + 3 * D * D].reshape(D, 3 * D), m + 3 * D * D
+        weight, m = matrix[m:], m + size(D, 3 * D)
         scale, bias, v = vector[v:v + 3 * D], vector[v + 3 * D:v + 6 * D], v + 6 * D
         normalise(rows, own_norm, pre, normed)
         affine(normed, weight, scale, bias, projected)
@@ -95,13 +95,13 @@ def decode(x: Floats, lengths: Ints, places: Ints, reading: Reading) -> None:
                 row = r * n + i
                 _attend(projected[row, :D], past[layer, 0, r], past[layer, 1, r], lengths[r] + n, visible, weights,
                         moved[row])
-        weight, m = matrix[m:m + D * D].reshape(D, D), m + D * D
+        weight, m = matrix[m:], m + size(D, D)
         scale, bias, v = vector[v:v + D], vector[v + D:v + 2 * D], v + 2 * D
         affine(moved, weight, scale, bias, normed)
         _leave(rows, normed, own_norm, pre)
 
         norm, v = vector[v:v + 2 * D].reshape(2, D), v + 2 * D
-        weight, m = matrix[m:m + D * D].reshape(D, D), m + D * D
+        weight, m = matrix[m:], m + size(D, D)
         scale, bias, v = vector[v:v + D], vector[v + D:v + 2 * D], v + 2 * D
         normalise(rows, norm, pre, normed)
         queries = projected.reshape(-1)[:R * n * D].reshape(R * n, D)
@@ -111,18 +111,18 @@ def decode(x: Floats, lengths: Ints, places: Ints, reading: Reading) -> None:
             visible = source_mask[b, 0] if len(source_mask) else source_mask.reshape(-1)
             _attend(queries[row], source[layer, 0, b], source[layer, 1, b], source.shape[4], visible, weights,
                     moved[row])
-        weight, m = matrix[m:m + D * D].reshape(D, D), m + D * D
+        weight, m = matrix[m:], m + size(D, D)
         scale, bias, v = vector[v:v + D], vector[v + D:v + 2 * D], v + 2 * D
         affine(moved, weight, scale, bias, normed)
         _leave(rows, normed, norm, pre)
 
         norm, v = vector[v:v + 2 * D].reshape(2, D), v + 2 * D
-        weight, m = matrix[m:m + D * F].reshape(D, F), m + D * F
+        weight, m = matrix[m:], m + size(D, F)
         scale, bias, v = vector[v:v + F], vector[v + F:v + 2 * F], v + 2 * F
         normalise(rows, norm, pre, normed)
         affine(normed, weight, scale, bias, inner)
         _activate(inner, reading.relu)
-        weight = matrix[m:m + D * F].reshape(F, D)
+        weight = matrix[m:]
         scale, bias = vector[v:v + D], vector[v + D:v + 2 * D]
         affine(inner, weight, scale, bias, normed)
         _leave(rows, normed, norm, pre)

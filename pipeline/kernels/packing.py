@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.kernels.reading import Floats, Matrix, Packed, PackedHeads, PackedLinks
+from pipeline.kernels.reading import COLUMNS, Floats, Packed, PackedHeads, PackedLinks, Panels
 
 _FEW, _WIDEST = 2048, 256
 """Numbers in (R, n, D) embeddings, and width, up to which a compiled step on one core is quicker than torch's on two
@@ -40,12 +40,13 @@ def pack_decoder(layers: Sequence[Sequence[Block]], embeddings: Floats, position
     for layer in layers:
         for norm_weight, norm_bias, weight_in, bias_in, weight_out, bias_out in layer:
             (first, scale_in), (last, scale_out) = pack_matrix(weight_in, rounded), pack_matrix(weight_out, rounded)
-            matrices += [first.reshape(-1), last.reshape(-1)]
+            matrices += [first, last]
             vectors += [norm_weight, norm_bias, scale_in, bias_in, scale_out, bias_out]
     L = len(layers)
+    together = _aligned(sum(map(len, matrices)), matrices[0].dtype)
     outputs, output_scale = pack_matrix(projection, rounded)
     return Packed(
-        matrices=np.concatenate(matrices).reshape(L, -1), vectors=np.concatenate(vectors).reshape(L, -1),
+        matrices=np.concatenate(matrices, out=together).reshape(L, -1), vectors=np.concatenate(vectors).reshape(L, -1),
         embeddings=np.ascontiguousarray(embeddings), positions=np.ascontiguousarray(positions),
         norm=np.ascontiguousarray(norm), outputs=outputs, output_scale=output_scale,
         output_bias=np.zeros_like(output_scale))
@@ -65,17 +66,28 @@ def pack_heads(inner: Floats, inner_bias: Floats, outer: Floats, outer_bias: Flo
     return PackedHeads(*_stack(inner), inner_bias, *_stack(outer), outer_bias)
 
 
-def pack_matrix(weight: Floats, rounded: bool) -> tuple[Matrix, Floats]:
+def pack_matrix(weight: Floats, rounded: bool) -> tuple[Panels, Floats]:
     """A matrix (K, N) as `matrix.affine` reads it, and what each of its columns is multiplied by, (N,).
 
     Rounded, they are 16-bit integers.
     """
-    if not rounded:
-        return np.ascontiguousarray(weight), np.ones(weight.shape[1], weight.dtype)
-    scale = np.maximum(np.abs(weight).max(0), 1e-9).astype(weight.dtype) / 32767
-    return np.ascontiguousarray((weight / scale).round().astype(np.int16)), scale.astype(weight.dtype)
+    scale = np.ones(weight.shape[1], weight.dtype)
+    if rounded:
+        scale = (np.maximum(np.abs(weight).max(0), 1e-9) / 32767).astype(weight.dtype)
+        weight = (weight / scale).round().astype(np.int16)
+    (K, N), panels = weight.shape, -(-weight.shape[1] // COLUMNS)
+    packed = _aligned(panels * K * COLUMNS, weight.dtype)
+    packed[:] = np.pad(weight, ((0, 0), (0, panels * COLUMNS - N))).reshape(K, panels, COLUMNS).swapaxes(0, 1).ravel()
+    return packed, scale
+
+
+def _aligned(numbers: int, kind: np.dtype[Any]) -> Any:
+    """Room for numbers, from the beginning of a cache line on."""
+    room = np.empty(numbers * kind.itemsize + 64, np.uint8)
+    return room[-room.ctypes.data % 64:][:numbers * kind.itemsize].view(kind)
 
 
 def _stack(matrices: Floats) -> tuple[Any, Any]:
     packed, scales = zip(*(pack_matrix(matrix, True) for matrix in matrices), strict=True)
-    return np.stack(packed), np.stack(scales)
+    stacked = _aligned(sum(map(len, packed)), packed[0].dtype).reshape(len(packed), -1)
+    return np.stack(packed, out=stacked), np.stack(scales)

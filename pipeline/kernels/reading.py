@@ -7,17 +7,22 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.floating[Any]]
 Bools = npt.NDArray[np.bool_]
-Matrix = Floats | npt.NDArray[np.int16]
-"""Rounded to 16 bits, with a float for every column, half as much is to be read."""
+COLUMNS = 32
+"""Of a panel."""
+Panels = Floats | npt.NDArray[np.int16]
+"""A matrix (K, N) in panels (K, 32) behind each other, the last one filled up with columns of 0, as one flat array.
+
+Rounded to 16 bits, with a float for every column, half as much is to be read.
+"""
 
 
 class Packed(NamedTuple):
     """The parameters of a decoder: copies, in which later changes of the weights do not show.
 
-    Matrices are (in, out), of floats, or of integers that a float for every column multiplies.
+    Matrices are (in, out), in `Panels`.
     """
 
-    matrices: Matrix
+    matrices: Panels
     """(L, M), all matrices of a layer one behind the other."""
     vectors: Floats
     """(L, Q): of every block weight and bias of its norm, and scale and bias of its two matrices."""
@@ -27,7 +32,7 @@ class Packed(NamedTuple):
     """(T, D), a row a slot."""
     norm: Floats
     """(2, D), weight and bias of the final normalisation; void behind post-norm layers."""
-    outputs: Matrix
+    outputs: Panels
     """(D, V), the projection …"""
     output_scale: Floats
     """… what its columns are multiplied by, (V,) …"""
@@ -59,15 +64,15 @@ class Reading(NamedTuple):
 class PackedLinks(NamedTuple):
     """A chain between the tokens of a draft (`model.token_chain`), laid out for reading by rows."""
 
-    of_state: Matrix
+    of_state: Panels
     """(D, F) …"""
     bias: Floats
     """… and (F,): what states contribute; F = 0: the tokens are independent."""
     table: Floats
     """(V, F), what every token contributes to the state behind it."""
-    outer: Matrix
+    outer: Panels
     """(F, D)."""
-    outputs: Matrix
+    outputs: Panels
     """(D, V), the projection onto the vocabulary …"""
     scale: Floats
     """… and what its columns are multiplied by, (V,)."""
@@ -76,14 +81,14 @@ class PackedLinks(NamedTuple):
 class PackedHeads(NamedTuple):
     """Heads that guess the words behind the next one (`model.heads`)."""
 
-    inner: Matrix
-    """(H, D, F) …"""
+    inner: Panels
+    """(H, …), each (D, F) …"""
     inner_scale: Floats
     """… what its columns are multiplied by, (H, F) …"""
     inner_bias: Floats
     """… and (H, F)."""
-    outer: Matrix
-    """(H, F, D) …"""
+    outer: Panels
+    """(H, …), each (F, D) …"""
     outer_scale: Floats
     """… (H, D) …"""
     outer_bias: Floats
