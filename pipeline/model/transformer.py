@@ -154,7 +154,7 @@ class Transformer(nn.Module):
         Args:
             tokens: all that will be read from here on.
             at_once: the most that one step will read of all rows.
-            rounded: whether matrices may be rounded to 16 bits. Of few rows, reading them is most of the work.
+            rounded: whether its matrices may be rounded (`packing.pack_matrix`), because what it says is verified.
 
         Returns:
             None where its steps are not to be compiled.
