@@ -30,7 +30,7 @@ def pack_decoder(layers: Sequence[Sequence[Block]], embeddings: Floats, position
         positions: (T, D), a row a slot.
         norm: (2, D), the final normalisation, or anything behind post-norm layers.
         projection: (D, V).
-        rounded: whether matrices are rounded to 16 bits. Of few rows, reading them is most of the work.
+        rounded: whether matrices are rounded; see `pack_matrix`.
     """
     width, inner = layers[0][2][2].shape
     if width > _WIDEST or width % 4 or inner % 4:
@@ -69,12 +69,12 @@ def pack_heads(inner: Floats, inner_bias: Floats, outer: Floats, outer_bias: Flo
 def pack_matrix(weight: Floats, rounded: bool) -> tuple[Panels, Floats]:
     """A matrix (K, N) as `matrix.affine` reads it, and what each of its columns is multiplied by, (N,).
 
-    Rounded, they are 16-bit integers.
+    Rounded, they are integers of 8 bits, for drafts: of few rows, reading weights is most of the work.
     """
     scale = np.ones(weight.shape[1], weight.dtype)
     if rounded:
-        scale = (np.maximum(np.abs(weight).max(0), 1e-9) / 32767).astype(weight.dtype)
-        weight = (weight / scale).round().astype(np.int16)
+        scale = (np.maximum(np.abs(weight).max(0), 1e-9) / 127).astype(weight.dtype)
+        weight = (weight / scale).round().astype(np.int8)
     (K, N), panels = weight.shape, -(-weight.shape[1] // COLUMNS)
     packed = _aligned(panels * K * COLUMNS, weight.dtype)
     packed[:] = np.pad(weight, ((0, 0), (0, panels * COLUMNS - N))).reshape(K, panels, COLUMNS).swapaxes(0, 1).ravel()

@@ -9,10 +9,10 @@ Floats = npt.NDArray[np.floating[Any]]
 Bools = npt.NDArray[np.bool_]
 COLUMNS = 32
 """Of a panel."""
-Panels = Floats | npt.NDArray[np.int16]
+Panels = Floats | npt.NDArray[np.int8]
 """A matrix (K, N) in panels (K, 32) behind each other, the last one filled up with columns of 0, as one flat array.
 
-Rounded to 16 bits, with a float for every column, half as much is to be read.
+Rounded to 8 bits, with a float for every column, a quarter as much is to be read.
 """
 
 

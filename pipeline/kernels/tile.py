@@ -26,7 +26,7 @@ def _declare(typing_context: Any, rows: Any, x: Any, row: Any, panels: Any, begi
         rows: a literal, at most 4.
         x: (M, K) floats, of which the rows from `row` on are read; contiguous.
         row: the first of them.
-        panels: flat array of floats or 16-bit integers …
+        panels: flat array of floats or integers …
         begin: … in which the panel begins here.
         sums: flat array of floats.
     """

@@ -25,11 +25,11 @@ Search = Callable[[], Hypotheses]
 
 @torch.no_grad()
 def rounded(network: Transformer) -> None:
-    """Round all matrices to what 16 bits a column can hold, so that compiled drafters round nothing."""
+    """Round all matrices to what 8 bits a column can hold, so that compiled drafters round nothing."""
     for _name, weight in network.named_parameters():
         columns = weight if weight.dim() == 3 else weight.t()  # heads are (H, in, out), all others (out, in)
         if weight.dim() > 1:
-            scale = columns.abs().amax(-2, keepdim=True).clamp(min=1e-9) / 32767
+            scale = columns.abs().amax(-2, keepdim=True).clamp(min=1e-9) / 127
             columns.copy_((columns / scale).round() * scale)
     network.regather()
 

@@ -50,7 +50,7 @@ def test_rounded_it_is_nearly_the_same() -> None:
         inner = (one[:, 0] @ links.of_state + links.bias + links.table[before]).relu()
         scores = (torch.addmm(one[:, 0], inner, links.outer) @ outputs.t())[0]
         found = int(follow(links, one, before, rounded=True))
-        assert scores[found] > scores.max() - 1e-3 * scores.abs().max()
+        assert scores[found] > scores.max() - 2e-2 * scores.abs().max()
 
 
 def test_the_token_before_matters() -> None:
