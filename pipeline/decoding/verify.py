@@ -15,7 +15,9 @@ In floating point, a call of ten tokens rounds differently from ten calls of one
 probable, the other one may win.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -82,9 +84,15 @@ class Verification:
 
     exact: bool
     """Whether it promises greedy search's output."""
-    rounds: list[Round]
     drafter_calls: Tensor
     """(B,) calls of the drafter's network."""
+    recorded: Callable[[], list[Round]]
+    """Makes the rounds."""
+
+    @cached_property
+    def rounds(self) -> list[Round]:
+        """One after the other; made when asked for, which most who search do not."""
+        return self.recorded()
 
 
 class Nothing:
@@ -177,7 +185,7 @@ def verify(verifier: Model, drafter: Drafter, source: Tensor, memory: Any, limit
     drawn = torch.from_numpy(calls).to(device)
     return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scores.unsqueeze(1),
                       torch.from_numpy(ended).to(device).unsqueeze(1), drawn,
-                      Verification(acceptance.exact, rounds, drafter.calls(drawn)))
+                      Verification(acceptance.exact, drafter.calls(drawn), lambda: rounds))
 
 
 def _call(verifier: Model, last: Tensor, draft: Tensor, state: Any) -> Tensor:
@@ -195,9 +203,8 @@ def _searched(sentence: Sentence, verifier: Model, own: int, acceptance: Accepta
     """What a compiled loop has found, as `verify` returns it; `own` are the calls of the drafter's network."""
     found = sentence.found()
     words, lengths = verifier.order.restore(torch.from_numpy(found.words))
-    first, rounds = torch.zeros(1, dtype=torch.long), []
-    for draft, said, accepted in found.rounds:
-        rounds.append(Round(first, torch.from_numpy(draft), torch.from_numpy(said), torch.from_numpy(accepted)))
+    first = torch.zeros(1, dtype=torch.long)
     return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), torch.from_numpy(found.score)[None],
-                      torch.from_numpy(found.ends)[None], torch.tensor([len(rounds)]),
-                      Verification(acceptance.exact, rounds, torch.tensor([own])))
+                      torch.from_numpy(found.ends)[None], torch.tensor([found.calls]),
+                      Verification(acceptance.exact, torch.tensor([own]), lambda: [
+                          Round(first, *map(torch.from_numpy, one)) for one in found.rounds()]))

@@ -3,7 +3,7 @@
 A round of a small model is a tenth of a millisecond of arithmetic, and going back to Python after each costs as much.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,7 +25,9 @@ class Found(NamedTuple):
     """(1,), the summed log-probability."""
     ends: Bools
     """(1,), whether the end symbol is among what was accepted."""
-    rounds: Iterator[tuple[Ints, Ints, Ints]]
+    calls: int
+    """Of the verifier."""
+    rounds: Callable[[], list[tuple[Ints, Ints, Ints]]]
     """Draft (1, n), what the verifier says (1, n + 1), and how many of these were accepted, (1,)."""
 
 
@@ -69,9 +71,9 @@ class Sentence:
         """What the loop has made of the line."""
         line = self._line
         assert line is not None  # the drafter has run its loop
-        return Found(line.words[:, 1:], line.score, line.ends, (
+        return Found(line.words[:, 1:], line.score, line.ends, int(line.rounds[0]), lambda: [
             (line.drafts[now:now + 1, :n], line.said[now:now + 1, :n + 1], line.accepted[now:now + 1])
-            for now, n in enumerate(line.drafted[:line.rounds[0]].tolist())))
+            for now, n in enumerate(line.drafted[:line.rounds[0]].tolist())])
 
 
 def reading_of(model: Any, state: Any, tokens: int, at_once: int = 1, rounded: bool = False) -> Reading | None:
