@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytorch_lightning as lightning
 import torch
@@ -25,6 +25,7 @@ from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import PAD
 
 Row = tuple[int, ...]
+Drafting = TypeVar("Drafting", bound=Transformer)
 Proposals = Callable[[int, Row], Sequence[int]]
 """From a sentence's place in the batch and what it has accepted to what is proposed behind it."""
 
@@ -62,6 +63,18 @@ def with_heads(verifier: Transformer, block: int = 4, seed: int = 6, chained: bo
     if network.chain is not None:
         torch.nn.init.normal_(network.chain.outer.weight, std=0.3)
     network.take(verifier)
+    return network
+
+
+@torch.no_grad()
+def rounded(network: Drafting) -> Drafting:
+    """Round all matrices to what 8 bits a column can hold, so that compiled drafters round nothing."""
+    for _name, weight in network.named_parameters():
+        columns = weight if weight.dim() == 3 else weight.t()  # heads are (H, in, out), all others (out, in)
+        if weight.dim() > 1:
+            scale = columns.abs().amax(-2, keepdim=True).clamp(min=1e-9) / 127
+            columns.copy_((columns / scale).round() * scale)
+    network.regather()
     return network
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from drafters import ScriptedDrafter, drafter, told
+from drafters import ScriptedDrafter, drafter, rounded, told
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentences import sources
@@ -134,7 +134,7 @@ def test_the_batch_does_not_matter(tiny: Tiny, source: Tensor, changes: dict[str
                                    shuffle: random.Random) -> None:
     """Alone, together, and in another order; near the limit of its batch a sentence is drafted less."""
     network = tiny(**changes)
-    model = drafter(network, decoder_layers=2, block=k, norm=changes["norm"], positions=changes["positions"])
+    model = rounded(drafter(network, decoder_layers=2, block=k, norm=changes["norm"], positions=changes["positions"]))
     order = shuffle.sample(range(len(source)), len(source))
     together, mixed = gad.search(model, source, LIMIT), gad.search(model, source[order], LIMIT)
     for row, place in enumerate(order):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from drafters import drafter, with_heads
+from drafters import drafter, rounded, with_heads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentences import sources
@@ -21,17 +21,6 @@ from pipeline.model.transformer import Transformer
 
 Tiny = Callable[..., Transformer]
 Search = Callable[[], Hypotheses]
-
-
-@torch.no_grad()
-def rounded(network: Transformer) -> None:
-    """Round all matrices to what 8 bits a column can hold, so that compiled drafters round nothing."""
-    for _name, weight in network.named_parameters():
-        columns = weight if weight.dim() == 3 else weight.t()  # heads are (H, in, out), all others (out, in)
-        if weight.dim() > 1:
-            scale = columns.abs().amax(-2, keepdim=True).clamp(min=1e-9) / 127
-            columns.copy_((columns / scale).round() * scale)
-    network.regather()
 
 
 def both_ways(search: Search, *networks: Transformer) -> tuple[Hypotheses, Hypotheses]:
