@@ -101,6 +101,13 @@ class Nothing:
     def draft(self, prefix: Prefix, room: int) -> Tensor:
         return prefix.tokens[:, :0]
 
+    def whole(self, sentence: Sentence) -> int | None:
+        if (line := sentence.line(0)) is None:
+            return None
+        from pipeline.decoding.whole_kernel import iterate
+        iterate(line, 1, False, 0, False, np.empty(0, np.int64))  # in blocks of one word there is nothing to iterate
+        return 0
+
     def select(self, rows: Tensor) -> None:
         pass
 

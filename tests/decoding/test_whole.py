@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sentences import sources
 from torch import Tensor
 
-from pipeline.decoding import blockwise, gad, greedy, jacobi, jacobi_oracle, speculative, verify
+from pipeline.decoding import blockwise, gad, greedy, iad, jacobi, jacobi_oracle, speculative, verify
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance
@@ -124,11 +124,11 @@ def test_they_are_whole(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Transformer, "step", fail)
     monkeypatch.setattr(Transformer, "advance", fail)
     source, limit = sources(5), LengthLimit(ratio=2.0, extra=4, longest=47)
-    found = [greedy.search(verifier, source, limit), speculative.search(network, source, limit),
-             gad.search(network, source, limit), blockwise.search(heads, source, limit),
-             jacobi.search(verifier, source, limit)]
+    found = [greedy.search(verifier, source, limit), verify.search(verifier, source, limit),
+             jacobi.search(verifier, source, limit), speculative.search(network, source, limit),
+             gad.search(network, source, limit), blockwise.search(heads, source, limit)]
     assert all(torch.equal(one.tokens, found[0].tokens) for one in found)
-    for search, network in ((gad.search, drafter(verifier, prefix="bidirectional")), (verify.search, verifier)):
+    for search, network in ((gad.search, drafter(verifier, prefix="bidirectional")), (iad.search, verifier)):
         with pytest.raises(AssertionError, match="came back"):
             search(network, source, limit)
 
