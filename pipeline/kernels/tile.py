@@ -39,63 +39,52 @@ multiply: Any = intrinsic(prefer_literal=True)(_declare)
 
 
 def _write(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> ir.Value:
+    """The instructions of `multiply`."""
     x_type, panels_type, sums_type = (signature.args[place] for place in (1, 3, 5))
-    R = signature.args[0].literal_value
-    vector = ir.VectorType(context.get_value_type(x_type.dtype), COLUMNS)
-    undefined, nothing = ir.Constant(vector, ir.Undefined), ir.Constant(vector, None)
-    as_read = ir.VectorType(context.get_value_type(panels_type.dtype), COLUMNS)
-    integers = isinstance(panels_type.dtype, types.Integer)
+    rows, bits = signature.args[0].literal_value, x_type.dtype.bitwidth
+    # The panel is read in as many goes as leave all sums and their products room in the registers.
+    registers = 32 * 512 if "+avx512f" in context.codegen().magic_tuple()[2] else 16 * 256
+    columns = COLUMNS
+    while 2 * rows * columns * bits > registers:
+        columns //= 2
+    vector = ir.VectorType(context.get_value_type(x_type.dtype), columns)
+    as_read = ir.VectorType(context.get_value_type(panels_type.dtype), columns)
+    zero, undefined = ir.Constant(vector, None), ir.Constant(vector, ir.Undefined)
+    first = ir.Constant(ir.VectorType(ir.IntType(32), columns), None)
     fused = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fmuladd.v{COLUMNS}f{x_type.dtype.bitwidth}")
-
-    def array(place: int, kind: Any) -> Any:
-        return context.make_array(kind)(context, builder, arguments[place])
+        builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fmuladd.v{columns}f{bits}")
 
     def index(value: int) -> ir.Constant:
-        return ir.Constant(place_type, value)
+        return context.get_constant(types.intp, value)
 
-    place_type = context.get_value_type(types.intp)
-    x = array(1, x_type)
-    K = cgutils.unpack_tuple(builder, x.shape)[1]
-    row = context.cast(builder, arguments[2], signature.args[2], types.intp)
-    begin = context.cast(builder, arguments[4], signature.args[4], types.intp)
-    lines = [builder.gep(x.data, [builder.mul(builder.add(row, index(r)), K)]) for r in range(R)]
-    panel = builder.gep(array(3, panels_type).data, [begin])
-    sums = array(5, sums_type).data
+    def data(place: int, kind: Any) -> ir.Value:
+        return context.make_array(kind)(context, builder, arguments[place]).data
 
-    before, loop, behind = builder.block, builder.append_basic_block("products"), builder.append_basic_block("sums")
-    builder.cbranch(builder.icmp_signed(">", K, index(0)), loop, behind)
-    builder.position_at_end(loop)
-    k = builder.phi(place_type)
-    k.add_incoming(index(0), before)
-    totals = [builder.phi(vector) for _ in range(R)]
-    for total in totals:
-        total.add_incoming(nothing, before)
-    products: list[Any] = [None] * R
-    for ahead in _ORDER:
-        place = builder.add(k, index(ahead))
-        read = builder.load(builder.bitcast(builder.gep(panel, [builder.mul(place, index(COLUMNS))]),
-                                            as_read.as_pointer()), align=panels_type.dtype.bitwidth // 8)
-        weights = builder.sitofp(read, vector) if integers else read
-        for r in range(R):
-            number = builder.load(builder.gep(lines[r], [place]))
-            one = builder.insert_element(undefined, number, ir.Constant(ir.IntType(32), 0))
-            same = builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(ir.IntType(32), COLUMNS), None))
-            products[r] = (builder.fmul(same, weights) if products[r] is None
-                           else builder.call(fused, [same, weights, products[r]]))
-    joined = [builder.fadd(total, product) for total, product in zip(totals, products, strict=True)]
-    after = builder.add(k, index(TOGETHER))
-    k.add_incoming(after, loop)
-    for total, more in zip(totals, joined, strict=True):
-        total.add_incoming(more, loop)
-    builder.cbranch(builder.icmp_signed("<", after, K), loop, behind)
-    builder.position_at_end(behind)
-    for r in range(R):
-        result = builder.phi(vector)
-        result.add_incoming(nothing, before)
-        result.add_incoming(joined[r], loop)
-        products[r] = result
-    for r in range(R):
-        target = builder.bitcast(builder.gep(sums, [index(r * COLUMNS)]), vector.as_pointer())
-        builder.store(products[r], target, align=x_type.dtype.bitwidth // 8)
+    K = cgutils.unpack_tuple(builder, context.make_array(x_type)(context, builder, arguments[1]).shape)[1]
+    row, begin = (context.cast(builder, arguments[place], signature.args[place], types.intp) for place in (2, 4))
+    lines = [builder.gep(data(1, x_type), [builder.mul(builder.add(row, index(r)), K)]) for r in range(rows)]
+    panel, sums = builder.gep(data(3, panels_type), [begin]), data(5, sums_type)
+    totals = [cgutils.alloca_once(builder, vector) for _ in range(rows)]  # which become registers
+    for column in range(0, COLUMNS, columns):
+        for total in totals:
+            builder.store(zero, total)
+        with cgutils.for_range_slice(builder, index(0), K, index(TOGETHER)) as (k, _):
+            products: list[Any] = [None] * rows
+            for ahead in _ORDER:
+                place = builder.add(k, index(ahead))
+                source = builder.gep(panel, [builder.add(builder.mul(place, index(COLUMNS)), index(column))])
+                weights = builder.load(builder.bitcast(source, as_read.as_pointer()),
+                                       align=panels_type.dtype.bitwidth // 8)
+                if isinstance(panels_type.dtype, types.Integer):
+                    weights = builder.sitofp(weights, vector)
+                for r, line in enumerate(lines):
+                    one = builder.insert_element(undefined, builder.load(builder.gep(line, [place])), index(0))
+                    same = builder.shuffle_vector(one, undefined, first)
+                    products[r] = (builder.fmul(same, weights) if products[r] is None
+                                   else builder.call(fused, [same, weights, products[r]]))
+            for total, product in zip(totals, products, strict=True):
+                builder.store(builder.fadd(builder.load(total), product), total)
+        for r, total in enumerate(totals):
+            target = builder.bitcast(builder.gep(sums, [index(r * COLUMNS + column)]), vector.as_pointer())
+            builder.store(builder.load(total), target, align=bits // 8)
     return context.get_dummy_value()
