@@ -9,11 +9,13 @@ their own layers (`network.py`).
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from pipeline.interop.export_huggingface import correspondence
 from pipeline.interop.network import HuggingFaceModel, Renumbered, Symbols, position_table
+from pipeline.kernels.reading import Reading
 from pipeline.model.settings import ACTIVATIONS, NetworkSettings
 from pipeline.model.state import Memory, State
 from pipeline.model.transformer import Transformer
@@ -61,6 +63,15 @@ class TransplantedModel(Renumbered):
         """Feed the next n input tokens of every row (at first BOS) and move the state: (R, n) to (R, n, V) logits."""
         slots = None if self.begins_freely else state.slots(tokens.shape[1])
         return self._allowed(self._transformer.step(tokens, state), slots)
+
+    def reading(self, state: State, tokens: int, at_once: int = 1, rounded: bool = False) -> Reading | None:
+        """See `Transformer.reading`; None as well where not every token may begin a translation."""
+        reading = self._transformer.reading(state, tokens, at_once, rounded) if self.begins_freely else None
+        if reading is None:
+            return None
+        bias = reading.packed.output_bias.copy()
+        bias[self._suppressed.numpy()] = -np.inf  # so they are never said
+        return reading._replace(packed=reading.packed._replace(output_bias=bias))
 
 
 def model_of(network: Any, symbols: Symbols, longest: int) -> Renumbered:

@@ -92,6 +92,31 @@ def test_a_bias_of_the_logits_is_theirs() -> None:
 
 
 @every_kind
+def test_one_sentence_alone(kind: str) -> None:
+    """Where the layers are ours it is one compiled call."""
+    network, ours = both(kind)
+    for row in BATCH:
+        source = row[row != PAD].unsqueeze(0)
+        expected = generated(network, ours, source, num_beams=1)
+        assert said(greedy.search(ours, source, LIMIT)) == expected
+        assert said(jacobi.search(ours, source, LIMIT, jacobi.Settings(3, True))) == expected
+    reading = getattr(ours, "reading", lambda *_: None)(ours.start(ours.encode(BATCH[:1])), 9)
+    assert (reading is not None) == isinstance(ours, TransplantedModel)
+
+
+def test_alone_nothing_is_said_that_is_suppressed() -> None:
+    network, free = both("marian_own")
+    for row in BATCH:
+        source = row[row != PAD].unsqueeze(0)
+        words = said(greedy.search(free, source, LIMIT))[0]
+        common = int(free.target_ids[words[0] if words else EOS + 1])
+        for given_, symbols in (({"suppress_tokens": [common, 19]}, {"suppressed": (common, 19)}),
+                                ({"begin_suppress_tokens": [common]}, {"suppressed_first": (common,)})):
+            ours = model_of(network, **symbols)
+            assert said(greedy.search(ours, source, LIMIT)) == generated(network, ours, source, num_beams=1, **given_)
+
+
+@every_kind
 def test_any_steps_selections_and_rewinds(kind: str) -> None:
     """A state that is moved about at random says what the whole prefix says, row by row."""
     ours = both(kind)[1]
