@@ -20,6 +20,7 @@ from pipeline.blocks import build, merge
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import pad_sources
 from pipeline.corpus.pairs import Pairs
+from pipeline.decoding import greedy
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
@@ -39,8 +40,6 @@ MARGINS = {"quality": 0.1, "speed": 0.3}
 
 EXACT_STAGES = (("block",), ("shortest", "longest"))
 """Settings that leave the output as it is, chosen one group after the other; of a decoder that has them."""
-
-_GREEDY = "greedy"
 
 
 @dataclass(frozen=True)
@@ -201,9 +200,8 @@ class Bench:
         Raises:
             PipelineError: the decoder takes none of them.
         """
-        greedy = make_decoder(_GREEDY, {"algorithm": _GREEDY}, self._limit)
         verifier = getattr(self._network, "verifier", self._network)
-        contestants = [Contestant("", _GREEDY, lambda source: greedy(verifier, source))]
+        contestants = [Contestant("", "greedy", lambda source: greedy.search(verifier, source, self._limit))]
         tried: list[Setting] = [{}]
         refused = []
         for setting in settings:
