@@ -1,6 +1,6 @@
 """One sentence to be translated by draft and verification in one compiled call (`whole_kernel.py`).
 
-A round of a small model is a tenth of a millisecond of arithmetic, and going back to Python after each costs as much.
+Of what a round of a small model takes, much is the way back to Python and the next call from there.
 """
 
 from collections.abc import Callable
