@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 import yaml
+from drafters import with_heads
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.commands import tune as command
 from pipeline.errors import PipelineError
+from pipeline.evaluation import tuning
 from pipeline.evaluation.tuning import Bench, Grid, Stage, Trial, combinations, fastest, relaxations, tune
 from pipeline.params import load_params
 
@@ -97,6 +99,7 @@ PARAMS = """\
   iad++_speed:
     algorithm: iad       # sooner
     acceptance: {beta: 3, tau: 9.5}   # too much
+  blockwise: {algorithm: blockwise}
 """
 
 
@@ -154,6 +157,14 @@ def test_exact_settings_have_greedys_quality(drafting: Path) -> None:
     assert exact.bleu == stage.greedy.bleu is not None
     assert anything_goes.calls < exact.calls <= stage.greedy.calls
     assert anything_goes.accepted > exact.accepted >= stage.greedy.accepted
+
+
+def test_heads_are_compared_with_their_model_without_them(drafting: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = tuning.load_checkpoint
+    monkeypatch.setattr(tuning, "load_checkpoint", lambda *given: (with_heads(load(*given)[0].double(), 3), None))
+    stage = Bench(load_params(), "teacher", "blockwise", 5).compare([{"block": 1}, {"block": 3}], scored=True)
+    assert [one.bleu for one in stage.trials] == [stage.greedy.bleu] * 2
+    assert stage.greedy.calls == stage.trials[0].calls
 
 
 def test_settings_that_the_decoder_refuses_are_left_out(drafting: Path) -> None:
