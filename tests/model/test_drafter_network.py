@@ -238,6 +238,7 @@ def test_a_row_does_not_depend_on_the_others(tiny: Tiny, prefix: str, encoder_la
     ({"width": 32}, {}, "network.width: 16, but the verifier's encoder, which is to be shared, has 32"),
     ({"order": "interleaved"}, {}, "order interleaved cannot verify drafts; choose an ordered family of one word"),
     ({"order": "double_token"}, {"encoder_layers": 1}, "order double_token cannot verify drafts"),
+    ({}, {"max_length": 9}, "network.max_length: 9, but the verifier reads up to 48; a drafter must read as far"),
 ])
 @PREFIXES
 def test_verifiers_that_do_not_fit(tiny: Tiny, prefix: str, verifier: dict[str, object], changes: dict[str, int],
