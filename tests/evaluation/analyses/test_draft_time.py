@@ -1,5 +1,6 @@
 """Time of drafts and verifications: single sentences and parts, on clocks that only the models move."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -92,6 +93,14 @@ def test_the_parts_of_a_real_search_add_up(tiny: Callable[..., Transformer]) -> 
         assert found["others_over_steps"] == pytest.approx(
             found["others_milliseconds"] / (found["drafter_milliseconds"] + found["verifier_milliseconds"]))
     assert len(finding.points) == 2 * len(PARTS)
+
+
+def test_every_call_of_one_sentence_is_seen(tiny: Callable[..., Transformer]) -> None:
+    model, ticks = drafter(tiny()), itertools.count()
+    watch = Stopwatch(MEASURED, CPU, lambda: float(next(ticks)))
+    verifier = Watched(model.verifier, watch, {"start": "verifier", "step": "verifier"})
+    found = gad.search(Watched(model, watch, VERBS["drafter"], verifier), sources(7), LIMIT)  # type: ignore[arg-type]
+    assert watch.seconds["verifier"] == 1 + int(found.calls)
 
 
 def test_a_stopwatch_changes_no_translation(tiny: Callable[..., Transformer]) -> None:
