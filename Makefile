@@ -13,7 +13,7 @@ test: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n logical --dist loadgroup
+	$(BIN)/python -m pytest -n logical --dist loadfile --no-loadscope-reorder
 
 # constraints.txt lists every package with its version, so there is nothing to resolve.
 $(INSTALLED): constraints.txt

@@ -13,7 +13,6 @@ from pipeline.errors import PipelineError
 from pipeline.params import load_params
 from pipeline.workspace import prepare
 
-pytestmark = pytest.mark.xdist_group("smoke")  # one run of the pipeline for all of them
 ROOT = Path(__file__).parents[1]
 TRACKED = ("params.yaml", "dvc.yaml", ".dvcignore", "presets", "pipeline", "benchmarks/results")
 
