@@ -2,11 +2,13 @@
 
 import dataclasses
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+import pytest
 import pytorch_lightning as lightning
 import torch
 from sentences import sources
@@ -16,6 +18,8 @@ from pipeline.corpus.datamodule import Batch
 from pipeline.decoding.prefix import Prefix
 from pipeline.families.drafter import DrafterModule
 from pipeline.families.settings import OptimisationSettings
+from pipeline.kernels import packing
+from pipeline.kernels.packing import pack_matrix
 from pipeline.model.checkpoint import save_checkpoint, unique_weights
 from pipeline.model.drafter import DrafterTransformer
 from pipeline.model.drafters import make_drafter
@@ -25,7 +29,6 @@ from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import PAD
 
 Row = tuple[int, ...]
-Drafting = TypeVar("Drafting", bound=Transformer)
 Proposals = Callable[[int, Row], Sequence[int]]
 """From a sentence's place in the batch and what it has accepted to what is proposed behind it."""
 
@@ -66,16 +69,12 @@ def with_heads(verifier: Transformer, block: int = 4, seed: int = 6, chained: bo
     return network
 
 
-@torch.no_grad()
-def rounded(network: Drafting) -> Drafting:
-    """Round all matrices to what 8 bits a column can hold, so that compiled drafters round nothing."""
-    for _name, weight in network.named_parameters():
-        columns = weight if weight.dim() == 3 else weight.t()  # heads are (H, in, out), all others (out, in)
-        if weight.dim() > 1:
-            scale = columns.abs().amax(-2, keepdim=True).clamp(min=1e-9) / 127
-            columns.copy_((columns / scale).round() * scale)
-    network.regather()
-    return network
+@contextmanager
+def unrounded() -> Iterator[None]:
+    """Compiled drafters multiply what torch's multiply, so that both say the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packing, "pack_matrix", lambda weight, rounded: pack_matrix(weight, False))
+        yield
 
 
 @dataclass

@@ -14,6 +14,7 @@ Floats = npt.NDArray[np.floating[Any]]
 _LOWEST = -50.0
 """Exponentials of less are as good as nothing beside the highest, which is 1."""
 _BLOCK = 64
+_FAST = {"contract", "nsz", "reassoc", "nnan", "arcp"}
 
 
 @njit(cache=True, nogil=True)
@@ -52,25 +53,30 @@ def log_sum(values: Floats, highest: Any) -> float:
     return float(highest) + math.log(_sum_exponentials(values, highest))
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc", "nnan", "arcp"})
+@njit(cache=True, nogil=True, fastmath=_FAST)
 def _sum_exponentials(values: Floats, highest: float) -> float:
-    """The sum of exp(value - highest), to 14 digits.
+    """The sum of exp(value - highest)."""
+    total = 0.0
+    for i in range(len(values)):
+        total += exponential(float(values[i]) - highest)
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def exponential(x: float) -> float:
+    """exp(x) to 14 digits, for x from `_LOWEST` to 0; of lower ones exp(_LOWEST).
 
     exp(x) is the 256th power of exp(x / 256), which eight terms of its series give: no branch and no table, so that it
     becomes vector instructions, which a library's function in a loop does not.
     """
-    total = 0.0
-    for i in range(len(values)):
-        x = float(values[i]) - highest
-        x = (x if x > _LOWEST else _LOWEST) / 256
-        power = 1 + x * (1 + x * (1 / 2 + x * (1 / 6 + x * (1 / 24 + x * (1 / 120 + x * (1 / 720 + x / 5040))))))
-        power *= power
-        power *= power
-        power *= power
-        power *= power
-        power *= power
-        power *= power
-        power *= power
-        power *= power
-        total += power
-    return total
+    x = (x if x > _LOWEST else _LOWEST) / 256
+    power = 1 + x * (1 + x * (1 / 2 + x * (1 / 6 + x * (1 / 24 + x * (1 / 120 + x * (1 / 720 + x / 5040))))))
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    return power

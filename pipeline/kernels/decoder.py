@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.compiled import njit
+from pipeline.kernels.attention import attend
 from pipeline.kernels.matrix import affine, size
-from pipeline.kernels.reading import Bools, Floats, Reading
+from pipeline.kernels.reading import Floats, Reading
 
 Ints = npt.NDArray[np.int64]
 
@@ -28,7 +29,7 @@ def step(tokens: Ints, lengths: Ints, reading: Reading, hidden: Floats, logits: 
         lengths: (R,) tokens of every row's past.
         reading: the decoder; its past changes.
         hidden: (R, n, D), where the decoder's last states are written.
-        logits: (R, n, V), where what they say is written; of no rows: nowhere.
+        logits: (R, n, V), where what they say is written; of fewer of them, the last ones: (1, M, V).
 
     Returns:
         Whether all tokens are tokens and have a place; if not, nothing is written.
@@ -48,9 +49,9 @@ def step(tokens: Ints, lengths: Ints, reading: Reading, hidden: Floats, logits: 
     rows = hidden.reshape(R * n, D)
     if reading.pre:
         normalise(rows, packed.norm, True, rows)
-    if len(logits):
-        V = len(packed.output_scale)
-        affine(rows, packed.outputs, packed.output_scale, packed.output_bias, logits.reshape(R * n, V))
+    said = logits.shape[0] * logits.shape[1]
+    affine(rows[R * n - said:], packed.outputs, packed.output_scale, packed.output_bias,
+           logits.reshape(said, len(packed.output_scale)))
     return True
 
 
@@ -93,7 +94,7 @@ def decode(x: Floats, lengths: Ints, places: Ints, reading: Reading) -> None:
             for i in range(n):
                 visible = mask[r % len(mask), (places[r] + i) % mask.shape[1]] if len(mask) else mask.reshape(-1)
                 row = r * n + i
-                _attend(projected[row, :D], past[layer, 0, r], past[layer, 1, r], lengths[r] + n, visible, weights,
+                attend(projected[row, :D], past[layer, 0, r], past[layer, 1, r], lengths[r] + n, visible, weights,
                         moved[row])
         weight, m = matrix[m:], m + size(D, D)
         scale, bias, v = vector[v:v + D], vector[v + D:v + 2 * D], v + 2 * D
@@ -109,7 +110,7 @@ def decode(x: Floats, lengths: Ints, places: Ints, reading: Reading) -> None:
         for row in range(R * n):
             b = row // n // beams
             visible = source_mask[b, 0] if len(source_mask) else source_mask.reshape(-1)
-            _attend(queries[row], source[layer, 0, b], source[layer, 1, b], source.shape[4], visible, weights,
+            attend(queries[row], source[layer, 0, b], source[layer, 1, b], source.shape[4], visible, weights,
                     moved[row])
         weight, m = matrix[m:], m + size(D, D)
         scale, bias, v = vector[v:v + D], vector[v + D:v + 2 * D], v + 2 * D
@@ -126,41 +127,6 @@ def decode(x: Floats, lengths: Ints, places: Ints, reading: Reading) -> None:
         scale, bias = vector[v:v + D], vector[v + D:v + 2 * D]
         affine(inner, weight, scale, bias, normed)
         _leave(rows, normed, norm, pre)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUM)
-def _attend(query: Floats, keys: Floats, values: Floats, count: int, visible: Bools, weights: Floats,
-            out: Floats) -> None:
-    """Write into out (D,) what a query (D,) finds in the first `count` of keys and values (heads, T, D / heads).
-
-    `visible` (count,) says which of them it may see; empty: all. `weights` is room for `count` numbers.
-    """
-    heads, _, depth = keys.shape
-    scale = query.dtype.type(1 / math.sqrt(depth))
-    for head in range(heads):
-        begin = head * depth
-        highest = query.dtype.type(-np.inf)
-        for t in range(count):
-            if len(visible) and not visible[t]:
-                continue
-            score = query.dtype.type(0)
-            for d in range(depth):
-                score += query[begin + d] * keys[head, t, d]
-            weights[t] = score * scale
-            highest = max(highest, weights[t])
-        total = query.dtype.type(0)
-        for d in range(depth):
-            out[begin + d] = 0
-        for t in range(count):
-            if len(visible) and not visible[t]:
-                continue
-            weight = np.exp(weights[t] - highest)
-            total += weight
-            for d in range(depth):
-                out[begin + d] += weight * values[head, t, d]
-        inverse = 1 / total
-        for d in range(depth):
-            out[begin + d] *= inverse
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUM)

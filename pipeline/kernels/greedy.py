@@ -57,12 +57,11 @@ def run_ahead(known: Ints, said: Ints, length: int, reading: Reading) -> None:
     """
     packed = reading.packed
     D, V, number = packed.positions.shape[1], len(packed.output_scale), packed.vectors.dtype
-    token, lengths = np.empty((1, 1), np.int64), np.empty(1, np.int64)
-    hidden, logits = np.empty((1, 1, D), number), np.empty((1, 1, V), number)
-    n, best, nothing = len(known), 0, logits[:0]
-    for i in range(n + len(said) - 1):
-        token[0, 0], lengths[0] = known[i] if i < n else best, length + i
-        step(token, lengths, reading, hidden, nothing if i + 1 < n else logits)
-        if i + 1 >= n:
-            best = best_of(logits[0, 0])
-            said[i + 1 - n] = best
+    lengths, logits = np.full(1, length), np.empty((1, 1, V), number)
+    step(known.reshape(1, -1), lengths, reading, np.empty((1, len(known), D), number), logits)
+    said[0] = best_of(logits[0, 0])
+    token, hidden = np.empty((1, 1), np.int64), np.empty((1, 1, D), number)
+    for i in range(1, len(said)):
+        token[0, 0], lengths[0] = said[i - 1], length + len(known) + i - 1
+        step(token, lengths, reading, hidden, logits)
+        said[i] = best_of(logits[0, 0])

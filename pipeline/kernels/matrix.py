@@ -4,42 +4,56 @@ Every row is summed up in the same order whatever rows stand beside it, which no
 same bits in any batch.
 """
 
+from typing import Any
+
 import numpy as np
+from numba.core import types
+from numba.extending import overload
 
 from pipeline.compiled import njit
 from pipeline.kernels.reading import COLUMNS, Floats, Panels
+from pipeline.kernels.rounding import round_rows
 from pipeline.kernels.tile import multiply
 
-_LINE = 64  # bytes of a cache line; a vector that lies in two of them is read twice
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True)
 def affine(x: Floats, weight: Panels, scale: Floats, bias: Floats, out: Floats) -> None:
     """x (M, K) times weight (K, N) * scale (N,), plus bias (N,), into out (M, N); K a multiple of 4.
 
-    The weights are read once, a panel of columns after the other.
+    Rounded weights are multiplied by rounded rows. The weights are read once, a panel of columns after the other.
     """
-    (M, K), N = x.shape, len(bias)
-    room = np.empty(4 * COLUMNS + _LINE // x.itemsize, x.dtype)
-    sums = room[-room.ctypes.data % _LINE // x.itemsize:]
-    for begin in range(0, N, COLUMNS):
-        columns, panel = min(COLUMNS, N - begin), begin * K
+    M, N = out.shape
+    rows, factors = _as_multiplied(x, weight)
+    for panel in range(-(-N // COLUMNS)):
         for m in range(0, M, 4):
-            rows = min(4, M - m)
-            if rows == 4:
-                multiply(4, x, m, weight, panel, sums)
-            elif rows == 3:
-                multiply(3, x, m, weight, panel, sums)
-            elif rows == 2:
-                multiply(2, x, m, weight, panel, sums)
+            if M - m >= 4:
+                multiply(4, rows, factors, m, weight, panel, scale, bias, out)
+            elif M - m == 3:
+                multiply(3, rows, factors, m, weight, panel, scale, bias, out)
+            elif M - m == 2:
+                multiply(2, rows, factors, m, weight, panel, scale, bias, out)
             else:
-                multiply(1, x, m, weight, panel, sums)
-            for r in range(rows):
-                for j in range(columns):
-                    out[m + r, begin + j] = sums[r * COLUMNS + j] * scale[begin + j] + bias[begin + j]
+                multiply(1, rows, factors, m, weight, panel, scale, bias, out)
 
 
 @njit(cache=True, nogil=True)
 def size(K: int, N: int) -> int:
     """Numbers that a matrix (K, N) takes, laid out in panels."""
     return -(-N // COLUMNS) * COLUMNS * K
+
+
+def _as_multiplied(x: Any, weight: Any) -> Any:
+    """Rows as they are multiplied by such weights, and what each of them is then to be multiplied by."""
+    raise NotImplementedError("compiled code chooses one of those below")
+
+
+@overload(_as_multiplied, inline="always")
+def _choose(x: Any, weight: Any) -> Any:
+    def exact(x: Any, weight: Any) -> Any:
+        return x, x[:0, 0]
+
+    def rounded(x: Any, weight: Any) -> Any:
+        rows, factors = np.empty(x.shape, np.int8), np.empty(len(x), x.dtype)
+        round_rows(x, rows, factors)
+        return rows, factors
+    return rounded if isinstance(weight.dtype, types.Integer) else exact

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.kernels.reading import COLUMNS, Floats, Packed, PackedHeads, PackedLinks, Panels
+from pipeline.kernels.reading import COLUMNS, OFFSET, TOGETHER, Floats, Packed, PackedHeads, PackedLinks, Panels
 
-_FEW, _WIDEST = 2048, 256
+_FEW, _WIDEST = 8192, 1024
 """Numbers in (R, n, D) embeddings, and width, up to which a compiled step on one core is quicker than torch's on two
-(measured with 2 layers): 16 tokens of width 128."""
+(`python -m benchmarks.step`): 64 tokens of width 128, 8 of width 1,024."""
 
 Block = Sequence[Floats]
 """Weight and bias of a normalisation, and of two linear maps; their matrices are (in, out)."""
@@ -33,7 +33,7 @@ def pack_decoder(layers: Sequence[Sequence[Block]], embeddings: Floats, position
         rounded: whether matrices are rounded; see `pack_matrix`.
     """
     width, inner = layers[0][2][2].shape
-    if width > _WIDEST or width % 4 or inner % 4:
+    if width > _WIDEST or width % TOGETHER or inner % TOGETHER:
         return None
     matrices: list[Any] = []
     vectors: list[Floats] = []
@@ -54,10 +54,10 @@ def pack_decoder(layers: Sequence[Sequence[Block]], embeddings: Floats, position
 
 def pack_links(of_state: Floats, bias: Floats, table: Floats, outer: Floats, projection: Floats, *,
                rounded: bool) -> PackedLinks | None:
-    """A chain as compiled code reads it; see `PackedLinks` for the shapes. `rounded`: the projection."""
-    if of_state.shape[0] % 4 or of_state.shape[1] % 4:
+    """A chain as compiled code reads it; see `PackedLinks` for the shapes, and `pack_matrix` for `rounded`."""
+    if of_state.shape[0] % TOGETHER or of_state.shape[1] % TOGETHER:
         return None
-    return PackedLinks(pack_matrix(of_state, False)[0], bias, table, pack_matrix(outer, False)[0],
+    return PackedLinks(*pack_matrix(of_state, rounded), bias, table, *pack_matrix(outer, rounded),
                        *pack_matrix(projection, rounded))
 
 
@@ -69,15 +69,17 @@ def pack_heads(inner: Floats, inner_bias: Floats, outer: Floats, outer_bias: Flo
 def pack_matrix(weight: Floats, rounded: bool) -> tuple[Panels, Floats]:
     """A matrix (K, N) as `matrix.affine` reads it, and what each of its columns is multiplied by, (N,).
 
-    Rounded, they are integers of 8 bits, for drafts: of few rows, reading weights is most of the work.
+    Rounded, they are whole numbers of 8 bits, for drafts: of few rows, reading weights is most of the work.
     """
-    scale = np.ones(weight.shape[1], weight.dtype)
-    if rounded:
-        scale = (np.maximum(np.abs(weight).max(0), 1e-9) / 127).astype(weight.dtype)
-        weight = (weight / scale).round().astype(np.int8)
     (K, N), panels = weight.shape, -(-weight.shape[1] // COLUMNS)
+    scale, together = np.ones(N, weight.dtype), 1
+    if rounded:
+        scale = (np.maximum(np.abs(weight).max(0, initial=0), 1e-9) / 127).astype(weight.dtype)
+        together = TOGETHER
+        weight = ((weight / scale).round() + OFFSET).astype(np.uint8)
     packed = _aligned(panels * K * COLUMNS, weight.dtype)
-    packed[:] = np.pad(weight, ((0, 0), (0, panels * COLUMNS - N))).reshape(K, panels, COLUMNS).swapaxes(0, 1).ravel()
+    filled = np.pad(weight, ((0, 0), (0, panels * COLUMNS - N))).reshape(K // together, together, panels, COLUMNS)
+    packed[:] = filled.transpose(2, 0, 3, 1).ravel()
     return packed, scale
 
 

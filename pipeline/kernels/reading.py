@@ -9,10 +9,15 @@ Floats = npt.NDArray[np.floating[Any]]
 Bools = npt.NDArray[np.bool_]
 COLUMNS = 32
 """Of a panel."""
-Panels = Floats | npt.NDArray[np.int8]
+TOGETHER = 4
+"""Neighbouring numbers of a column whose products are summed up at a time: K is a multiple of it."""
+Bytes = npt.NDArray[np.uint8]
+OFFSET = 128
+"""Added to whole numbers from -127 to 127, so that they are unsigned."""
+Panels = Floats | Bytes
 """A matrix (K, N) in panels (K, 32) behind each other, the last one filled up with columns of 0, as one flat array.
 
-Rounded to 8 bits, with a float for every column, a quarter as much is to be read.
+Rounded to 8 bits, with a float for every column and `OFFSET` added, they are panels (K / 4, 32, 4).
 """
 
 
@@ -66,16 +71,20 @@ class PackedLinks(NamedTuple):
 
     of_state: Panels
     """(D, F) …"""
+    of_state_scale: Floats
+    """… what its columns are multiplied by, (F,) …"""
     bias: Floats
     """… and (F,): what states contribute; F = 0: the tokens are independent."""
     table: Floats
     """(V, F), what every token contributes to the state behind it."""
     outer: Panels
-    """(F, D)."""
+    """(F, D) …"""
+    outer_scale: Floats
+    """… and (D,)."""
     outputs: Panels
     """(D, V), the projection onto the vocabulary …"""
-    scale: Floats
-    """… and what its columns are multiplied by, (V,)."""
+    output_scale: Floats
+    """… and (V,)."""
 
 
 class PackedHeads(NamedTuple):

@@ -2,37 +2,39 @@
 
 A compiler that is given loops over rows of a matrix writes every sum to memory and reads it again four products later.
 Here the sums of a few rows and of a panel of 32 columns stay in registers until they are done, and the panel, which
-lies in one piece, is read once from its beginning to its end. LLVM makes of vectors of 32 numbers whatever the
-processor has.
+lies in one piece, is read from its beginning to its end: once, or, where that is more sums than registers, half by
+half. LLVM makes of vectors of 32 numbers whatever the processor has.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from pipeline.kernels.reading import COLUMNS
+from pipeline.kernels.reading import COLUMNS, OFFSET, TOGETHER
 
-TOGETHER = 4
-"""Products that are summed up before they join their sum: K is a multiple of it."""
-_ORDER = (1, 0, 2, 3)  # of these products: any will do, but results are bit by bit those of one
+_ORDER = (1, 0, 2, 3)  # of products that go together: any will do, but results are bit by bit those of one
 
 
-def _declare(typing_context: Any, rows: Any, x: Any, row: Any, panels: Any, begin: Any, sums: Any) -> Any:
-    """Write x (rows, K) times a panel (K, 32) into the first rows * 32 of `sums`.
+def _declare(typing_context: Any, rows: Any, x: Any, factors: Any, row: Any, weights: Any, panel: Any, scale: Any,
+             bias: Any, out: Any) -> Any:
+    """Write some rows of x (M, K) times a panel of a matrix (K, N), * scale + bias, into their place in out (M, N).
 
     Args:
         rows: a literal, at most 4.
-        x: (M, K) floats, of which the rows from `row` on are read; contiguous.
-        row: the first of them.
-        panels: flat array of floats or integers …
-        begin: … in which the panel begins here.
-        sums: flat array of floats.
+        x: floats; or signed bytes, where the weights are rounded.
+        factors: (M,), what rows of bytes are multiplied by; of floats it is not read.
+        row: the first row.
+        weights: all panels; floats, or unsigned bytes (`reading.Panels`).
+        panel: which.
+        scale, bias: (N,).
+        out: floats.
     """
     if not isinstance(rows, types.IntegerLiteral):
         return None
-    return types.void(rows, x, row, panels, begin, sums), _write
+    return types.void(rows, x, factors, row, weights, panel, scale, bias, out), _write
 
 
 multiply: Any = intrinsic(prefer_literal=True)(_declare)
@@ -40,51 +42,184 @@ multiply: Any = intrinsic(prefer_literal=True)(_declare)
 
 def _write(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> ir.Value:
     """The instructions of `multiply`."""
-    x_type, panels_type, sums_type = (signature.args[place] for place in (1, 3, 5))
-    rows, bits = signature.args[0].literal_value, x_type.dtype.bitwidth
-    # The panel is read in as many goes as leave all sums and their products room in the registers.
-    registers = 32 * 512 if "+avx512f" in context.codegen().magic_tuple()[2] else 16 * 256
+    write = _write_rounded if isinstance(signature.args[1].dtype, types.Integer) else _write_exact
+    write(_Tile(context, builder, signature, arguments), context.codegen().magic_tuple()[2])
+    return context.get_dummy_value()
+
+
+class _Tile:
+    """The operands of `multiply` as addresses and sizes, and what is done to them in several places."""
+
+    def __init__(self, context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> None:
+        kinds = signature.args
+        self.builder, self._context = builder, context
+        self.rows: int = kinds[0].literal_value
+        self.number, self.bits = context.get_value_type(kinds[8].dtype), kinds[8].dtype.bitwidth
+        x, factors, weights, scale, bias, out = (
+            context.make_array(kinds[i])(context, builder, arguments[i]) for i in (1, 2, 4, 6, 7, 8))
+        row, panel = (context.cast(builder, arguments[i], kinds[i], types.intp) for i in (3, 5))
+        places = [builder.add(row, self.index(r)) for r in range(self.rows)]
+        (_, self.K), (_, N) = (cgutils.unpack_tuple(builder, one.shape) for one in (x, out))
+        begin = builder.mul(panel, self.index(COLUMNS))
+        self.panel = builder.gep(weights.data, [builder.mul(begin, self.K)])
+        self.lines = [builder.gep(x.data, [builder.mul(place, self.K)]) for place in places]
+        self.factors = [builder.gep(factors.data, [place]) for place in places]
+        self._out = [builder.gep(out.data, [builder.add(builder.mul(place, N), begin)]) for place in places]
+        self._scale, self._bias = (builder.gep(one.data, [begin]) for one in (scale, bias))
+        self._left = builder.sub(N, begin)
+
+    def index(self, value: int) -> ir.Constant:
+        return self._context.get_constant(types.intp, value)
+
+    def load(self, vector: ir.VectorType, base: ir.Value, place: ir.Value) -> ir.Value:
+        """Numbers from a place of an array on."""
+        source = self.builder.bitcast(self.builder.gep(base, [place]), vector.as_pointer())
+        return self.builder.load(source, align=1)
+
+    def spread(self, vector: ir.VectorType, value: ir.Value) -> ir.Value:
+        """A number in all lanes."""
+        undefined, first = ir.Constant(vector, ir.Undefined), ir.VectorType(ir.IntType(32), vector.count)
+        one = self.builder.insert_element(undefined, value, self.index(0))
+        return self.builder.shuffle_vector(one, undefined, ir.Constant(first, None))
+
+    def leave(self, sums: Sequence[ir.Value], first: int, factors: Sequence[ir.Value] = ()) -> None:
+        """Scale the sums of every row, add the bias, and write as many as the matrix has columns.
+
+        Args:
+            sums: a vector of floats a row.
+            first: the column of the panel that they begin with.
+            factors: of the rows, besides; none: 1.
+        """
+        builder, vector = self.builder, sums[0].type
+        lanes = ir.VectorType(ir.IntType(64), vector.count)
+        columns = ir.Constant(lanes, list(range(first, first + vector.count)))
+        mask = builder.icmp_signed("<", columns, self.spread(lanes, self._left))
+        align, nothing = ir.Constant(ir.IntType(32), self.bits // 8), ir.Constant(vector, None)
+
+        def masked(base: ir.Value) -> ir.Value:
+            return builder.bitcast(builder.gep(base, [self.index(first)]), vector.as_pointer())
+
+        scale, bias = (self._call("masked.load", vector, vector, [masked(base), align, mask, nothing], ".p0")
+                       for base in (self._scale, self._bias))
+        for r, total in enumerate(sums):
+            scaled = builder.fmul(scale, self.spread(vector, factors[r])) if factors else scale
+            value = builder.fadd(builder.fmul(total, scaled), bias)
+            self._call("masked.store", vector, ir.VoidType(), [value, masked(self._out[r]), align, mask], ".p0")
+
+    def multiply_add(self, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
+        """x * y + z."""
+        return self._call("fmuladd", x.type, x.type, [x, y, z])
+
+    def _call(self, name: str, vector: ir.VectorType, result: ir.Type, arguments: list[ir.Value],
+              suffix: str = "") -> ir.Value:
+        function = cgutils.get_or_insert_function(
+            self.builder.module, ir.FunctionType(result, [argument.type for argument in arguments]),
+            f"llvm.{name}.v{vector.count}f{self.bits}{suffix}")
+        return self.builder.call(function, arguments)
+
+
+def _write_exact(tile: _Tile, features: str) -> None:
+    """Sums of four products join their sum at a time, in the same order however many rows there are."""
+    builder = tile.builder
+    registers = 32 * 512 if "+avx512f" in features else 16 * 256
     columns = COLUMNS
-    while 2 * rows * columns * bits > registers:
+    while 2 * tile.rows * columns * tile.bits > registers:  # all sums, and the products that are to join them
         columns //= 2
-    vector = ir.VectorType(context.get_value_type(x_type.dtype), columns)
-    as_read = ir.VectorType(context.get_value_type(panels_type.dtype), columns)
-    zero, undefined = ir.Constant(vector, None), ir.Constant(vector, ir.Undefined)
-    first = ir.Constant(ir.VectorType(ir.IntType(32), columns), None)
-    fused = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fmuladd.v{columns}f{bits}")
-
-    def index(value: int) -> ir.Constant:
-        return context.get_constant(types.intp, value)
-
-    def data(place: int, kind: Any) -> ir.Value:
-        return context.make_array(kind)(context, builder, arguments[place]).data
-
-    K = cgutils.unpack_tuple(builder, context.make_array(x_type)(context, builder, arguments[1]).shape)[1]
-    row, begin = (context.cast(builder, arguments[place], signature.args[place], types.intp) for place in (2, 4))
-    lines = [builder.gep(data(1, x_type), [builder.mul(builder.add(row, index(r)), K)]) for r in range(rows)]
-    panel, sums = builder.gep(data(3, panels_type), [begin]), data(5, sums_type)
-    totals = [cgutils.alloca_once(builder, vector) for _ in range(rows)]  # which become registers
-    for column in range(0, COLUMNS, columns):
+    vector = ir.VectorType(tile.number, columns)
+    totals = [cgutils.alloca_once(builder, vector) for _ in range(tile.rows)]  # which become registers
+    for first in range(0, COLUMNS, columns):
         for total in totals:
-            builder.store(zero, total)
-        with cgutils.for_range_slice(builder, index(0), K, index(TOGETHER)) as (k, _):
-            products: list[Any] = [None] * rows
+            builder.store(ir.Constant(vector, None), total)
+        with cgutils.for_range_slice(builder, tile.index(0), tile.K, tile.index(TOGETHER)) as (k, _):
+            products: list[Any] = [None] * tile.rows
             for ahead in _ORDER:
-                place = builder.add(k, index(ahead))
-                source = builder.gep(panel, [builder.add(builder.mul(place, index(COLUMNS)), index(column))])
-                weights = builder.load(builder.bitcast(source, as_read.as_pointer()),
-                                       align=panels_type.dtype.bitwidth // 8)
-                if isinstance(panels_type.dtype, types.Integer):
-                    weights = builder.sitofp(weights, vector)
-                for r, line in enumerate(lines):
-                    one = builder.insert_element(undefined, builder.load(builder.gep(line, [place])), index(0))
-                    same = builder.shuffle_vector(one, undefined, first)
+                place = builder.add(k, tile.index(ahead))
+                weights = tile.load(vector, tile.panel,
+                                    builder.add(builder.mul(place, tile.index(COLUMNS)), tile.index(first)))
+                for r, line in enumerate(tile.lines):
+                    same = tile.spread(vector, builder.load(builder.gep(line, [place])))
                     products[r] = (builder.fmul(same, weights) if products[r] is None
-                                   else builder.call(fused, [same, weights, products[r]]))
+                                   else tile.multiply_add(same, weights, products[r]))
             for total, product in zip(totals, products, strict=True):
                 builder.store(builder.fadd(builder.load(total), product), total)
-        for r, total in enumerate(totals):
-            target = builder.bitcast(builder.gep(sums, [index(r * COLUMNS + column)]), vector.as_pointer())
-            builder.store(builder.load(total), target, align=bits // 8)
-    return context.get_dummy_value()
+        tile.leave([builder.load(total) for total in totals], first)
+
+
+def _write_rounded(tile: _Tile, features: str) -> None:
+    """Products and sums of whole numbers, which know no rounding errors: the same on every processor.
+
+    The weights' `OFFSET` adds to every sum of a row OFFSET times the sum of the row's numbers.
+    """
+    builder, number = tile.builder, ir.IntType(32)
+    dot, lanes = choose_dot(features)
+    vector, parts = ir.VectorType(number, lanes), COLUMNS // lanes
+    nothing, ones = ir.Constant(vector, None), ir.Constant(vector, [0x01010101] * lanes)
+    totals = [[cgutils.alloca_once_value(builder, nothing) for _ in range(parts)] for _ in range(tile.rows)]
+    shifts = [cgutils.alloca_once_value(builder, nothing) for _ in range(tile.rows)]
+
+    def add(total: ir.Value, weights: ir.Value, numbers: ir.Value) -> None:
+        builder.store(dot(builder, builder.load(total), weights, numbers), total)
+
+    with cgutils.for_range_slice(builder, tile.index(0), tile.K, tile.index(TOGETHER)) as (k, _):
+        fours = [builder.bitcast(builder.gep(line, [k]), number.as_pointer()) for line in tile.lines]
+        numbers = [tile.spread(vector, builder.load(four, align=1)) for four in fours]
+        for row, shift in zip(numbers, shifts, strict=True):
+            add(shift, ones, row)
+        for part in range(parts):
+            place = builder.add(builder.mul(k, tile.index(COLUMNS)), tile.index(part * lanes * TOGETHER))
+            weights = tile.load(vector, tile.panel, place)
+            for row, total in zip(numbers, totals, strict=True):
+                add(total[part], weights, row)
+    factors = [builder.load(factor) for factor in tile.factors]
+    times = ir.Constant(vector, [OFFSET] * lanes)
+    shifted = [builder.mul(builder.load(shift), times) for shift in shifts]
+    for part in range(parts):
+        sums = [builder.sitofp(builder.sub(builder.load(total[part]), shift), ir.VectorType(tile.number, lanes))
+                for total, shift in zip(totals, shifted, strict=True)]
+        tile.leave(sums, part * lanes, factors)
+
+
+Dot = Callable[[ir.IRBuilder, ir.Value, ir.Value, ir.Value], ir.Value]
+"""Adds to every lane of 32 bits the products of its four unsigned and its four signed bytes."""
+
+
+def choose_dot(features: str) -> tuple[Dot, int]:
+    """The quickest way to such sums on a processor with these features, and in how many lanes."""
+    if "+avx512vnni" in features or "+avxvnni" in features:
+        return dot_of_bytes, 16 if "+avx512vnni" in features else 8
+    return (dot_of_pairs if "+avx2" in features else dot_of_lanes), 8
+
+
+def dot_of_bytes(builder: ir.IRBuilder, total: ir.Value, weights: ir.Value, numbers: ir.Value) -> ir.Value:
+    """VNNI: one instruction."""
+    vector = total.type
+    return _instruction(builder, f"avx512.vpdpbusd.{vector.count * 32}", vector, [total, weights, numbers])
+
+
+def dot_of_pairs(builder: ir.IRBuilder, total: ir.Value, weights: ir.Value, numbers: ir.Value) -> ir.Value:
+    """AVX2: as numbers of 16 bits, the even bytes and the odd ones, of which one instruction sums up pairs."""
+    vector, shorts = total.type, ir.VectorType(ir.IntType(16), 2 * total.type.count)
+    eight, low = (ir.Constant(shorts, [value] * shorts.count) for value in (8, 255))
+    weights, numbers = builder.bitcast(weights, shorts), builder.bitcast(numbers, shorts)
+    even = builder.and_(weights, low), builder.ashr(builder.shl(numbers, eight), eight)
+    odd = builder.lshr(weights, eight), builder.ashr(numbers, eight)
+    for pair in (even, odd):
+        total = builder.add(total, _instruction(builder, "avx2.pmadd.wd", vector, list(pair)))
+    return total
+
+
+def dot_of_lanes(builder: ir.IRBuilder, total: ir.Value, weights: ir.Value, numbers: ir.Value) -> ir.Value:
+    """On any processor: one byte of every lane at a time."""
+    vector = total.type
+    for place in range(TOGETHER):
+        # Up to the top of the lane and down again: its sign, or zeros, come along.
+        up, down = (ir.Constant(vector, [bits] * vector.count) for bits in (24 - 8 * place, 24))
+        unsigned = builder.lshr(builder.shl(weights, up), down)
+        signed = builder.ashr(builder.shl(numbers, up), down)
+        total = builder.add(total, builder.mul(unsigned, signed))
+    return total
+
+
+def _instruction(builder: ir.IRBuilder, name: str, result: ir.Type, arguments: list[ir.Value]) -> ir.Value:
+    kind = ir.FunctionType(result, [argument.type for argument in arguments])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.x86.{name}"), arguments)

@@ -23,21 +23,20 @@ def follow_links(states: Floats, last: Ints, links: PackedLinks, tokens: Ints) -
         links: between the tokens; D and F multiples of 4.
     """
     R, k, D = states.shape
-    F, V = links.table.shape[1], len(links.scale)
+    F, V = links.table.shape[1], len(links.output_scale)
     of_states = np.empty((R * k, F), states.dtype)
-    affine(states.reshape(R * k, D), links.of_state, np.ones_like(links.bias), links.bias, of_states)
+    affine(states.reshape(R * k, D), links.of_state, links.of_state_scale, links.bias, of_states)
     inner, moved = np.empty((R, F), states.dtype), np.empty((R, D), states.dtype)
-    logits = np.empty((R, V), states.dtype)
-    ones, no_bias, none = np.ones(D, states.dtype), np.zeros(D, states.dtype), np.zeros(V, states.dtype)
+    logits, nothing = np.empty((R, V), states.dtype), np.zeros(max(D, V), states.dtype)
     for place in range(k):
         for r in range(R):
             row = links.table[last[r] if place == 0 else tokens[r, place - 1]]
             for f in range(F):
                 inner[r, f] = max(of_states[r * k + place, f] + row[f], states.dtype.type(0))
-        affine(inner, links.outer, ones, no_bias, moved)
+        affine(inner, links.outer, links.outer_scale, nothing, moved)
         for r in range(R):
             for d in range(D):
                 moved[r, d] += states[r, place, d]
-        affine(moved, links.outputs, links.scale, none, logits)
+        affine(moved, links.outputs, links.output_scale, nothing, logits)
         for r in range(R):
             tokens[r, place] = best_of(logits[r])

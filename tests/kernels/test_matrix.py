@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from pipeline.kernels.matrix import affine, size
 from pipeline.kernels.packing import pack_matrix
+from pipeline.kernels.reading import Panels
 
 KINDS = st.sampled_from([np.float32, np.float64])
 
@@ -15,24 +16,56 @@ def random(seed: int, *shape: int, kind: type) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape).astype(kind)
 
 
-@given(st.integers(0, 9), st.integers(0, 12), st.integers(0, 99), KINDS, st.booleans(), st.integers(0, 99))
-def test_it_is_the_product(M: int, fours: int, N: int, kind: type, rounded: bool, seed: int) -> None:
+@given(st.integers(0, 9), st.integers(0, 12), st.integers(0, 99), KINDS, st.integers(0, 99))
+def test_it_is_the_product(M: int, fours: int, N: int, kind: type, seed: int) -> None:
     K = 4 * fours
     x, weight, bias = (random(seed, *shape, kind=kind) for shape in ((M, K), (K, N), (N,)))
-    if rounded and not K:
-        return
-    packed, scale = pack_matrix(weight, rounded)
-    assert len(packed) == size(K, N) and packed.dtype == (np.int8 if rounded else kind)
-    out = np.full((M, N), np.nan, kind)
-    affine(x, packed, scale, bias, out)
-    read = np.round(weight / scale) * scale if rounded else weight
-    assert np.abs(read - weight).max(initial=0) <= np.abs(weight).max(initial=0) / 250
+    packed, scale = pack_matrix(weight, False)
+    assert len(packed) == size(K, N) and packed.dtype == kind
+    out = product(x, packed, scale, bias)
     loose = 1e-4 if kind is np.float32 else 1e-12
-    np.testing.assert_allclose(out, x.astype(np.float64) @ read + bias, rtol=loose, atol=loose)
-    for row in range(M):
-        alone = np.empty((1, N), kind)
+    np.testing.assert_allclose(out, x.astype(np.float64) @ weight + bias, rtol=loose, atol=loose)
+
+
+@given(st.integers(0, 9), st.integers(1, 40), st.integers(0, 99), KINDS, st.integers(0, 99))
+def test_rounded_it_is_the_product_of_whole_numbers(M: int, fours: int, N: int, kind: type, seed: int) -> None:
+    K = 4 * fours
+    x, weight, bias = (random(seed, *shape, kind=kind) for shape in ((M, K), (K, N), (N,)))
+    x[:1] = 0
+    packed, scale = pack_matrix(weight, True)
+    assert len(packed) == size(K, N) and packed.dtype == np.uint8
+    out = product(x, packed, scale, bias)
+    ours, factors = whole_numbers(x.T)
+    theirs, scales = whole_numbers(weight)
+    np.testing.assert_allclose(scale, scales, rtol=1e-6)
+    loose = 1e-5 if kind is np.float32 else 1e-12
+    np.testing.assert_allclose(out, (ours.T @ theirs) * np.outer(factors, scales) + bias, rtol=loose, atol=loose)
+
+
+def whole_numbers(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Columns rounded to whole numbers up to 127, and what those of each are to be multiplied by."""
+    highest = np.abs(columns).max(0, initial=0)
+    numbers = np.rint(columns * (127 / np.where(highest, highest, 1)).astype(columns.dtype))
+    return numbers.astype(np.int64), highest.astype(np.float64) / 127
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+def test_the_largest_numbers_do_not_overflow(rounded: bool) -> None:
+    x, weight = np.full((3, 512), -7.0), np.full((512, 40), 5.0)
+    weight[:, ::2] = -5
+    out = product(x, *pack_matrix(weight, rounded), np.zeros(40))
+    np.testing.assert_allclose(out, x @ weight)
+
+
+def product(x: np.ndarray, packed: Panels, scale: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """What `affine` writes, which must be the same bits for every row alone."""
+    out = np.full((len(x), len(bias)), np.nan, x.dtype)
+    affine(x, packed, scale, bias, out)
+    for row in range(len(x)):
+        alone = np.empty_like(out[:1])
         affine(x[row:row + 1], packed, scale, bias, alone)
         assert (alone[0] == out[row]).all()
+    return out
 
 
 @pytest.mark.parametrize("rounded", [False, True])

@@ -1,0 +1,77 @@
+"""Attention of one query to a row's keys and values, compiled."""
+
+import math
+
+import numpy as np
+
+from pipeline.compiled import njit
+from pipeline.kernels.best import exponential
+from pipeline.kernels.reading import Bools, Floats
+
+_SUM = {"contract", "nsz", "reassoc"}  # sums in an order that depends on their count alone
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUM)
+def attend(query: Floats, keys: Floats, values: Floats, count: int, visible: Bools, weights: Floats,
+           out: Floats) -> None:
+    """Write into out (D,) what a query (D,) finds in the first `count` of keys and values (heads, T, D / heads).
+
+    Four keys at a time, so that the query and the output are read and written a quarter as often.
+
+    Args:
+        visible: (count,), which of them it may see, one at least; empty: all.
+        weights: room for `count` numbers.
+    """
+    heads, _, depth = keys.shape
+    scale, zero = query.dtype.type(1 / math.sqrt(depth)), query.dtype.type(0)
+    seen = count
+    if len(visible):
+        while not visible[count - 1]:
+            count -= 1
+        seen = 0
+        for t in range(count):
+            seen += visible[t]
+    fours = count // 4 * 4
+    for head in range(heads):
+        begin = head * depth
+        for t in range(0, fours, 4):
+            first, second, third, fourth = zero, zero, zero, zero
+            for d in range(depth):
+                q = query[begin + d]
+                first += q * keys[head, t, d]
+                second += q * keys[head, t + 1, d]
+                third += q * keys[head, t + 2, d]
+                fourth += q * keys[head, t + 3, d]
+            weights[t], weights[t + 1], weights[t + 2], weights[t + 3] = first, second, third, fourth
+        for t in range(fours, count):
+            first = zero
+            for d in range(depth):
+                first += query[begin + d] * keys[head, t, d]
+            weights[t] = first
+        if seen < count:
+            for t in range(count):
+                weights[t] = weights[t] if visible[t] else -np.inf
+        highest = query.dtype.type(-np.inf)
+        for t in range(count):
+            highest = max(highest, weights[t])
+        for t in range(count):
+            weights[t] = exponential(float(scale * (weights[t] - highest)))
+        if seen < count:
+            for t in range(count):
+                weights[t] = weights[t] if visible[t] else zero
+        total = zero
+        for t in range(count):
+            total += weights[t]
+        for d in range(depth):
+            out[begin + d] = zero
+        for t in range(0, fours, 4):
+            first, second, third, fourth = weights[t], weights[t + 1], weights[t + 2], weights[t + 3]
+            for d in range(depth):
+                out[begin + d] += (first * values[head, t, d] + second * values[head, t + 1, d]
+                                   + third * values[head, t + 2, d] + fourth * values[head, t + 3, d])
+        for t in range(fours, count):
+            for d in range(depth):
+                out[begin + d] += weights[t] * values[head, t, d]
+        inverse = 1 / total
+        for d in range(depth):
+            out[begin + d] *= inverse

@@ -1,0 +1,22 @@
+"""Rows rounded to 8 bits, compiled."""
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.compiled import njit
+from pipeline.kernels.reading import Floats
+
+_LEAST = 1e-30  # of a row's largest number, by which it is divided
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def round_rows(x: Floats, rounded: npt.NDArray[np.int8], factors: Floats) -> None:
+    """Write x (M, K) as whole numbers from -127 to 127, and what each row of them is to be multiplied by, (M,)."""
+    for m in range(len(x)):
+        highest = x.dtype.type(_LEAST)
+        for k in range(x.shape[1]):
+            highest = max(highest, abs(x[m, k]))
+        factors[m] = highest / x.dtype.type(127)
+        inverse = x.dtype.type(127) / highest
+        for k in range(x.shape[1]):
+            rounded[m, k] = np.int32(np.rint(x[m, k] * inverse))
