@@ -150,15 +150,15 @@ def verify(verifier: Model, drafter: Drafter, source: Tensor, memory: Any, limit
     B, end, device = len(source), verifier.order.end, source.device
     steps = limit.steps(source, verifier.order).cpu().numpy()
     longest = int(steps.max(initial=0))
+    state = verifier.start(memory, capacity=longest)
     if B == 1 and isinstance(drafter, WholeDrafter):
-        sentence = Sentence(verifier, memory, longest, limit.longest, acceptance)
+        sentence = Sentence(verifier, state, longest, limit.longest, acceptance)
         try:
             own = drafter.whole(sentence)
         except IndexError as error:
             raise PipelineError(f"draft and verify: {error}; they need the same vocabulary") from None
         if own is not None:
             return _searched(sentence, verifier, own, acceptance)
-    state = verifier.start(memory, capacity=longest)
     slots, calls, ended = np.full((B, longest), end), np.zeros(B, np.int64), np.zeros(B, bool)
     scores = torch.zeros(B, device=device, dtype=torch.float64)
     rounds: list[Round] = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pipeline.decoding.prefix import Acceptance, Bools, Ints
-from pipeline.decoding.protocol import Model
+from pipeline.decoding.protocol import DecoderState, Model
 from pipeline.kernels.reading import Floats, Reading
 
 if TYPE_CHECKING:
@@ -34,15 +34,15 @@ class Found(NamedTuple):
 class Sentence:
     """A sentence before its search: a drafter asks for its `line`, and runs its loop over that."""
 
-    def __init__(self, verifier: Model, memory: Any, most: int, longest: int, acceptance: Acceptance) -> None:
+    def __init__(self, verifier: Model, state: DecoderState, most: int, longest: int, acceptance: Acceptance) -> None:
         """Args:
             verifier: an ordered model of one token a step.
-            memory: its memory of the source.
+            state: its state of one row that has read nothing.
             most: tokens of the longest output, the end symbol among them.
             longest: tokens that the verifier reads at most, the start symbol not counted.
             acceptance: of proposed tokens.
         """
-        self._verifier, self._memory, self._acceptance = verifier, memory, acceptance
+        self._verifier, self._state, self._acceptance = verifier, state, acceptance
         self.most, self._longest = most, longest
         self._line: Line | None = None
 
@@ -50,8 +50,7 @@ class Sentence:
         """What a loop works on whose drafts have at most so many tokens; None where the verifier is not compiled."""
         from pipeline.decoding.whole_kernel import Line  # numba: half a second that no other search needs
         most, order = self.most, self._verifier.order
-        state = self._verifier.start(self._memory, capacity=most + block)
-        reading = reading_of(self._verifier, state, most + block, block + 1)
+        reading = reading_of(self._verifier, self._state, most + block, block + 1)
         if reading is None:
             return None
         packed = reading.packed

@@ -149,6 +149,35 @@ def draft_heads(line: Line, heads: PackedHeads, links: PackedLinks, block: int) 
 
 
 @njit(cache=True, nogil=True)
+def copy(line: Line, source: Ints, shortest: int, longest: int, block: int) -> None:
+    """`iad.InputCopy`: what stands in the source (S,) behind what was said last; it begins with the start symbol."""
+    places = len(source) - (source == PAD).sum()
+    while True:
+        count, k = line.length[0], 0
+        place = _where(line.words[0, :count], source[:places], shortest, longest)
+        if place >= 0:
+            k = max(0, min(block, places - 1 - place, line.longest + 1 - count))
+            line.drafts[line.rounds[0], :k] = source[place + 1:place + 1 + k]
+        if verify(line, k):
+            return
+
+
+@njit(cache=True, nogil=True)
+def _where(said: Ints, source: Ints, shortest: int, longest: int) -> int:
+    """The only place in the source at which as many of the last words end as nowhere else; -1: there is none."""
+    most, place, alone, n = 0, -1, False, len(said)
+    for at in range(len(source)):
+        common = 0
+        while common < min(longest, n, at + 1) and source[at - common] == said[n - 1 - common]:
+            common += 1
+        if common > most:
+            most, place, alone = common, at, True
+        elif common == most:
+            alone = False
+    return place if alone and (most >= shortest or n == 1) else -1
+
+
+@njit(cache=True, nogil=True)
 def iterate(line: Line, block: int, hybrid: bool, expected: int, told: bool, start: Ints) -> None:
     """`jacobi.LastIterate`: the verifier's last iterate of the rest of a block; `start` (N,) is the first one."""
     before = 0
