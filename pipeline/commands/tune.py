@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--decoder", required=True, metavar="NAME", help="an exact entry of `decoders`")
     parser.add_argument("--family", help="a trained block of `families` (default: the first system under that decoder)")
     parser.add_argument("--sentences", type=int, default=200, metavar="N", help="of which BLEU is measured (200)")
-    for option, kind, text in (("--blocks", int, "k (2 to 12, 16, 25, 30)"),
+    for option, kind, text in (("--blocks", int, "k (1 to 12, 16, 25, 30)"),
                                ("--shortest", int, "of iad: fewest tokens of a suffix (1, 2, 3)"),
                                ("--longest", int, "of iad: most tokens of a suffix (4, 8, 16)"),
                                ("--betas", int, "of relaxed variants (3, 5)"),

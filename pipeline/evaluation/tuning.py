@@ -38,6 +38,9 @@ Setting = Mapping[str, Any]
 MARGINS = {"quality": 0.1, "speed": 0.3}
 """BLEU that the relaxed decoders NAME++_quality and NAME++_speed may lose against greedy search."""
 
+_LONGER = 3
+"""Tokens that a relaxed decoder's blocks may have more than the exact one's."""
+
 EXACT_STAGES = (("block",), ("shortest", "longest"))
 """Settings that leave the output as it is, chosen one group after the other; of a decoder that has them."""
 
@@ -46,7 +49,7 @@ EXACT_STAGES = (("block",), ("shortest", "longest"))
 class Grid:
     """Values to try."""
 
-    block: tuple[int, ...] = (*range(2, 13), 16, 25, 30)
+    block: tuple[int, ...] = (*range(1, 13), 16, 25, 30)
     shortest: tuple[int, ...] = (1, 2, 3)
     longest: tuple[int, ...] = (4, 8, 16)
     beta: tuple[int, ...] = (3, 5)
@@ -107,11 +110,15 @@ def combinations(names: Sequence[str], values: Grid, present: Setting) -> list[d
     return [dict(zip(names, chosen, strict=True)) for chosen in itertools.product(*ranges)]
 
 
-def relaxations(values: Grid) -> Iterator[dict[str, Any]]:
-    """Every acceptance to try, the exact one first: where no other is faster, nothing should be relaxed."""
-    yield {"acceptance": {"beta": 1, "tau": 0.0}}
-    for beta, tau in itertools.product(values.beta, values.tau):
-        yield {"acceptance": {"beta": beta, "tau": tau}}
+def relaxations(values: Grid, block: int) -> Iterator[dict[str, Any]]:
+    """Every acceptance to try, the exact one first: where no other is faster, nothing should be relaxed.
+
+    What is accepted more often may be drafted in longer blocks than the exact decoder's.
+    """
+    yield {"block": block, "acceptance": {"beta": 1, "tau": 0.0}}
+    longer = [more for more in values.block if block < more <= block + _LONGER]
+    for k, beta, tau in itertools.product([block, *longer], values.beta, values.tau):
+        yield {"block": k, "acceptance": {"beta": beta, "tau": tau}}
 
 
 def tune(bench: "Bench", grid: Grid, variants: Sequence[str], show: Callable[[Stage], None]) -> dict[str, Setting]:
@@ -135,7 +142,7 @@ def tune(bench: "Bench", grid: Grid, variants: Sequence[str], show: Callable[[St
             exact = dict(fastest(stage.trials).setting)
     found: dict[str, Setting] = {"": exact}
     if variants:
-        stage = bench.compare([exact | one for one in relaxations(grid)], scored=True)
+        stage = bench.compare([exact | one for one in relaxations(grid, exact["block"])], scored=True)
         show(stage)
         assert stage.greedy.bleu is not None
         found |= {name: fastest(stage.trials, stage.greedy.bleu - MARGINS[name]).setting for name in variants}

@@ -48,8 +48,12 @@ def test_no_good_trial_is_faster(figures: list[tuple[float, float]], floor: floa
 def test_the_present_value_competes() -> None:
     assert combinations(["block"], Grid(block=(4, 2)), {"block": 7}) == [{"block": 2}, {"block": 4}, {"block": 7}]
     assert combinations(["block"], Grid(block=(4, 2)), {"block": 2}) == [{"block": 2}, {"block": 4}]
-    assert [one["acceptance"] for one in relaxations(Grid(beta=(3, 5), tau=(1.0,)))] == [
-        {"beta": 1, "tau": 0.0}, {"beta": 3, "tau": 1.0}, {"beta": 5, "tau": 1.0}]
+
+
+def test_relaxed_acceptance_is_tried_in_longer_blocks_too() -> None:
+    found = [(one["block"], *one["acceptance"].values())
+             for one in relaxations(Grid(block=(2, 4, 7, 8), beta=(3, 5), tau=(1.0,)), 4)]
+    assert found == [(4, 1, 0.0), (4, 3, 1.0), (4, 5, 1.0), (7, 3, 1.0), (7, 5, 1.0)]
 
 
 class MadeUp:
