@@ -1,4 +1,5 @@
-"""Where the time of one decoding step goes, and what a step of two words costs against a step of one.
+"""Where the time of one decoding step goes, what a step of two words costs against one of one, and up to how many
+tokens of which width a compiled step is the quicker one.
 
     python -m benchmarks.step
 
@@ -8,8 +9,10 @@ its batch. The three verbs are the seam: a timer around each of them tells the m
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -21,6 +24,7 @@ from pipeline.decoding import beam, greedy
 from pipeline.decoding.limits import LengthLimit
 from pipeline.evaluation.speed import speed_ratio
 from pipeline.files import write_json
+from pipeline.kernels import packing
 from pipeline.model.checkpoint import column_major
 from pipeline.model.orders import Order, make_order
 from pipeline.model.settings import NetworkSettings, OrderSettings
@@ -31,6 +35,7 @@ from pipeline.vocabulary import SPECIALS
 NETWORK = NetworkSettings(width=128, heads=4, feed_forward=512, encoder_layers=2, decoder_layers=2)
 ORDERS = ("left_to_right", "interleaved")
 ROWS = (1, 2, 4, 5, 8, 10)
+WIDTHS, TOKENS = (128, 256, 512, 1024), (1, 2, 3, 4, 8, 16, 32, 64)
 WORDS = range(20, 31)
 """Lengths of the outputs: those of long sentences, half of them odd."""
 SOURCE = 25
@@ -150,6 +155,33 @@ def measure_steps(models: dict[str, Transformer], source: Tensor, rounds: int) -
     return results
 
 
+def measure_widths(vocabulary: int, source: Tensor, rounds: int) -> list[dict[str, Any]]:
+    """Microseconds of a step of one sentence's next tokens, compiled and by torch, two layers of each width."""
+    results = []
+    for width in WIDTHS:
+        network = NetworkSettings(width=width, heads=width // 64 or 1, feed_forward=4 * width, encoder_layers=1,
+                                  decoder_layers=2)
+        model = random_model(OrderSettings("left_to_right"), vocabulary, network)
+        state = model.start(model.encode(source))
+        for count in (count for count in TOKENS if count * width <= 8192):
+            with torch.inference_mode():
+                step = partial(_step, model, state, torch.full((1, count), len(SPECIALS)))
+                seconds = interleave({"compiled": _clocked(partial(step, few=10**9)),
+                                      "torch": _clocked(partial(step, few=0))}, rounds, warmup=5)
+            results.append({
+                "width": width, "tokens": count,
+                **{f"{way}_us": 1e6 * float(np.median(one)) for way, one in seconds.items()},
+                "times_faster": median_ratio(seconds["torch"], seconds["compiled"])})
+    return results
+
+
+def _step(model: Transformer, state: State, tokens: Tensor, few: int) -> None:
+    """Read tokens and forget them; up to `few` numbers are read by compiled code."""
+    with patch.object(packing, "_FEW", few):
+        model.step(tokens, state)
+    state.rewind(0)
+
+
 def _step_parts(model: Transformer, source: Tensor, rows: int) -> dict[str, Callable[[int], float]]:
     """The whole step behind a past of 12 slots, and its projection to the vocabulary alone."""
     random = torch.Generator().manual_seed(1)
@@ -191,8 +223,9 @@ def main() -> None:
     source = torch.randint(len(SPECIALS), options.vocabulary, (1, SOURCE), generator=random)
     searches = [measure_search(models, beams, source, options.rounds) for beams in options.beams]
     steps = measure_steps(models, source, 10 * options.rounds)
+    widths = measure_widths(options.vocabulary, source, 4 * options.rounds)
     write_json(options.output, {"machine": description, "vocabulary": options.vocabulary,
-                                "searches": searches, "steps": steps})
+                                "searches": searches, "steps": steps, "widths": widths})
     shares = list(next(iter(searches[0]["orders"].values())))
     print(table(["search", *(share.replace("_", " ") for share in shares), "times faster"], [
         [f"{order}, beam {row['beams']}", *(f"{found[share]:.2f}" for share in shares),
@@ -201,6 +234,9 @@ def main() -> None:
     print(table(["step", "rows", "words", "µs", "of it projection", "over left-to-right"], [
         [row["order"], str(row["rows"]), str(row["words"]), f"{row['step_us']:.0f}",
          f"{row['projection_us']:.0f}", f"{row['step_over_left_to_right'][0]:.2f}"] for row in steps]))
+    print(table(["width", "tokens", "µs compiled", "µs by torch", "times faster"], [
+        [str(row["width"]), str(row["tokens"]), f"{row['compiled_us']:.0f}", f"{row['torch_us']:.0f}",
+         "{:.2f} ({:.2f} to {:.2f})".format(*row["times_faster"])] for row in widths]))
 
 
 if __name__ == "__main__":
