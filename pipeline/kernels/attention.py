@@ -26,7 +26,7 @@ def attend(query: Floats, keys: Floats, values: Floats, count: int, visible: Boo
     scale, zero = query.dtype.type(1 / math.sqrt(depth)), query.dtype.type(0)
     seen = count
     if len(visible):
-        while not visible[count - 1]:
+        while count > 1 and not visible[count - 1]:
             count -= 1
         seen = 0
         for t in range(count):
