@@ -74,10 +74,11 @@ def test_it_runs_where_it_should(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) ->
     assert calls == [3, 20]
 
 
-@pytest.mark.parametrize("width", [18, 2 * packing._WIDEST])
-def test_other_shapes_are_left_to_torch(tiny: Tiny, width: int) -> None:
+@pytest.mark.parametrize(("width", "widest"), [(16, 15), (18, 20), (16, 16)])
+def test_other_shapes_are_left_to_torch(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, width: int, widest: int) -> None:
+    monkeypatch.setattr(packing, "_WIDEST", widest)
     network = tiny("left_to_right", width=width, heads=2)
-    assert network._weights().packed is None
+    assert (network._weights().packed is not None) == (width == widest)
 
 
 def test_logits_are_the_plain_ones(tiny: Tiny, plain: Callable[[], None]) -> None:
@@ -105,7 +106,7 @@ def test_more_tokens_than_places_are_refused(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("width", [16, 128])
+@pytest.mark.parametrize("width", [16, 128, 512])
 @pytest.mark.parametrize("verb", ["advance", "step"])
 def test_the_same_bits_alone_together_and_behind_any_draft(tiny: Tiny, norm: str, width: int, verb: str) -> None:
     network = tiny("left_to_right", norm=norm, width=width).float()
