@@ -12,7 +12,7 @@ An algorithm brings an `Expand`, which says how the beams of a step become those
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -83,9 +83,13 @@ Expand = Callable[[Tensor, Tensor], Expansion]
 """From the log-probabilities of a step (S * K, z, V), which it may overwrite, and the scores (S, K) of the beams."""
 
 
+Alone = Callable[[Any, int], Hypotheses | None]
+"""From the state of one sentence's beams and the most steps that it may take; None where there is no other way."""
+
+
 @torch.inference_mode()
 def beam_search(model: Model, source: Tensor, limit: LengthLimit, expand: Expand, *, beams: int, hypotheses: int,
-                nbest: int, penalty: LengthPenalty) -> Hypotheses:
+                nbest: int, penalty: LengthPenalty, alone: Alone | None = None) -> Hypotheses:
     """Search with K beams a sentence.
 
     Args:
@@ -97,6 +101,7 @@ def beam_search(model: Model, source: Tensor, limit: LengthLimit, expand: Expand
         hypotheses: a sentence is done when so many are finished.
         nbest: N <= hypotheses, those to return.
         penalty: ranks finished hypotheses of different lengths.
+        alone: another way to find the same, for one sentence.
 
     Returns:
         Hypotheses with penalised scores.
@@ -108,6 +113,8 @@ def beam_search(model: Model, source: Tensor, limit: LengthLimit, expand: Expand
     steps = limit.steps(source, model.order)
     soonest, longest = (int(steps.min()), int(steps.max())) if B else (0, 0)
     state = model.start(model.encode(source), beams=K, capacity=longest * z)
+    if B == 1 and alone is not None and (other := alone(state, longest)) is not None:
+        return other
     found = _Finished(B, nbest, longest * z, end, source)
     calls = torch.zeros_like(steps)
 

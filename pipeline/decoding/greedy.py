@@ -41,16 +41,12 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     steps = limit.steps(source, model.order)
     shortest, longest = (int(steps.min()), int(steps.max())) if B else (0, 0)
     state = model.start(model.encode(source), capacity=longest * z)
+    if B == 1 and (alone := _alone(model, state, longest)) is not None:
+        return alone
     slots = source.new_full((B, longest * z), end)
     scores = torch.zeros(B, device=source.device, dtype=torch.float64)
     calls = torch.zeros_like(steps)
     ended = torch.zeros(B, dtype=torch.bool, device=source.device)
-
-    if B == 1 and (found := _alone(model, state, longest)) is not None:
-        said, total = found
-        words, lengths = model.order.restore(torch.nn.functional.pad(said, (0, longest - len(said)), value=end)[None])
-        return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scores.new_tensor([[total]]),
-                          (said[-1:] == end)[None], calls.new_tensor([len(said)]))
 
     # Of the rows that are still alive: their sentences, slots and scores.
     sentences = torch.arange(B, device=source.device)
@@ -84,14 +80,17 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scores.unsqueeze(1), ended.unsqueeze(1), calls)
 
 
-def _alone(model: Model, state: Any, most: int) -> tuple[Tensor, float] | None:
-    """The tokens of one sentence, (n,), and their summed log-probability, in one call, where the model has that."""
-    if model.order.width != 1 or (reading := reading_of(model, state, most)) is None:
+def _alone(model: Model, state: Any, most: int) -> Hypotheses | None:
+    """One sentence of at most so many steps in one compiled call, where the model has that."""
+    order, z = model.order, model.order.width
+    if (reading := reading_of(model, state, most * z, z)) is None:
         return None
     from pipeline.kernels.greedy import finish  # numba: half a second that no other search needs
-    said = np.empty(most, np.int64)
-    count, total = finish(model.order.starts[0], model.order.end, said, reading)
-    return torch.from_numpy(said[:count]), total
+    said = np.full((most, z), order.end)
+    calls, total = finish(np.array(order.starts), order.end, said, reading)
+    words, lengths = order.restore(torch.from_numpy(said.reshape(1, -1)))
+    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), torch.tensor([[total]], dtype=torch.float64),
+                      torch.tensor([[bool((said[calls - 1] == order.end).any())]]), torch.tensor([calls]))
 
 
 def _best_ending(log_probabilities: Tensor, tokens: Tensor, ends: Tensor, end: int) -> Tensor:

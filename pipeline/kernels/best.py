@@ -48,6 +48,32 @@ def best_of(values: Floats) -> int:
 
 
 @njit(cache=True, nogil=True)
+def best_few(values: Floats, last: int, scores: Floats, ids: Ints) -> None:
+    """Write the k best values and their places, best first, the first of equal ones first, and a certain one behind.
+
+    Args:
+        values: (V,).
+        last: the place of that one, which is not among the others.
+        scores, ids: (k + 1,).
+    """
+    k = len(ids) - 1
+    scores[:k], ids[:k] = -np.inf, 0
+    scores[k], ids[k] = values[last], last
+    for begin in range(0, len(values), _BLOCK):
+        lowest, above, end = scores[k - 1], 0, min(begin + _BLOCK, len(values))
+        for i in range(begin, end):
+            above |= values[i] > lowest
+        if above:
+            for i in range(begin, end):
+                if values[i] > scores[k - 1] and i != last:
+                    at = k - 1
+                    while at > 0 and values[i] > scores[at - 1]:
+                        scores[at], ids[at] = scores[at - 1], ids[at - 1]
+                        at -= 1
+                    scores[at], ids[at] = values[i], i
+
+
+@njit(cache=True, nogil=True)
 def log_sum(values: Floats, highest: Any) -> float:
     """The logarithm of the summed exponentials of values, the highest of which is known."""
     return float(highest) + math.log(_sum_exponentials(values, highest))

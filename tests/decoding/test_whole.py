@@ -8,10 +8,11 @@ import torch
 from drafters import drafter, unrounded, with_heads
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from orders import EVERY_ORDER
 from sentences import sources
 from torch import Tensor
 
-from pipeline.decoding import blockwise, gad, greedy, iad, jacobi, jacobi_oracle, speculative, verify
+from pipeline.decoding import beam, blockwise, gad, greedy, iad, jacobi, jacobi_oracle, speculative, verify
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance
@@ -36,10 +37,10 @@ def both_ways(search: Search, *networks: Transformer) -> tuple[Hypotheses, Hypot
     return whole, stepwise
 
 
-def assert_same(whole: Hypotheses, stepwise: Hypotheses) -> None:
+def assert_same(whole: Hypotheses, stepwise: Hypotheses, atol: float = 1e-9) -> None:
     for name in ("tokens", "lengths", "ended", "calls"):
         assert torch.equal(getattr(whole, name), getattr(stepwise, name)), name
-    torch.testing.assert_close(whole.scores, stepwise.scores, rtol=0, atol=1e-9)
+    torch.testing.assert_close(whole.scores, stepwise.scores, rtol=0, atol=atol)
     if stepwise.verification is None:
         return
     assert whole.verification is not None
@@ -52,17 +53,29 @@ def assert_same(whole: Hypotheses, stepwise: Hypotheses) -> None:
         assert ours.verdict[:, :kept].tolist() == theirs.verdict[:, :kept].tolist()
 
 
+PENALTIES = [beam.LengthPenalty("average", 1.0), beam.LengthPenalty("average", 0.0), beam.LengthPenalty("gnmt", 0.6)]
 ACCEPTANCES = st.sampled_from([Acceptance(), Acceptance(3, 2.0), Acceptance(19, 30.0)])
 
 
-@settings(max_examples=30)
-@given(st.integers(1, 9), st.integers(0, 9), st.sampled_from(["left_to_right", "right_to_left"]),
+@settings(max_examples=150)
+@given(st.integers(1, 9), st.integers(0, 30), st.sampled_from(sorted(EVERY_ORDER)),
        st.sampled_from(NORMS), st.integers(1, 12), st.sampled_from([torch.float32, torch.float64]))
 def test_greedy_search(tiny: Tiny, length: int, seed: int, order: str, norm: str, most: int,
                        dtype: torch.dtype) -> None:
     network, source = tiny(order, seed=seed, norm=norm, dtype=dtype), sources(length)
     limit = LengthLimit(ratio=0, extra=most, longest=47)
-    assert_same(*both_ways(lambda: greedy.search(network, source, limit), network))
+    found = both_ways(lambda: greedy.search(network, source, limit), network)
+    assert_same(*found, atol=1e-9 if dtype is torch.float64 else 1e-6)
+
+
+@settings(max_examples=150)
+@given(st.integers(1, 9), st.integers(0, 30), st.sampled_from(sorted(EVERY_ORDER)), st.sampled_from(NORMS),
+       st.integers(1, 14), st.integers(1, 6), st.integers(1, 6), st.sampled_from(PENALTIES))
+def test_beam_search(tiny: Tiny, length: int, seed: int, order: str, norm: str, most: int, beams: int, nbest: int,
+                     penalty: beam.LengthPenalty) -> None:
+    network, source = tiny(order, seed=seed, norm=norm), sources(length)
+    limit, wanted = LengthLimit(ratio=0, extra=most, longest=40), beam.Settings(beams, penalty, min(nbest, beams))
+    assert_same(*both_ways(lambda: beam.search(network, source, limit, wanted), network))
 
 
 @settings(max_examples=40)
@@ -138,7 +151,7 @@ def test_they_are_whole(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     found = [greedy.search(verifier, source, limit), verify.search(verifier, source, limit),
              jacobi.search(verifier, source, limit), speculative.search(network, source, limit),
              gad.search(network, source, limit), blockwise.search(heads, source, limit),
-             iad.search(verifier, source, limit)]
+             iad.search(verifier, source, limit), beam.search(verifier, source, limit, beam.Settings(1))]
     assert all(torch.equal(one.tokens, found[0].tokens) for one in found)
     with pytest.raises(AssertionError, match="came back"):
         gad.search(drafter(verifier, prefix="bidirectional"), source, limit)

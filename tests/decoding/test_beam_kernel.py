@@ -1,0 +1,42 @@
+"""Parts of the compiled beam search; the search itself is held to the one in Python by `test_whole`."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from pipeline.decoding.beam_kernel import _choose, _move
+from pipeline.kernels.best import best_few
+
+
+@pytest.mark.parametrize("K", [1, 2, 3, 4])
+def test_every_row_has_its_parents_past(K: int) -> None:
+    """Copies, chains and circles, in every combination."""
+    choose = np.random.default_rng(K)
+    for parents in itertools.product(range(K), repeat=K):
+        past = choose.normal(size=(2, 2, K, 3, 6, 4))
+        before = past.copy()
+        _move(past, np.array(parents), 5, np.empty((3, 6, 4)))
+        assert (past[..., :5, :] == before[:, :, parents, :, :5]).all(), parents
+        assert (past[..., 5, :] == before[..., 5, :]).all()
+
+
+@pytest.mark.parametrize("size", [7, 64, 65, 300])
+def test_the_best_few_are_those_of_a_stable_sort(size: int) -> None:
+    choose = np.random.default_rng(size)
+    for k in (1, 3, 6):
+        values = choose.integers(-4, 5, size).astype(np.float32)
+        values[:3] = -np.inf
+        last = int(choose.integers(size))
+        scores, ids = np.empty(k + 1, np.float32), np.empty(k + 1, np.int64)
+        best_few(values, last, scores, ids)
+        others = np.delete(np.arange(size), last)
+        expected = others[np.argsort(-values[others], kind="stable")][:k]
+        finite = np.isfinite(values[expected])
+        assert ids[:k][finite].tolist() == expected[finite].tolist()
+        assert scores[:k].tolist() == values[expected].tolist()
+        assert (ids[k], scores[k]) == (last, values[last])
+
+        chosen = np.empty(k, np.int64)
+        _choose(values, chosen)
+        assert chosen.tolist() == np.argsort(-values, kind="stable")[:k].tolist()
