@@ -94,10 +94,10 @@ def test_every_step_of_a_run_counts(workspace: object, change_params: Change) ->
     assert 1.2 * steps(1) < steps(2) < 10 * steps(1)
 
 
-@pytest.mark.parametrize("kind", ["drafter", "heads"])
+@pytest.mark.parametrize(("kind", "more"), [("drafter", {}), ("drafter", {"glancing": [0.5, 0.3]}), ("heads", {})])
 def test_what_has_no_formula_is_counted_step_by_step(workspace: object, change_params: Change, kind: str,
-                                                     monkeypatch: pytest.MonkeyPatch) -> None:
-    change_params({"families": {"helper": {"kind": kind, "drafting": {"verifier": "teacher", "block": 3}}},
+                                                     more: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    change_params({"families": {"helper": {"kind": kind, "drafting": {"verifier": "teacher", "block": 3, **more}}},
                    "students": {"helper": "teacher"}, "systems": ["teacher", "interleaved", "helper"],
                    "training": {"steps": 3}})
     params, tokenizer = load_params(), Tokenizer.load(layout.BPE)
