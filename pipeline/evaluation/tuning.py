@@ -113,10 +113,11 @@ def combinations(names: Sequence[str], values: Grid, present: Setting) -> list[d
 def relaxations(values: Grid, block: int) -> Iterator[dict[str, Any]]:
     """Every acceptance to try, the exact one first: where no other is faster, nothing should be relaxed.
 
-    What is accepted more often may be drafted in longer blocks than the exact decoder's.
+    What is accepted more often may be drafted in longer blocks than the exact decoder's; none is longer than one of 0,
+    all that is left of the source.
     """
     yield {"block": block, "acceptance": {"beta": 1, "tau": 0.0}}
-    longer = [more for more in values.block if block < more <= block + _LONGER]
+    longer = [more for more in values.block if 0 < block < more <= block + _LONGER]
     for k, beta, tau in itertools.product([block, *longer], values.beta, values.tau):
         yield {"block": k, "acceptance": {"beta": beta, "tau": tau}}
 

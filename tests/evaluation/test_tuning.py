@@ -54,6 +54,8 @@ def test_relaxed_acceptance_is_tried_in_longer_blocks_too() -> None:
     found = [(one["block"], *one["acceptance"].values())
              for one in relaxations(Grid(block=(2, 4, 7, 8), beta=(3, 5), tau=(1.0,)), 4)]
     assert found == [(4, 1, 0.0), (4, 3, 1.0), (4, 5, 1.0), (7, 3, 1.0), (7, 5, 1.0)]
+    everything = list(relaxations(Grid(block=(2,), beta=(3,), tau=(1.0,)), 0))
+    assert [one["block"] for one in everything] == [0, 0]
 
 
 class MadeUp:
