@@ -4,17 +4,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from llvmlite import binding
+from numba.core.registry import cpu_target
 
 from pipeline.compiled import njit
 from pipeline.kernels import tile
 from pipeline.kernels.packing import pack_matrix
 from pipeline.kernels.reading import COLUMNS
 
-FEATURES = binding.get_host_cpu_features()
-WAYS = [(tile.dot_of_lanes, 4, True), (tile.dot_of_lanes, 8, True), (tile.dot_of_pairs, 8, FEATURES.get("avx2")),
-        (tile.dot_of_bytes, 16, FEATURES.get("avx512vnni")),
-        (tile.dot_of_bytes, 8, FEATURES.get("avx512vnni") or FEATURES.get("avxvnni"))]
+FEATURES = cpu_target.target_context.codegen().magic_tuple()[2]
+WAYS = [(tile.dot_of_lanes, 4, True), (tile.dot_of_lanes, 8, True), (tile.dot_of_pairs, 8, "+avx2" in FEATURES),
+        (tile.dot_of_bytes, 16, "+avx512vnni" in FEATURES),
+        (tile.dot_of_bytes, 8, "+avxvnni" in FEATURES or "+avx512vnni" in FEATURES)]
 
 
 @pytest.mark.parametrize(("way", "lanes", "there"), WAYS)
