@@ -85,11 +85,12 @@ def _alone(model: Model, state: Any, most: int) -> Hypotheses | None:
     order, z = model.order, model.order.width
     if (reading := reading_of(model, state, most * z, z)) is None:
         return None
-    from pipeline.kernels.greedy import finish  # numba: half a second that no other search needs
-    said = np.full((most, z), order.end)
-    calls, total = finish(np.array(order.starts), order.end, said, reading)
+    from pipeline.kernels.greedy import finish, score  # numba: half a second that no other search needs
+    said, starts = np.full((most, z), order.end), np.array(order.starts)
+    calls = finish(starts, order.end, said, reading)
     words, lengths = order.restore(torch.from_numpy(said.reshape(1, -1)))
-    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), torch.tensor([[total]], dtype=torch.float64),
+    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1),
+                      lambda: torch.tensor([[score(starts, said[:calls], reading)]], dtype=torch.float64),
                       torch.tensor([[bool((said[calls - 1] == order.end).any())]]), torch.tensor([calls]))
 
 

@@ -1,6 +1,8 @@
 """What every decoder returns."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -20,9 +22,8 @@ class Hypotheses:
     """(B, N, T) word ids without start or end symbols, padded with PAD."""
     lengths: Tensor
     """(B, N) words."""
-    scores: Tensor
-    """(B, N) log-probability of the slots, end symbols included, divided by the length penalty where there is one.
-    Mask-Predict: the mean over the words, each as it was last predicted. The count model: without an end symbol."""
+    scored: Tensor | Callable[[], Tensor]
+    """Their `scores`, or what computes them, where a search can do without."""
     ended: Tensor
     """(B, N) booleans: false where no end symbol came before the length limit and the rest was cut. Mask-Predict and
     the count model need no end, and the lattice has no other: true wherever there is a hypothesis."""
@@ -32,3 +33,11 @@ class Hypotheses:
     """How drafts fared, where the search drafts and verifies."""
     unbilled: float = 0.0
     """Seconds that went into what no search can know, an oracle's answer: a clock takes them off."""
+
+    @cached_property
+    def scores(self) -> Tensor:
+        """(B, N) log-probability of the slots, end symbols included, divided by the length penalty where there is one.
+
+        Mask-Predict: the mean over the words, each as it was last predicted. The count model: without an end symbol.
+        """
+        return self.scored if isinstance(self.scored, Tensor) else self.scored()

@@ -211,7 +211,8 @@ def _searched(sentence: Sentence, verifier: Model, own: int, acceptance: Accepta
     found = sentence.found()
     words, lengths = verifier.order.restore(torch.from_numpy(found.words))
     first = torch.zeros(1, dtype=torch.long)
-    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), torch.from_numpy(found.score)[None],
+    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1),
+                      lambda: torch.tensor([[found.score()]], dtype=torch.float64),
                       torch.from_numpy(found.ends)[None], torch.tensor([found.calls]),
                       Verification(acceptance.exact, torch.tensor([own]), lambda: [
                           Round(first, *map(torch.from_numpy, one)) for one in found.rounds()]))

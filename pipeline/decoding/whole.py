@@ -4,13 +4,14 @@ Of what a round of a small model takes, much is the way back to Python and the n
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pipeline.decoding.prefix import Acceptance, Bools, Ints
 from pipeline.decoding.protocol import DecoderState, Model
-from pipeline.kernels.reading import Floats, Reading
+from pipeline.kernels.reading import Reading
 
 if TYPE_CHECKING:
     from pipeline.decoding.whole_kernel import Line
@@ -21,8 +22,8 @@ class Found(NamedTuple):
 
     words: Ints
     """(1, T), end symbols behind."""
-    score: Floats
-    """(1,), the summed log-probability."""
+    score: Callable[[], float]
+    """Computes the summed log-probability."""
     ends: Bools
     """(1,), whether the end symbol is among what was accepted."""
     calls: int
@@ -62,17 +63,20 @@ class Sentence:
             length=np.ones(1, np.int64), left=np.full(1, most), rounds=np.zeros(1, np.int64),
             drafts=np.empty((most, block), np.int64), drafted=np.empty(most, np.int64),
             said=np.empty((most, block + 1), np.int64), accepted=np.empty(most, np.int64), ends=np.zeros(1, np.bool_),
-            score=np.zeros(1), hidden=np.empty((block + 1) * D, number), logits=np.empty((block + 1) * V, number),
-            tokens=np.empty(block + 1, np.int64))
+            hidden=np.empty((block + 1) * D, number), logits=np.empty((block + 1, V), number),
+            bounds=np.empty((block + 1, len(packed.screen.lost)), number), tokens=np.empty(block + 1, np.int64))
         return self._line
 
     def found(self) -> Found:
         """What the loop has made of the line."""
+        from pipeline.kernels.greedy import score
         line = self._line
         assert line is not None  # the drafter has run its loop
-        return Found(line.words[:, 1:], line.score, line.ends, int(line.rounds[0]), lambda: [
-            (line.drafts[now:now + 1, :n], line.said[now:now + 1, :n + 1], line.accepted[now:now + 1])
-            for now, n in enumerate(line.drafted[:line.rounds[0]].tolist())])
+        said = line.words[0, 1:line.length[0], None]
+        return Found(
+            line.words[:, 1:], partial(score, line.words[0, :1], said, line.verifier), line.ends, int(line.rounds[0]),
+            lambda: [(line.drafts[now:now + 1, :n], line.said[now:now + 1, :n + 1], line.accepted[now:now + 1])
+                     for now, n in enumerate(line.drafted[:line.rounds[0]].tolist())])
 
 
 def reading_of(model: Any, state: Any, tokens: int, at_once: int = 1, rounded: bool = False) -> Reading | None:

@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.compiled import njit
-from pipeline.decoding.verify_kernel import settle
-from pipeline.kernels.decoder import step
+from pipeline.decoding.verify_kernel import accept
+from pipeline.kernels.decoder import read
 from pipeline.kernels.greedy import run_ahead
 from pipeline.kernels.heads import head_states
 from pipeline.kernels.reading import Bools, Floats, PackedHeads, PackedLinks, Reading
+from pipeline.kernels.screen import best_words, count_above, logit_of
 from pipeline.kernels.token_chain import follow_links
 from pipeline.vocabulary import MASK, PAD
 
@@ -54,12 +55,12 @@ class Line(NamedTuple):
     """(rounds,), how many of these were accepted."""
     ends: Bools
     """(1,), whether the end symbol has been accepted."""
-    score: Floats
-    """(1,), the summed log-probability of what was accepted."""
     hidden: Floats
     """((k + 1) D,), the verifier's states of the last round, one behind the other."""
     logits: Floats
-    """((k + 1) V,), what they say."""
+    """(k + 1, V), what they say …"""
+    bounds: Floats
+    """… and what it is below, (k + 1, panels); see `screen.best_words`."""
     tokens: Ints
     """(k + 1,), what it read."""
 
@@ -75,34 +76,46 @@ def verify(line: Line, drafted: int) -> bool:
         IndexError: the draft holds what is no token, or there are more than places.
     """
     now, n, packed = line.rounds[0], drafted + 1, line.verifier.packed
-    draft = line.drafts[now:now + 1, :drafted]
-    D, V = packed.positions.shape[1], len(packed.output_scale)
+    draft, said, D = line.drafts[now:now + 1, :drafted], line.said[now:now + 1, :n], packed.positions.shape[1]
     tokens = line.tokens[:n].reshape(1, n)
     tokens[0, 0] = line.words[0, line.length[0] - 1]
     tokens[0, 1:] = draft[0]
-    hidden, logits = line.hidden[:n * D].reshape(1, n, D), line.logits[:n * V].reshape(1, n, V)
-    if not step(tokens, line.length - 1, line.verifier, hidden, logits):
+    hidden = line.hidden[:n * D].reshape(1, n, D)
+    if not read(tokens, line.length - 1, line.verifier, hidden):
         raise IndexError("the drafter proposed what the verifier does not know, or more than it has places for")
-    sums = np.empty(1)
-    _, _, over = settle(logits, draft, line.beta, line.tau, line.end, line.left, line.words, line.length,
-                        line.accepted[now:now + 1], line.ends, line.said[now:now + 1, :n], sums)
-    line.score[0] += sums[0]
+    best_words(hidden[0], packed, line.logits[:n], line.bounds[:n], said[0])
+    if line.beta > 1 and line.tau > 0:
+        for i in range(drafted):
+            word, best = draft[0, i], said[0, i]
+            if word not in (best, PAD) and _stands(line, hidden[0], i, word, best):
+                said[0, i] = word
+    _, _, over = accept(said, draft, line.end, line.left, line.words, line.length, line.accepted[now:now + 1],
+                        line.ends)
     line.drafted[now] = drafted
     line.rounds[0] += 1
     return over
 
 
 @njit(cache=True, nogil=True)
+def _stands(line: Line, hidden: Floats, i: int, word: int, best: int) -> bool:
+    """Whether a drafted word is accepted in place of the best one behind state i; see `prefix.Acceptance`."""
+    packed = line.verifier.packed
+    logit = logit_of(hidden, i, packed, line.logits, word)
+    return (line.logits[i, best] - logit <= line.tau
+            and count_above(hidden, i, packed, line.logits, line.bounds, logit, line.beta) < line.beta)
+
+
+@njit(cache=True, nogil=True)
 def speculate(line: Line, drafter: Reading, block: int) -> None:
     """`speculative.SmallModel`: the drafter's own continuation."""
-    read = 0
+    known = 0
     while True:
         count = line.length[0]
         k = min(block, line.longest + 1 - count)
         if k > 0:
-            read = min(read, count - 1)  # what it said itself and was accepted it need not read again
-            run_ahead(line.words[0, read:count], line.drafts[line.rounds[0], :k], read, drafter)
-            read = count + k - 1
+            known = min(known, count - 1)  # what it said itself and was accepted it need not read again
+            run_ahead(line.words[0, known:count], line.drafts[line.rounds[0], :k], known, drafter)
+            known = count + k - 1
         if verify(line, max(k, 0)):
             return
 
@@ -110,23 +123,23 @@ def speculate(line: Line, drafter: Reading, block: int) -> None:
 @njit(cache=True, nogil=True)
 def draft_blocks(line: Line, drafter: Reading, links: PackedLinks, block: int) -> None:
     """`gad.NetworkDrafter`: the states of the prefix's last token and of k - 1 masks behind it, linked."""
-    read, D, number = 0, drafter.packed.positions.shape[1], drafter.packed.vectors.dtype
+    known, D, number = 0, drafter.packed.positions.shape[1], drafter.packed.vectors.dtype
     tokens, hidden = np.empty(2 * block, np.int64), np.empty(2 * block * D, number)
-    length, nowhere = np.empty(1, np.int64), np.empty((0, 1, 1), number)
+    length = np.empty(1, np.int64)
     while True:
         now, count = line.rounds[0], line.length[0]
         k = min(block, line.longest + 1 - count)
         if k > 0:
-            new = count - read
+            new = count - known
             n = new + k - 1
-            tokens[:new] = line.words[0, read:count]
+            tokens[:new] = line.words[0, known:count]
             tokens[new:n] = MASK
             states = hidden[:n * D].reshape(1, n, D)
-            length[0] = read
-            step(tokens[:n].reshape(1, n), length, drafter, states, nowhere)
+            length[0] = known
+            read(tokens[:n].reshape(1, n), length, drafter, states)
             follow_links(hidden[(new - 1) * D:n * D].reshape(1, k, D), line.words[0, count - 1:count], links,
                          line.drafts[now:now + 1, :k])
-            read = count
+            known = count
         if verify(line, max(k, 0)):
             return
 

@@ -25,11 +25,30 @@ def step(tokens: Ints, lengths: Ints, reading: Reading, hidden: Floats, logits: 
     """Read the next n tokens of every row, from ids to logits.
 
     Args:
+        tokens, lengths, reading, hidden: see `read`.
+        logits: (R, n, V), where what they say is written; of fewer of them, the last ones: (1, M, V).
+
+    Returns:
+        See `read`.
+    """
+    if not read(tokens, lengths, reading, hidden):
+        return False
+    packed, said = reading.packed, logits.shape[0] * logits.shape[1]
+    R, n, D = hidden.shape
+    affine(hidden.reshape(R * n, D)[R * n - said:], packed.outputs, packed.output_scale, packed.output_bias,
+           logits.reshape(said, len(packed.output_scale)))
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def read(tokens: Ints, lengths: Ints, reading: Reading, hidden: Floats) -> bool:
+    """Read the next n tokens of every row, from ids to states.
+
+    Args:
         tokens: (R, n).
         lengths: (R,) tokens of every row's past.
         reading: the decoder; its past changes.
         hidden: (R, n, D), where the decoder's last states are written.
-        logits: (R, n, V), where what they say is written; of fewer of them, the last ones: (1, M, V).
 
     Returns:
         Whether all tokens are tokens and have a place; if not, nothing is written.
@@ -46,12 +65,9 @@ def step(tokens: Ints, lengths: Ints, reading: Reading, hidden: Floats, logits: 
             for d in range(D):
                 hidden[r, i, d] = packed.embeddings[token, d] + packed.positions[place, d]
     decode(hidden, lengths, lengths, reading)
-    rows = hidden.reshape(R * n, D)
     if reading.pre:
+        rows = hidden.reshape(R * n, D)
         normalise(rows, packed.norm, True, rows)
-    said = logits.shape[0] * logits.shape[1]
-    affine(rows[R * n - said:], packed.outputs, packed.output_scale, packed.output_bias,
-           logits.reshape(said, len(packed.output_scale)))
     return True
 
 

@@ -5,14 +5,19 @@ import numpy.typing as npt
 
 from pipeline.compiled import njit
 from pipeline.kernels.best import best_of, log_sum
-from pipeline.kernels.decoder import step
+from pipeline.kernels.decoder import read, step
+from pipeline.kernels.matrix import affine
 from pipeline.kernels.reading import Floats, Reading
+from pipeline.kernels.screen import best_words
 
 Ints = npt.NDArray[np.int64]
 
+_AT_ONCE = 16
+"""Tokens that are scored at a time."""
+
 
 @njit(cache=True, nogil=True)
-def finish(starts: Ints, end: int, said: Ints, reading: Reading) -> tuple[int, float]:
+def finish(starts: Ints, end: int, said: Ints, reading: Reading) -> int:
     """Read tokens, say the best ones behind them, read these, and so on up to an end symbol: greedy search.
 
     Args:
@@ -22,7 +27,7 @@ def finish(starts: Ints, end: int, said: Ints, reading: Reading) -> tuple[int, f
         reading: the decoder, of one row.
 
     Returns:
-        Steps taken, and the summed log-probability of what was said.
+        Steps taken.
 
     Raises:
         IndexError: there are more tokens than places.
@@ -30,37 +35,54 @@ def finish(starts: Ints, end: int, said: Ints, reading: Reading) -> tuple[int, f
     packed, z = reading.packed, len(starts)
     D, V, number = packed.positions.shape[1], len(packed.output_scale), packed.vectors.dtype
     tokens, lengths = starts.reshape(1, z).copy(), np.empty(1, np.int64)
-    hidden, logits = np.empty((1, z, D), number), np.empty((1, z, V), number)
-    total = 0.0
+    hidden, logits = np.empty((1, z, D), number), np.empty((z, V), number)
+    bounds = np.empty((z, len(packed.screen.lost)), number)
     for now in range(len(said)):
         lengths[0] = now * z
-        if not step(tokens, lengths, reading, hidden, logits):
+        if not read(tokens, lengths, reading, hidden):
             raise IndexError("more tokens than the decoder has places for")
-        ends = 0
-        for i in range(z):
-            best = best_of(logits[0, i])
-            ends += best == end
-            tokens[0, i] = best
-            total += logits[0, i, best] - log_sum(logits[0, i], logits[0, i, best])
+        best_words(hidden[0], packed, logits, bounds, tokens[0])
+        ends = (tokens == end).sum()
         if 0 < ends < z:
-            total += _end_well(logits[0], tokens[0], end)
+            affine(hidden[0], packed.outputs, packed.output_scale, packed.output_bias, logits)
+            _end_well(logits, tokens[0], end)
         said[now] = tokens[0]
         if tokens[0, z - 1] == end:  # behind an end symbol there is nothing else
-            return now + 1, total
-    return len(said), total
+            return now + 1
+    return len(said)
 
 
 @njit(cache=True, nogil=True)
-def _end_well(logits: Floats, words: Ints, end: int) -> float:
+def score(starts: Ints, said: Ints, reading: Reading) -> float:
+    """The summed log-probability of tokens that have been said, step by step, behind start symbols.
+
+    Args:
+        starts: (z,).
+        said: (T, z).
+        reading: the decoder, of one row; what it has read is forgotten.
+    """
+    packed, z = reading.packed, len(starts)
+    D, V, number = packed.positions.shape[1], len(packed.output_scale), packed.vectors.dtype
+    rows = said.reshape(-1)
+    tokens = np.append(starts, rows)[:len(rows)]
+    lengths, total, most = np.empty(1, np.int64), 0.0, max(_AT_ONCE // z, 1) * z
+    for begin in range(0, len(rows), most):
+        n, lengths[0] = min(most, len(rows) - begin), begin
+        logits = np.empty((1, n, V), number)
+        step(tokens[begin:begin + n].reshape(1, n), lengths, reading, np.empty((1, n, D), number), logits)
+        for i in range(n):
+            total += logits[0, i, rows[begin + i]] - log_sum(logits[0, i], logits[0, i, best_of(logits[0, i])])
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _end_well(logits: Floats, words: Ints, end: int) -> None:
     """Mend a step with a word behind an end symbol: `greedy._best_ending`.
 
     Args:
         logits: (z, V); those of the end symbol are overwritten.
         words: (z,), the best of every slot; changed.
         end: the end symbol.
-
-    Returns:
-        By how much the changes change the step's log-probability.
     """
     z, first = len(words), 0
     while words[first] != end:
@@ -69,7 +91,7 @@ def _end_well(logits: Floats, words: Ints, end: int) -> float:
     for i in range(first, z):
         torn |= words[i] != end
     if not torn:
-        return 0.0
+        return
     # Of every slot the best word and the end symbol, over the slot's best of all.
     going, ending, ids = np.empty(z), np.empty(z), np.empty(z, np.int64)
     for i in range(z):
@@ -84,7 +106,6 @@ def _end_well(logits: Floats, words: Ints, end: int) -> float:
         if way > best:
             kept, best = j, way
     words[:kept], words[kept:] = ids[:kept], end
-    return best
 
 
 @njit(cache=True, nogil=True)

@@ -7,6 +7,7 @@ same bits in any batch.
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from numba.core import types
 from numba.extending import overload
 
@@ -20,10 +21,20 @@ from pipeline.kernels.tile import multiply
 def affine(x: Floats, weight: Panels, scale: Floats, bias: Floats, out: Floats) -> None:
     """x (M, K) times weight (K, N) * scale (N,), plus bias (N,), into out (M, N); K a multiple of 4.
 
-    Rounded weights are multiplied by rounded rows. The weights are read once, a panel of columns after the other.
+    Rounded weights are multiplied by rounded rows.
+    """
+    rows, factors = _as_multiplied(x, weight)
+    product(rows, factors, weight, scale, bias, out)
+
+
+@njit(cache=True, nogil=True)
+def product(rows: Floats | npt.NDArray[np.int8], factors: Floats, weight: Panels, scale: Floats, bias: Floats,
+            out: Floats) -> None:
+    """`affine` of rows as they are multiplied: bytes, each row times one of factors (M,), where weights are rounded.
+
+    The weights are read once, a panel of columns after the other.
     """
     M, N = out.shape
-    rows, factors = _as_multiplied(x, weight)
     for panel in range(-(-N // COLUMNS)):
         for m in range(0, M, 4):
             if M - m >= 4:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.kernels.reading import COLUMNS, OFFSET, TOGETHER, Floats, Packed, PackedHeads, PackedLinks, Panels
+from pipeline.kernels.reading import COLUMNS, OFFSET, TOGETHER, Floats, Packed, PackedHeads, PackedLinks, Panels, Screen
 
 _FEW, _WIDEST = 8192, 1024
 """Numbers in (R, n, D) embeddings, and width, up to which a compiled step on one core is quicker than torch's on two
@@ -49,7 +49,7 @@ def pack_decoder(layers: Sequence[Sequence[Block]], embeddings: Floats, position
         matrices=np.concatenate(matrices, out=together).reshape(L, -1), vectors=np.concatenate(vectors).reshape(L, -1),
         embeddings=np.ascontiguousarray(embeddings), positions=np.ascontiguousarray(positions),
         norm=np.ascontiguousarray(norm), outputs=outputs, output_scale=output_scale,
-        output_bias=np.zeros_like(output_scale))
+        output_bias=np.zeros_like(output_scale), screen=_screen(projection[:, :0] if rounded else projection))
 
 
 def pack_links(of_state: Floats, bias: Floats, table: Floats, outer: Floats, projection: Floats, *,
@@ -76,17 +76,35 @@ def pack_matrix(weight: Floats, rounded: bool) -> tuple[Panels, Floats]:
     if rounded:
         scale = (np.maximum(np.abs(weight).max(0, initial=0), 1e-9) / 127).astype(weight.dtype)
         together = TOGETHER
-        weight = ((weight / scale).round() + OFFSET).astype(np.uint8)
+        weight = (_whole(weight, scale) + OFFSET).astype(np.uint8)
     packed = _aligned(panels * K * COLUMNS, weight.dtype)
     filled = np.pad(weight, ((0, 0), (0, panels * COLUMNS - N))).reshape(K // together, together, panels, COLUMNS)
     packed[:] = filled.transpose(2, 0, 3, 1).ravel()
     return packed, scale
 
 
+def _screen(projection: Floats) -> Screen:
+    """The screen of a projection (D, V). Sums of floats are not exact either: what they may lack is lost as well."""
+    panels: Any  # bytes
+    panels, scale = pack_matrix(projection, True)
+    exactly = projection.astype(np.float64)
+    lengths, lacking = (np.sqrt((one * one).sum(0)) for one in (exactly, exactly - _whole(projection, scale) * scale))
+    lost = lacking + 2 * len(projection) * np.finfo(scale.dtype).eps * lengths
+    first = np.arange(0, len(scale), COLUMNS)  # of every panel
+    highest = (np.maximum.reduceat(one, first) if len(first) else one for one in (lengths + lacking, lost))
+    return Screen(panels, scale, *((1.001 * one).astype(scale.dtype) for one in highest))
+
+
 def _aligned(numbers: int, kind: np.dtype[Any]) -> Any:
     """Room for numbers, from the beginning of a cache line on."""
     room = np.empty(numbers * kind.itemsize + 64, np.uint8)
     return room[-room.ctypes.data % 64:][:numbers * kind.itemsize].view(kind)
+
+
+def _whole(weight: Floats, scale: Floats) -> Floats:
+    """A matrix in whole numbers of `scale`, a column."""
+    whole: Floats = (weight / scale).round()
+    return whole
 
 
 def _stack(matrices: Floats) -> tuple[Any, Any]:

@@ -21,6 +21,19 @@ Rounded to 8 bits, with a float for every column and `OFFSET` added, they are pa
 """
 
 
+class Screen(NamedTuple):
+    """The projection onto the vocabulary once more, rounded, and how wrong that is (`kernels.screen`)."""
+
+    panels: Bytes
+    """(D, V); of a decoder that is rounded itself, and needs no screen, V = 0."""
+    scale: Floats
+    """(V,), what its columns are multiplied by."""
+    lengths: Floats
+    """(panels,), of its columns, the longest of a panel …"""
+    lost: Floats
+    """… and of what they lack, likewise."""
+
+
 class Packed(NamedTuple):
     """The parameters of a decoder: copies, in which later changes of the weights do not show.
 
@@ -43,6 +56,7 @@ class Packed(NamedTuple):
     """… what its columns are multiplied by, (V,) …"""
     output_bias: Floats
     """… and (V,), nothing."""
+    screen: Screen
 
 
 class Reading(NamedTuple):

@@ -48,7 +48,7 @@ class Stage:
             self.now += script.pop(0) if len(script) > 1 else script[0]
             B = len(source)
             return Hypotheses(tokens=torch.zeros(B, 1, 3, dtype=torch.long), lengths=torch.full((B, 1), 3),
-                              scores=torch.zeros(B, 1), ended=torch.ones(B, 1, dtype=torch.bool),
+                              scored=torch.zeros(B, 1), ended=torch.ones(B, 1, dtype=torch.bool),
                               calls=torch.full((B,), 4))
 
         return Contestant(name, "greedy", translate)
