@@ -1,5 +1,5 @@
 """Where the time of one decoding step goes, what a step of two words costs against one of one, and up to how many
-tokens of which width a compiled step is the quicker one.
+tokens and pieces of which width a compiled step and a compiled encoder are the quicker ones.
 
     python -m benchmarks.step
 
@@ -36,6 +36,7 @@ NETWORK = NetworkSettings(width=128, heads=4, feed_forward=512, encoder_layers=2
 ORDERS = ("left_to_right", "interleaved")
 ROWS = (1, 2, 4, 5, 8, 10)
 WIDTHS, TOKENS = (128, 256, 512, 1024), (1, 2, 3, 4, 8, 16, 32, 64)
+PIECES = (5, 10, 20, 30, 40, 50, 60, 80)
 WORDS = range(20, 31)
 """Lengths of the outputs: those of long sentences, half of them odd."""
 SOURCE = 25
@@ -159,9 +160,7 @@ def measure_widths(vocabulary: int, source: Tensor, rounds: int) -> list[dict[st
     """Microseconds of a step of one sentence's next tokens, compiled and by torch, two layers of each width."""
     results = []
     for width in WIDTHS:
-        network = NetworkSettings(width=width, heads=width // 64 or 1, feed_forward=4 * width, encoder_layers=1,
-                                  decoder_layers=2)
-        model = random_model(OrderSettings("left_to_right"), vocabulary, network)
+        model = _two_layers(width, vocabulary)
         state = model.start(model.encode(source))
         for count in (count for count in TOKENS if count * width <= 8192):
             with torch.inference_mode():
@@ -173,6 +172,39 @@ def measure_widths(vocabulary: int, source: Tensor, rounds: int) -> list[dict[st
                 **{f"{way}_us": 1e6 * float(np.median(one)) for way, one in seconds.items()},
                 "times_faster": median_ratio(seconds["torch"], seconds["compiled"])})
     return results
+
+
+def measure_encoders(vocabulary: int, rounds: int) -> list[dict[str, Any]]:
+    """Microseconds of encoding one sentence and of starting to decode it, compiled and by torch."""
+    results, random = [], torch.Generator().manual_seed(1)
+    for width in WIDTHS:
+        model = _two_layers(width, vocabulary)
+        for pieces in PIECES:
+            source = torch.randint(len(SPECIALS), vocabulary, (1, pieces), generator=random)
+            with torch.inference_mode():
+                memory = model.encode(source)
+                verbs = {"encode": partial(model.encode, source), "start": partial(model.start, memory)}
+                seconds = interleave({f"{verb} {way}": _clocked(partial(_shortest, call, short))
+                                      for verb, call in verbs.items()
+                                      for way, short in (("compiled", 10**9), ("torch", 0))}, rounds, warmup=5)
+            results.append({
+                "width": width, "pieces": pieces,
+                **{f"{name.replace(' ', '_')}_us": 1e6 * float(np.median(one)) for name, one in seconds.items()},
+                **{f"{verb}_times_faster": median_ratio(seconds[f"{verb} torch"], seconds[f"{verb} compiled"])
+                   for verb in verbs}})
+    return results
+
+
+def _two_layers(width: int, vocabulary: int) -> Transformer:
+    network = NetworkSettings(width=width, heads=width // 64 or 1, feed_forward=4 * width, encoder_layers=2,
+                              decoder_layers=2)
+    return random_model(OrderSettings("left_to_right"), vocabulary, network)
+
+
+def _shortest(call: Callable[[], Any], short: int) -> None:
+    """Sources of up to `short` pieces are read by compiled code."""
+    with patch.object(packing, "_SHORT", short):
+        call()
 
 
 def _step(model: Transformer, state: State, tokens: Tensor, few: int) -> None:
@@ -224,8 +256,9 @@ def main() -> None:
     searches = [measure_search(models, beams, source, options.rounds) for beams in options.beams]
     steps = measure_steps(models, source, 10 * options.rounds)
     widths = measure_widths(options.vocabulary, source, 4 * options.rounds)
-    write_json(options.output, {"machine": description, "vocabulary": options.vocabulary,
-                                "searches": searches, "steps": steps, "widths": widths})
+    encoders = measure_encoders(options.vocabulary, 4 * options.rounds)
+    write_json(options.output, {"machine": description, "vocabulary": options.vocabulary, "searches": searches,
+                                "steps": steps, "widths": widths, "encoders": encoders})
     shares = list(next(iter(searches[0]["orders"].values())))
     print(table(["search", *(share.replace("_", " ") for share in shares), "times faster"], [
         [f"{order}, beam {row['beams']}", *(f"{found[share]:.2f}" for share in shares),
@@ -237,6 +270,11 @@ def main() -> None:
     print(table(["width", "tokens", "µs compiled", "µs by torch", "times faster"], [
         [str(row["width"]), str(row["tokens"]), f"{row['compiled_us']:.0f}", f"{row['torch_us']:.0f}",
          "{:.2f} ({:.2f} to {:.2f})".format(*row["times_faster"])] for row in widths]))
+    print(table(["width", "pieces", *(f"{verb} {what}" for verb in ("encode", "start")
+                                      for what in ("µs compiled", "µs by torch", "times faster"))], [
+        [str(row["width"]), str(row["pieces"]), *(cell for verb in ("encode", "start") for cell in (
+            f"{row[f'{verb}_compiled_us']:.0f}", f"{row[f'{verb}_torch_us']:.0f}",
+            "{:.2f} ({:.2f} to {:.2f})".format(*row[f"{verb}_times_faster"])))] for row in encoders]))
 
 
 if __name__ == "__main__":

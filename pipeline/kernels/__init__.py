@@ -1,1 +1,1 @@
-"""What search repeats for every token, compiled: numba, no torch. Training does not run it."""
+"""What search repeats for every token, and the encoder, compiled: numba, no torch. Training does not run it."""

@@ -5,11 +5,27 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.kernels.reading import COLUMNS, OFFSET, TOGETHER, Floats, Packed, PackedHeads, PackedLinks, Panels, Screen
+from pipeline.kernels.reading import (
+    COLUMNS,
+    OFFSET,
+    TOGETHER,
+    Floats,
+    Packed,
+    PackedEncoder,
+    PackedHeads,
+    PackedLinks,
+    PackedSource,
+    Panels,
+    Screen,
+)
 
 _FEW, _WIDEST = 8192, 1024
 """Numbers in (R, n, D) embeddings, and width, up to which a compiled step on one core is quicker than torch's on two
 (`python -m benchmarks.step`): 64 tokens of width 128, 8 of width 1,024."""
+
+_SHORT = 40
+"""Pieces of all sources together up to which it is quicker to encode them compiled, on one core, than by torch on two,
+whatever the width (`python -m benchmarks.step`): the more of them, the less of torch's time is not arithmetic."""
 
 Block = Sequence[Floats]
 """Weight and bias of a normalisation, and of two linear maps; their matrices are (in, out)."""
@@ -18,6 +34,11 @@ Block = Sequence[Floats]
 def are_few(rows: int, packed: Packed) -> bool:
     """Whether a compiled step of so many rows is the quicker one."""
     return 0 < rows * packed.positions.shape[1] <= _FEW
+
+
+def is_short(pieces: int) -> bool:
+    """Whether encoding so many pieces, or projecting their states, is quicker compiled."""
+    return 0 < pieces <= _SHORT
 
 
 def pack_decoder(layers: Sequence[Sequence[Block]], embeddings: Floats, positions: Floats, norm: Floats,
@@ -32,9 +53,47 @@ def pack_decoder(layers: Sequence[Sequence[Block]], embeddings: Floats, position
         projection: (D, V).
         rounded: whether matrices are rounded; see `pack_matrix`.
     """
-    width, inner = layers[0][2][2].shape
-    if width > _WIDEST or width % TOGETHER or inner % TOGETHER:
+    if not _suits(layers):
         return None
+    matrices, vectors = _pack_layers(layers, rounded)
+    outputs, output_scale = pack_matrix(projection, rounded)
+    return Packed(
+        matrices=matrices, vectors=vectors,
+        embeddings=np.ascontiguousarray(embeddings), positions=np.ascontiguousarray(positions),
+        norm=np.ascontiguousarray(norm), outputs=outputs, output_scale=output_scale,
+        output_bias=np.zeros_like(output_scale), screen=_screen(projection[:, :0] if rounded else projection))
+
+
+def pack_encoder(layers: Sequence[Sequence[Block]], embeddings: Floats, positions: Floats,
+                 norm: Floats) -> PackedEncoder | None:
+    """An encoder as compiled code reads it; None where its shape is none that compiled code is made for.
+
+    Args:
+        layers: of each layer self-attention and feed-forward.
+        embeddings: (V, D), scaled.
+        positions: (S, D).
+        norm: (2, D), the final normalisation, or anything behind post-norm layers.
+    """
+    if not _suits(layers):
+        return None
+    return PackedEncoder(*_pack_layers(layers, False), np.ascontiguousarray(embeddings),
+                         np.ascontiguousarray(positions), np.ascontiguousarray(norm))
+
+
+def pack_source(weight: Floats, bias: Floats) -> PackedSource | None:
+    """A projection (D, L * 2 * D) as compiled code reads it; None where its shape is none that this is made for."""
+    if len(weight) > _WIDEST or len(weight) % TOGETHER:
+        return None
+    return PackedSource(*pack_matrix(weight, False), bias.copy())
+
+
+def _suits(layers: Sequence[Sequence[Block]]) -> bool:
+    width, inner = layers[0][-1][2].shape
+    return width <= _WIDEST and not width % TOGETHER and not inner % TOGETHER
+
+
+def _pack_layers(layers: Sequence[Sequence[Block]], rounded: bool) -> tuple[Panels, Floats]:
+    """All matrices and all vectors, a row a layer."""
     matrices: list[Any] = []
     vectors: list[Floats] = []
     for layer in layers:
@@ -44,12 +103,7 @@ def pack_decoder(layers: Sequence[Sequence[Block]], embeddings: Floats, position
             vectors += [norm_weight, norm_bias, scale_in, bias_in, scale_out, bias_out]
     L = len(layers)
     together = _aligned(sum(map(len, matrices)), matrices[0].dtype)
-    outputs, output_scale = pack_matrix(projection, rounded)
-    return Packed(
-        matrices=np.concatenate(matrices, out=together).reshape(L, -1), vectors=np.concatenate(vectors).reshape(L, -1),
-        embeddings=np.ascontiguousarray(embeddings), positions=np.ascontiguousarray(positions),
-        norm=np.ascontiguousarray(norm), outputs=outputs, output_scale=output_scale,
-        output_bias=np.zeros_like(output_scale), screen=_screen(projection[:, :0] if rounded else projection))
+    return np.concatenate(matrices, out=together).reshape(L, -1), np.concatenate(vectors).reshape(L, -1)
 
 
 def pack_links(of_state: Floats, bias: Floats, table: Floats, outer: Floats, projection: Floats, *,

@@ -80,6 +80,32 @@ class Reading(NamedTuple):
     """Whether the feed-forward blocks have ReLU; else GELU."""
 
 
+class PackedEncoder(NamedTuple):
+    """The parameters of an encoder: copies, as in `Packed`."""
+
+    matrices: Panels
+    """(L, M), all matrices of a layer one behind the other."""
+    vectors: Floats
+    """(L, Q): of every block weight and bias of its norm, and scale and bias of its two matrices."""
+    embeddings: Floats
+    """(V, D), scaled."""
+    positions: Floats
+    """(S, D)."""
+    norm: Floats
+    """(2, D), weight and bias of the final normalisation; void behind post-norm layers."""
+
+
+class PackedSource(NamedTuple):
+    """The projection of encoded sources onto keys and values of all decoder layers."""
+
+    matrix: Panels
+    """(D, L * 2 * D) …"""
+    scale: Floats
+    """… what its columns are multiplied by, (L * 2 * D,) …"""
+    bias: Floats
+    """… and (L * 2 * D,)."""
+
+
 class PackedLinks(NamedTuple):
     """A chain between the tokens of a draft (`model.token_chain`), laid out for reading by rows."""
 

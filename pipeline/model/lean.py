@@ -14,10 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pipeline.kernels.packing import are_few, pack_decoder
-from pipeline.kernels.reading import Bools, Packed, Reading
+from pipeline.kernels.packing import are_few, is_short, pack_decoder, pack_encoder, pack_source
+from pipeline.kernels.reading import Bools, Packed, PackedEncoder, PackedSource, Reading
 from pipeline.model.layers import DecoderLayer, EncoderLayer, Residual, attend
-from pipeline.model.state import Ints, State
+from pipeline.model.state import Floats, Ints, State
 
 _EVERYTHING = np.zeros((0, 1, 0), np.bool_)
 
@@ -40,6 +40,8 @@ class Alone(NamedTuple):
     bias: Tensor
 
 
+EncoderBlocks = Sequence[tuple[Block, Block]]
+"""Self-attention and feed-forward, a layer."""
 DecoderBlocks = Sequence[tuple[Block, Block, Block]]
 """Self-attention, attention to the source and feed-forward, a layer."""
 
@@ -47,9 +49,11 @@ DecoderBlocks = Sequence[tuple[Block, Block, Block]]
 class Weights(NamedTuple):
     """All that search reads again and again."""
 
-    encoder: Sequence[tuple[Block, Block]]
+    encoder: EncoderBlocks
     decoder: DecoderBlocks
     packed: Packed | None  # None where steps are not to be compiled
+    packed_encoder: PackedEncoder | None  # … where the encoder is not
+    packed_source: PackedSource | None  # … where the projection of its states is not
     source_positions: Tensor  # (S, D)
     target_positions: Tensor  # (T, D), a row a slot
 
@@ -95,10 +99,33 @@ def pack(decoder: DecoderBlocks, embeddings: Tensor, positions: Tensor, norm: nn
     """
     if not decoder or not readable(embeddings):
         return None
-    layers = [[[part.detach().numpy() for part in one] for one in layer] for layer in decoder]
+    return pack_decoder(_arrays(decoder), *_tables(embeddings, positions, norm), projection.t().detach().numpy(),
+                        rounded=rounded)
+
+
+def pack_sources(encoder: EncoderBlocks, embeddings: Tensor, positions: Tensor,
+                 norm: nn.Module) -> PackedEncoder | None:
+    """An encoder as compiled code reads it; None where it is not to be compiled. See `pack` for the arguments."""
+    if not encoder or not readable(embeddings):
+        return None
+    return pack_encoder(_arrays(encoder), *_tables(embeddings, positions, norm))
+
+
+def pack_projection(projection: nn.Linear) -> PackedSource | None:
+    """The projection of encoded sources as compiled code reads it; None where it is not to be compiled."""
+    if not readable(projection.weight):
+        return None
+    return pack_source(projection.weight.detach().t().numpy(), projection.bias.detach().numpy())
+
+
+def _arrays(layers: Sequence[Sequence[Block]]) -> list[list[list[Floats]]]:
+    return [[[part.detach().numpy() for part in one] for one in layer] for layer in layers]
+
+
+def _tables(embeddings: Tensor, positions: Tensor, norm: nn.Module) -> tuple[Floats, Floats, Floats]:
+    """Embeddings, positions, and weight and bias of the norm (2, D), anything where it has none."""
     last = torch.stack(list(norm.parameters()) or [positions[0]] * 2)
-    tables = (part.detach().numpy() for part in (embeddings, positions, last, projection.t()))
-    return pack_decoder(layers, *tables, rounded=rounded)
+    return embeddings.detach().numpy(), positions.detach().numpy(), last.detach().numpy()
 
 
 def readable(weights: Tensor) -> bool:
@@ -114,7 +141,7 @@ def alone(own: Block) -> Alone:
     return Alone(weight.t().contiguous().t(), bias)
 
 
-def encode(x: Tensor, layers: Sequence[tuple[Block, Block]], style: Style, mask: Tensor | None) -> Tensor:
+def encode(x: Tensor, layers: EncoderBlocks, style: Style, mask: Tensor | None) -> Tensor:
     """All encoder layers.
 
     Args:
@@ -132,6 +159,36 @@ def encode(x: Tensor, layers: Sequence[tuple[Block, Block]], style: Style, mask:
         x = _leave(x, attend(queries, keys, values, mask), attention, style)
         x = _feed_forward(x, feed_forward, style)
     return x.view(B, S, D)
+
+
+def encode_few(source: Tensor, weights: Weights, style: Style, mask: Tensor | None) -> Tensor | None:
+    """Everything between the ids of few short sentences and their states in one call, final normalisation included.
+
+    Args:
+        source: (B, S) ids.
+        mask: (B, 1, 1, S), true where there is a piece; None: everywhere.
+
+    Returns:
+        (B, S, D); None where it is not to be compiled: more pieces, or ones that are refused, which torch refuses too.
+    """
+    packed = weights.packed_encoder
+    if packed is None or not is_short(source.numel()):
+        return None
+    from pipeline.kernels.encoder import encode  # numba: half a second that training does not need
+    states = np.empty((*source.shape, packed.positions.shape[1]), packed.positions.dtype)
+    known = encode(source.contiguous().numpy(), packed, style.heads, style.pre, style.relu, seen(mask), states)
+    return torch.from_numpy(states) if known else None
+
+
+def project_few(states: Tensor, weights: Weights, style: Style) -> Tensor | None:
+    """The keys and values of few encoded pieces (B, S, D), (L, 2, B, heads, S, D / heads); None: it is not compiled."""
+    packed, (B, S, D) = weights.packed_source, states.shape
+    if packed is None or not is_short(B * S):
+        return None
+    from pipeline.kernels.encoder import project_source  # numba: half a second that training does not need
+    out = np.empty((len(packed.bias) // D // 2, 2, B, style.heads, S, D // style.heads), packed.bias.dtype)
+    project_source(states.contiguous().numpy(), packed, out)
+    return torch.from_numpy(out)
 
 
 def decode(x: Tensor, weights: Weights, style: Style, state: State, mask: Tensor | None) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from pipeline.errors import PipelineError
 from pipeline.kernels.packing import are_few
-from pipeline.kernels.reading import Packed, Reading
+from pipeline.kernels.reading import Packed, PackedEncoder, Reading
 from pipeline.model import lean
 from pipeline.model.layers import DecoderLayer, EncoderLayer, Positions, dropout
 from pipeline.model.orders import Order
@@ -122,13 +122,18 @@ class Transformer(nn.Module):
     def encode(self, source: Tensor) -> Memory:
         """Encode (B, S) ids, padded with PAD behind and at most `max_length` long."""
         mask, weights = self._source_mask(source), self._weights()
+        if not self.training and (states := lean.encode_few(source, weights, self._style, mask)) is not None:
+            return Memory(states, mask)
         x = self._embed(self.source_embedding, source, weights.source_positions[:source.shape[1]])
         return Memory(self.encoder_norm(lean.encode(x, weights.encoder, self._style, mask)), mask)
 
     @torch.no_grad()
     def start(self, memory: Memory, beams: int = 1, capacity: int = 64) -> State:
         """The state before the first step, with `beams` neighbouring rows a sentence and room for `capacity` slots."""
-        return State(self._source_keys_values(memory).contiguous(), memory.mask, beams, capacity)
+        keys_values = lean.project_few(memory.states, self._weights(), self._style)
+        if keys_values is None:
+            keys_values = self._source_keys_values(memory).contiguous()
+        return State(keys_values, memory.mask, beams, capacity)
 
     @torch.no_grad()
     def step(self, tokens: Tensor, state: State) -> Tensor:
@@ -196,11 +201,15 @@ class Transformer(nn.Module):
     def _weights(self) -> lean.Weights:
         """The weights as search reads them, gathered once, until `regather`."""
         if self._gathered is None:
+            packed = self._pack()
             self._gathered = lean.Weights(
-                [lean.encoder_blocks(layer) for layer in self.encoder],  # type: ignore[arg-type]
-                self._decoder_blocks(), self._pack(), self.source_positions().detach(),
+                self._encoder_blocks(), self._decoder_blocks(), packed, self._pack_encoder(packed),
+                lean.pack_projection(self.source_keys_values), self.source_positions().detach(),
                 self.target_positions().detach())
         return self._gathered
+
+    def _encoder_blocks(self) -> lean.EncoderBlocks:
+        return [lean.encoder_blocks(layer) for layer in self.encoder]  # type: ignore[arg-type]
 
     def _decoder_blocks(self) -> lean.DecoderBlocks:
         return [lean.decoder_blocks(layer) for layer in self.decoder]  # type: ignore[arg-type]
@@ -209,6 +218,15 @@ class Transformer(nn.Module):
         scaled = self.target_embedding.weight * math.sqrt(self.settings.width)
         return lean.pack(self._decoder_blocks(), scaled, self.target_positions(), self.decoder_norm,
                          self.projection.weight, rounded)
+
+    def _pack_encoder(self, decoder: Packed | None) -> PackedEncoder | None:
+        if not self.encoder:
+            return None  # and a drafter that has none has no embeddings either
+        if decoder is not None and self.source_embedding.weight is self.target_embedding.weight:
+            scaled = torch.from_numpy(decoder.embeddings)  # one copy for both
+        else:
+            scaled = self.source_embedding.weight * math.sqrt(self.settings.width)
+        return lean.pack_sources(self._encoder_blocks(), scaled, self.source_positions(), self.encoder_norm)
 
     def regather(self) -> None:
         """Forget the gathered weights: for whoever changes parameters in evaluation mode."""

@@ -224,6 +224,8 @@ def test_the_share_of_compiled_code(tiny: Tiny, monkeypatch: pytest.MonkeyPatch)
     costs, search = Costs.of(network), SEARCHES["greedy"]
     by_torch = sum(costs.encoder(1, S) + costs.source(1, S) for S in (5, 8))
     whole = sum(sentence_operations(network, search, sentences))
+    assert compiled_share(network, search, sentences) == 1
+    monkeypatch.setattr(packing, "_SHORT", 0)
     assert compiled_share(network, search, sentences) == pytest.approx(1 - by_torch / whole)
     monkeypatch.setattr(packing, "_FEW", 0)
     assert compiled_share(network, search, sentences) == 0

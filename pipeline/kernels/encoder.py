@@ -1,0 +1,80 @@
+"""The encoder of a small model on a CPU, compiled, and what the decoder makes of its states: one call each.
+
+Of one sentence it is as many operations as a decoder step, and as short ones (`decoder.py`). Every row is summed up in
+the same order here too: the states of a sentence are the same bits in any batch.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.compiled import njit
+from pipeline.kernels.attention import attend
+from pipeline.kernels.block import embed, enter, feed_forward, leave, normalise
+from pipeline.kernels.matrix import affine, size
+from pipeline.kernels.reading import Bools, Floats, PackedEncoder, PackedSource
+
+Ints = npt.NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def encode(tokens: Ints, packed: PackedEncoder, heads: int, pre: bool, relu: bool, mask: Bools, states: Floats) -> bool:
+    """Encode sentences, from ids to the encoder's last states.
+
+    Args:
+        tokens: (B, S).
+        packed: the encoder.
+        heads: of attention.
+        pre: whether normalisation comes before each block.
+        relu: whether the feed-forward blocks have ReLU; else GELU.
+        mask: (B, 1, S), true where there is a piece; no rows: everywhere.
+        states: (B, S, D), where the states are written.
+
+    Returns:
+        Whether all tokens are tokens and have a place; if not, nothing is written.
+    """
+    B, S, D = states.shape
+    if not embed(tokens, np.zeros(B, np.int64), packed.embeddings, packed.positions, states):
+        return False
+    F = packed.vectors.shape[1] // 2 - 7 * D  # behind norms, scales and biases of the other matrices
+    rows = states.reshape(B * S, D)
+    normed, moved = np.empty_like(rows), np.empty_like(rows)
+    projected, inner = np.empty((B * S, 3 * D), states.dtype), np.empty((B * S, F), states.dtype)
+    past, weights = np.empty((2, heads, S, D // heads), states.dtype), np.empty(S, states.dtype)
+    second = size(D, 3 * D) + size(D, D)  # where the matrices of the second block begin
+    for layer in range(len(packed.matrices)):
+        matrices, vectors = packed.matrices[layer], packed.vectors[layer]
+        enter(rows, matrices[:second], vectors[:10 * D], pre, normed, projected)
+        for b in range(B):
+            visible = mask[b, 0] if len(mask) else mask.reshape(-1)
+            sentence = projected[b * S:(b + 1) * S]
+            _by_heads(sentence[:, D:], past)
+            for i in range(S):
+                attend(sentence[i, :D], past[0], past[1], S, visible, weights, moved[b * S + i])
+        leave(rows, moved, matrices[:second], vectors[:10 * D], pre, normed)
+        feed_forward(rows, matrices[second:], vectors[10 * D:], pre, relu, normed, inner)
+    if pre:
+        normalise(rows, packed.norm, True, rows)
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def project_source(states: Floats, packed: PackedSource, out: Floats) -> None:
+    """Write the keys and values of encoded sources (B, S, D) into out (L, 2, B, heads, S, D / heads)."""
+    B, S, D = states.shape
+    projected = np.empty((S, len(packed.bias)), states.dtype)
+    for b in range(B):
+        affine(states[b], packed.matrix, packed.scale, packed.bias, projected)
+        for layer in range(len(out)):
+            _by_heads(projected[:, layer * 2 * D:(layer + 1) * 2 * D], out[layer, :, b])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _by_heads(projected: Floats, out: Floats) -> None:
+    """Copy keys and values (S, 2 * D) into out (2, heads, S, D / heads)."""
+    _, heads, S, depth = out.shape
+    for part in range(2):
+        for head in range(heads):
+            begin = (part * heads + head) * depth
+            for i in range(S):
+                for d in range(depth):
+                    out[part, head, i, d] = projected[i, begin + d]

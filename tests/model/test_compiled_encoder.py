@@ -1,0 +1,134 @@
+"""The compiled encoder and its projection: torch's numbers, and the same bits whatever else is in the batch."""
+
+from collections.abc import Callable
+from unittest.mock import patch
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sentences import sources
+from torch import Tensor
+
+from pipeline.kernels import packing
+from pipeline.model import lean
+from pipeline.model.settings import ACTIVATIONS, NORMS, POSITIONS, TIES
+from pipeline.model.transformer import Transformer
+from pipeline.vocabulary import PAD
+
+Tiny = Callable[..., Transformer]
+LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=4)
+
+
+def read(network: Transformer, source: Tensor, compiled: bool = True) -> tuple[Tensor, Tensor]:
+    """The states of the source, and its keys and values; each of them compiled, or neither."""
+    with patch.object(packing, "_SHORT", packing._SHORT if compiled else 0):
+        weights, style = network._weights(), network._style
+        memory = network.encode(source)
+        assert (lean.encode_few(source, weights, style, memory.mask) is not None) == compiled
+        assert (lean.project_few(memory.states, weights, style) is not None) == compiled
+        return memory.states, network.start(memory).source
+
+
+@given(LENGTHS, st.sampled_from(NORMS), st.sampled_from(ACTIVATIONS), st.sampled_from(TIES),
+       st.sampled_from(POSITIONS), st.sampled_from([1, 2, 4]), st.integers(1, 3),
+       st.sampled_from([torch.float32, torch.float64]))
+def test_it_is_the_plain_encoder(tiny: Tiny, lengths: list[int], norm: str, activation: str, ties: str, positions: str,
+                                 heads: int, layers: int, dtype: torch.dtype) -> None:
+    network = tiny(norm=norm, activation=activation, tied_embeddings=ties, positions=positions, heads=heads,
+                   encoder_layers=layers, decoder_layers=layers, dtype=dtype)
+    source = sources(*lengths)
+    loose = 1e-10 if dtype == torch.float64 else 1e-4
+    for found, expected in zip(read(network, source), read(network, source, compiled=False), strict=True):
+        assert found.dtype == dtype and found.is_contiguous()
+        torch.testing.assert_close(found, expected, rtol=0, atol=loose)
+
+
+def test_a_hole_in_a_sentence_is_not_seen(tiny: Tiny) -> None:
+    network, source = tiny(), sources(7, 5)
+    source[0, 2] = PAD
+    for found, expected in zip(read(network, source), read(network, source, compiled=False), strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+
+
+@given(LENGTHS, st.sampled_from(NORMS), st.sampled_from(["relu", "gelu"]), st.sampled_from([16, 64]))
+def test_the_same_bits_alone_and_together(tiny: Tiny, lengths: list[int], norm: str, activation: str,
+                                          width: int) -> None:
+    network, source = tiny(norm=norm, activation=activation, width=width, dtype=torch.float32), sources(*lengths)
+    states, keys_values = read(network, source)
+    for row, length in enumerate(lengths):
+        alone, own = read(network, source[row:row + 1, :length])
+        assert torch.equal(states[row:row + 1, :length], alone)
+        assert torch.equal(keys_values[:, :, row:row + 1, :, :length], own)
+
+
+def test_states_that_are_a_part_of_others(tiny: Tiny) -> None:
+    """A masked model's decoder does not see the first of them."""
+    network = tiny()
+    memory = network.encode(sources(6, 6))
+    found = lean.project_few(memory.states[:, 1:], network._weights(), network._style)
+    assert found is not None and torch.equal(found, network.start(memory).source[..., 1:, :])
+
+
+def test_many_pieces_are_left_to_torch(tiny: Tiny) -> None:
+    network = tiny()
+    with patch.object(packing, "_SHORT", 5):
+        read(network, sources(5))
+        memory = network.encode(sources(6))
+        assert lean.encode_few(sources(6), network._weights(), network._style, None) is None
+        assert lean.project_few(memory.states, network._weights(), network._style) is None
+
+
+@pytest.mark.parametrize(("width", "widest"), [(16, 15), (18, 20), (16, 16)])
+def test_other_shapes_are_left_to_torch(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, width: int, widest: int) -> None:
+    monkeypatch.setattr(packing, "_WIDEST", widest)
+    weights = tiny(width=width)._weights()
+    assert (weights.packed_encoder is not None) == (weights.packed_source is not None) == (width == widest)
+
+
+def test_other_inner_widths_are_left_to_torch(tiny: Tiny) -> None:
+    assert tiny(feed_forward=34)._weights().packed_encoder is None
+
+
+def test_half_precision_is_left_to_torch(tiny: Tiny) -> None:
+    network = tiny(dtype=torch.bfloat16)
+    assert network._weights().packed_encoder is None and network._weights().packed_source is None
+    assert network.start(network.encode(sources(5))).source.dtype == torch.bfloat16
+
+
+def test_without_layers_it_is_left_to_torch(tiny: Tiny) -> None:
+    network = tiny(encoder_layers=0)
+    assert network._weights().packed_encoder is None
+    torch.testing.assert_close(network.encode(sources(5, 3)).states, network._encoder_states(sources(5, 3)).states)
+
+
+def test_training_mode_drops_as_before(tiny: Tiny) -> None:
+    network = tiny(dropout=0.3).train()
+    assert not torch.equal(network.encode(sources(5)).states, network.encode(sources(5)).states)
+
+
+@pytest.mark.parametrize("tokens", [torch.zeros(1, 0, dtype=torch.long), torch.zeros(0, 3, dtype=torch.long)])
+def test_nothing(tiny: Tiny, tokens: Tensor) -> None:
+    assert tiny().encode(tokens).states.shape == (*tokens.shape, 16)
+
+
+@pytest.mark.parametrize("token", [-1, 20])
+def test_what_is_no_piece_is_refused(tiny: Tiny, token: int) -> None:
+    with pytest.raises(IndexError, match="index out of range"):
+        tiny().encode(torch.tensor([[7, token]]))
+
+
+def test_more_pieces_than_places_are_refused(tiny: Tiny) -> None:
+    network = tiny(max_length=8)
+    assert network.encode(sources(8)).states.shape == (1, 8, 16)
+    with pytest.raises(RuntimeError, match="size of tensor"):
+        network.encode(sources(9))
+
+
+@pytest.mark.parametrize("ties", TIES)
+def test_it_sees_every_change_of_the_weights(tiny: Tiny, ties: str) -> None:
+    network, other, source = tiny(tied_embeddings=ties), tiny(tied_embeddings=ties, seed=3), sources(4, 7)
+    before = read(network, source)
+    network.load_state_dict(other.state_dict())
+    for found, expected, old in zip(read(network.eval(), source), read(other, source), before, strict=True):
+        assert torch.equal(found, expected) and not torch.allclose(found, old)
