@@ -23,9 +23,9 @@ _FEW, _WIDEST = 8192, 1024
 """Numbers in (R, n, D) embeddings, and width, up to which a compiled step on one core is quicker than torch's on two
 (`python -m benchmarks.step`): 64 tokens of width 128, 8 of width 1,024."""
 
-_SHORT = 40
-"""Pieces of all sources together up to which it is quicker to encode them compiled, on one core, than by torch on two,
-whatever the width (`python -m benchmarks.step`): the more of them, the less of torch's time is not arithmetic."""
+_SHORT = 2**21
+"""The squared number of pieces of all sources together, times the width, up to which it is quicker to encode them
+compiled, on one core, than by torch on two (`python -m benchmarks.step`): 128 pieces at width 128, 64 at width 512."""
 
 Block = Sequence[Floats]
 """Weight and bias of a normalisation, and of two linear maps; their matrices are (in, out)."""
@@ -36,9 +36,9 @@ def are_few(rows: int, packed: Packed) -> bool:
     return 0 < rows * packed.positions.shape[1] <= _FEW
 
 
-def is_short(pieces: int) -> bool:
+def is_short(pieces: int, width: int) -> bool:
     """Whether encoding so many pieces, or projecting their states, is quicker compiled."""
-    return 0 < pieces <= _SHORT
+    return 0 < pieces * pieces * width <= _SHORT
 
 
 def pack_decoder(layers: Sequence[Sequence[Block]], embeddings: Floats, positions: Floats, norm: Floats,

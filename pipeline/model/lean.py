@@ -172,7 +172,7 @@ def encode_few(source: Tensor, weights: Weights, style: Style, mask: Tensor | No
         (B, S, D); None where it is not to be compiled: more pieces, or ones that are refused, which torch refuses too.
     """
     packed = weights.packed_encoder
-    if packed is None or not is_short(source.numel()):
+    if packed is None or not is_short(source.numel(), packed.positions.shape[1]):
         return None
     from pipeline.kernels.encoder import encode  # numba: half a second that training does not need
     states = np.empty((*source.shape, packed.positions.shape[1]), packed.positions.dtype)
@@ -183,7 +183,7 @@ def encode_few(source: Tensor, weights: Weights, style: Style, mask: Tensor | No
 def project_few(states: Tensor, weights: Weights, style: Style) -> Tensor | None:
     """The keys and values of few encoded pieces (B, S, D), (L, 2, B, heads, S, D / heads); None: it is not compiled."""
     packed, (B, S, D) = weights.packed_source, states.shape
-    if packed is None or not is_short(B * S):
+    if packed is None or not is_short(B * S, D):
         return None
     from pipeline.kernels.encoder import project_source  # numba: half a second that training does not need
     out = np.empty((len(packed.bias) // D // 2, 2, B, style.heads, S, D // style.heads), packed.bias.dtype)

@@ -72,7 +72,7 @@ def test_states_that_are_a_part_of_others(tiny: Tiny) -> None:
 
 def test_many_pieces_are_left_to_torch(tiny: Tiny) -> None:
     network = tiny()
-    with patch.object(packing, "_SHORT", 5):
+    with patch.object(packing, "_SHORT", 5 * 5 * 16):
         read(network, sources(5))
         memory = network.encode(sources(6))
         assert lean.encode_few(sources(6), network._weights(), network._style, None) is None
