@@ -8,7 +8,6 @@ common is stored once and what both compute alike is computed once.
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import yaml
@@ -18,10 +17,10 @@ from pipeline.blocks import merge
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, write_text
 from pipeline.params import PARAMS, parse_params, read_yaml
+from pipeline.trainings import DVC, PIPELINE, environment
 
 PRESETS = Path("presets")
 PROFILES = Path("profiles")
-PIPELINE = Path("dvc.yaml")
 IGNORED = Path(".dvcignore")
 PLOTS = Path(".dvc/plots")
 
@@ -55,16 +54,11 @@ def prepare(profile: str, folder: Path | None = None) -> Path:
 
 
 def reproduce(folder: Path, options: list[str]) -> int:
-    """Run `dvc repro` in a folder and return its exit status.
-
-    The stages' `python` is the one that runs this.
-    """
+    """Run `dvc repro` in a folder and return its exit status."""
     from pipeline.evaluation.machine import write_machine
 
     write_machine(folder / layout.MACHINE)
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    return subprocess.run([sys.executable, "-m", "dvc", "repro", *options], cwd=folder,
-                          env={**os.environ, "PATH": path}, check=False).returncode
+    return subprocess.run([*DVC, "repro", *options], cwd=folder, env=environment(), check=False).returncode
 
 
 def publish(folder: Path, out: Path) -> None:

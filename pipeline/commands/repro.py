@@ -1,29 +1,40 @@
 """Run the whole pipeline with DVC: what has not changed is not run again.
 
 With --profile NAME, presets/NAME.yaml is laid over params.yaml and everything happens in profiles/NAME; its figures are
-copied to reports/NAME. Options that
-are not known here go on to `dvc repro`, for example --force or the name of a stage.
+copied to reports/NAME. Students that do not need one another train at the same time. Options that
+are not known here go on to `dvc repro`, for example --force or the name of a stage; it then runs one stage after the
+other.
 """
 
 import argparse
 import sys
 from pathlib import Path
 
+from pipeline.errors import PipelineError
+
 PASSES_ON = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", default="", help="a file of presets/ without its ending (default: none)")
+    parser.add_argument("--jobs", type=int, help="students to train at once, each with its share of the cores and GPUs "
+                                                 "(default: one a GPU; without a GPU two, if there are two cores)")
 
 
 def run(arguments: argparse.Namespace, options: list[str]) -> None:
     from pipeline import layout
     from pipeline.params import load_params
+    from pipeline.trainings import default_jobs, train_together
     from pipeline.workspace import prepare, publish, reproduce
 
+    if arguments.jobs is not None and arguments.jobs < 1:
+        raise PipelineError(f"--jobs: {arguments.jobs} must be at least 1")
     load_params()  # a mistake in params.yaml is said before anything starts
     folder = prepare(arguments.profile) if arguments.profile else Path()
-    _announce(folder)
+    jobs = 1 if options else arguments.jobs or default_jobs()
+    _announce(folder, jobs)
+    if jobs > 1:
+        train_together(folder, jobs)
     status = reproduce(folder, options)
     if status:
         sys.exit(status)
@@ -31,16 +42,18 @@ def run(arguments: argparse.Namespace, options: list[str]) -> None:
         publish(folder, layout.REPORTS / arguments.profile)
 
 
-def _announce(folder: Path) -> None:
+def _announce(folder: Path, jobs: int) -> None:
     """Say how long the training will take where it is not done yet."""
     from pipeline.params import PARAMS, load_params
-    from pipeline.training.estimate import training_seconds, untrained
+    from pipeline.training.estimate import untrained
+    from pipeline.trainings import training_time
 
     params = load_params(folder / PARAMS)
     families = untrained(params, folder)
     if families:
         steps = sum(params.family(name).training.steps for name in families)
-        minutes = training_seconds(params, families) / 60
+        minutes = training_time(params, families, jobs) / 60
+        together = f" with up to {jobs} students at once" if jobs > 1 else ""
         print(f"{len(families)} systems have no checkpoint in {folder / 'checkpoints'}: {steps:,} training steps, "
-              f"about {minutes:.0f} minutes unless DVC's cache has them; validation, evaluation and timing come on "
-              "top. A run that is cut short goes on where it stopped.", flush=True)
+              f"about {minutes:.0f} minutes{together} unless DVC's cache has them; validation, evaluation and timing "
+              "come on top. A run that is cut short goes on where it stopped.", flush=True)

@@ -1,0 +1,259 @@
+"""Train students that do not need one another at the same time.
+
+Two trainings with half of the cores each take more steps a second than one with all of them, but `dvc repro` runs one
+stage after the other. So each student's stage gets a `dvc repro --single-item` of its own, when those that it starts
+from are there. DVC is made for that: it reads and writes dvc.lock, hashes, caches and restores while it holds the
+project's lock, lets go of it while the stage's command runs, and marks what that command reads and writes meanwhile.
+Only its patience with the lock ends after three seconds; `--wait-for-lock` makes it wait as long as it takes.
+
+What is trained here is up to date when a plain `dvc repro` follows, which could have done all of it by itself.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from pipeline import layout
+from pipeline.errors import PipelineError
+from pipeline.params import PARAMS, TEACHER, Params, load_params, read_yaml
+from pipeline.schedule import After, choose, length
+
+PIPELINE = Path("dvc.yaml")
+DVC = (sys.executable, "-m", "dvc")
+_PATIENCE = 30.0
+"""Seconds that an interrupted stage has to end by itself."""
+Said = SimpleQueue[tuple[str, str | None]]
+"""The lines of the running stages, each with its stage; None where it has said its last."""
+
+
+@dataclass(frozen=True)
+class Trainings:
+    """The stages that train the students, and all that stands before them."""
+
+    steps: dict[str, int]
+    """What each takes."""
+    needs: tuple[str, ...]
+    """The stages that any of them needs, directly or not, and that are none of them."""
+    after: dict[str, frozenset[str]]
+    """Of all of these stages, those whose outputs they read."""
+
+
+def default_jobs() -> int:
+    """How many trainings to run at once: one a GPU, or two where there is none but cores for two."""
+    import torch
+
+    if torch.accelerator.is_available():
+        return max(1, torch.cuda.device_count())
+    return min(2, _cores())
+
+
+def environment() -> dict[str, str]:
+    """For DVC: the stages' `python` is the one that runs this."""
+    return {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
+
+
+def train_together(folder: Path, jobs: int) -> None:
+    """Reproduce the students' stages that are not up to date, and first what they need.
+
+    Nothing happens where no two of them could run at once: the `dvc repro` that follows gives each one all cores.
+
+    Args:
+        folder: of params.yaml and dvc.yaml.
+        jobs: how many at once.
+
+    Raises:
+        PipelineError: a stage failed. Those that ran beside it have ended, and no further one has begun.
+    """
+    found = find_trainings(read_yaml(folder / PIPELINE)["stages"], load_params(folder / PARAMS))
+    changed = changed_stages(folder, found.after)
+    stale = with_followers(changed, found.after)
+    after = {stage: found.after[stage] & stale & found.steps.keys() for stage in found.steps if stage in stale}
+    steps = {stage: found.steps[stage] for stage in after}
+    if length(after, steps, jobs) == sum(steps.values()):
+        return
+    if not changed.isdisjoint(found.needs):
+        done = subprocess.run([*DVC, "repro", *found.needs], cwd=folder, env=environment(), check=False)
+        if done.returncode:
+            raise PipelineError(f"{PIPELINE}: what the students need failed (exit status {done.returncode}); the "
+                                "reason is above")
+    with _ending_like_control_c():
+        reproduce_together(folder, after, steps, shares(jobs))
+
+
+def find_trainings(stages: dict[str, Any], params: Params) -> Trainings:
+    """The students' trainings among the stages of dvc.yaml: those of a `foreach` that make a checkpoint."""
+    reads: dict[str, list[str]] = {}
+    makers: dict[str, str] = {}
+    steps: dict[str, int] = {}
+    for name, block in stages.items():
+        if str(layout.checkpoint("${key}")) in block.get("do", {}).get("outs", []):
+            for family, start in getattr(params, block["foreach"].strip("${}")).items():
+                stage = f"{name}@{family}"
+                steps[stage] = params.family(family).training.steps
+                reads[stage] = [_filled(path, family, start) for path in block["do"]["deps"]]
+                makers |= {_filled(path, family, start): stage for path in block["do"]["outs"]}
+        elif "cmd" in block:
+            reads[name] = block.get("deps", [])
+            makers |= {path: name for path in block.get("outs", []) if isinstance(path, str)}
+    after = {stage: frozenset(makers[path] for path in paths if path in makers) for stage, paths in reads.items()}
+    needed = set(steps)
+    while further := {other for stage in needed for other in after[stage]} - needed:
+        needed |= further
+    return Trainings(steps, tuple(stage for stage in after if stage in needed and stage not in steps),
+                     {stage: after[stage] for stage in after if stage in needed})
+
+
+def changed_stages(folder: Path, stages: Collection[str]) -> set[str]:
+    """Those of the stages that are not up to date, as things stand."""
+    done = subprocess.run([*DVC, "status", "--json", *stages], cwd=folder, env=environment(), capture_output=True,
+                          text=True, check=False)
+    if done.returncode:
+        raise PipelineError(f"{PIPELINE}: dvc status failed: {' '.join(done.stderr.split())}")
+    return set(json.loads(done.stdout))
+
+
+def with_followers(stages: Collection[str], after: After) -> frozenset[str]:
+    """Stages and all that need them, directly or not."""
+    found = frozenset(stages)
+    while more := {stage for stage in after if stage not in found and not found.isdisjoint(after[stage])}:
+        found |= more
+    return found
+
+
+def shares(jobs: int) -> list[dict[str, str]]:
+    """For each of the trainings at once, the environment that gives it its share of the cores and of the GPUs.
+
+    The user's own OMP_NUM_THREADS stays, and so does his choice of GPUs.
+    """
+    import torch
+
+    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, torch.get_num_threads() // jobs))
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))
+    devices = visible.split(",") if torch.cuda.is_available() else []
+    found = [{"OMP_NUM_THREADS": threads} for _ in range(jobs)]
+    for number, share in enumerate(found if devices else ()):
+        share["CUDA_VISIBLE_DEVICES"] = ",".join(devices[number::jobs] or [devices[number % len(devices)]])
+    return found
+
+
+def reproduce_together(folder: Path, after: After, steps: dict[str, int], free: list[dict[str, str]]) -> None:
+    """Run `dvc repro --single-item` on stages, several at once; each line that one says begins with its name.
+
+    Args:
+        folder: to run in.
+        after: of each stage, the others that must have ended before.
+        steps: what each takes.
+        free: an environment for each of those at once.
+
+    Raises:
+        PipelineError: a stage failed. Those that ran beside it have ended, and no further one has begun.
+    """
+    waiting, failed, said = list(after), list[str](), Said()
+    running: dict[str, tuple[subprocess.Popen[str], dict[str, str]]] = {}
+    try:
+        while True:
+            while free and not failed and (stage := choose(waiting, running, after, steps)) is not None:
+                waiting.remove(stage)
+                share = free.pop(0)
+                running[stage] = _start(folder, stage, share, said), share
+            if not running:
+                break
+            stage, line = said.get()
+            if line is not None:
+                print(f"{stage}: {line}", end="", flush=True)
+                continue
+            process, share = running.pop(stage)
+            free.append(share)
+            if process.wait():
+                failed.append(stage)
+    finally:
+        _stop([process for process, _ in running.values()])
+    if failed:
+        raise PipelineError(f"{PIPELINE}: {', '.join(failed)} failed; the lines above that begin so tell why. The same "
+                            "command goes on from here")
+
+
+def training_time(params: Params, families: list[str], jobs: int) -> float:
+    """The seconds that these families' steps will take, so many students at once."""
+    import torch
+
+    from pipeline.training.estimate import seconds_a_step, training_seconds
+
+    students = [name for name in families if name != TEACHER]
+    after = {name: [start for start in students if start == params.starts[name]] for name in students}
+    steps = {name: params.family(name).training.steps for name in students}
+    if length(after, steps, jobs) == sum(steps.values()):
+        return training_seconds(params, families)
+    measured = cache(seconds_a_step)
+    all_threads = torch.get_num_threads()
+    torch.set_num_threads(int(shares(jobs)[0]["OMP_NUM_THREADS"]))
+    seconds = {name: steps[name] * measured(params.family(name).network, params.family(name).data.batch_tokens,
+                                            params.bpe.vocabulary) for name in students}
+    torch.set_num_threads(all_threads)
+    return training_seconds(params, [TEACHER] if TEACHER in families else []) + length(after, seconds, jobs)
+
+
+def _filled(path: str, key: str, item: str) -> str:
+    return path.replace("${key}", key).replace("${item}", item)
+
+
+def _cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _start(folder: Path, stage: str, share: dict[str, str], said: Said) -> subprocess.Popen[str]:
+    # A session of its own, so that one signal reaches DVC, the shell that it starts and the training.
+    process = subprocess.Popen(
+        [*DVC, "--wait-for-lock", "repro", "--single-item", stage], cwd=folder, env={**environment(), **share},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8",
+        errors="replace", start_new_session=True)
+    threading.Thread(target=_read, args=(stage, process, said), daemon=True).start()
+    return process
+
+
+def _read(stage: str, process: subprocess.Popen[str], said: Said) -> None:
+    assert process.stdout is not None
+    with process.stdout as lines:
+        for line in lines:
+            said.put((stage, line if line.endswith("\n") else line + "\n"))
+    said.put((stage, None))
+
+
+def _stop(processes: list[subprocess.Popen[str]]) -> None:
+    """Interrupt them and all that they have started, as control-C would, and wait for them."""
+    for process in processes:
+        _signal(process, signal.SIGINT)
+    for process in processes:
+        try:
+            process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            _signal(process, signal.SIGKILL)
+
+
+def _signal(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+@contextmanager
+def _ending_like_control_c() -> Iterator[None]:
+    """A terminal that closes, or `kill`, would end this process and leave the sessions that it has started."""
+    deadly = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
+    for number in deadly:  # not under nohup, which has SIGHUP ignored
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number in deadly:
+            signal.signal(number, signal.SIG_DFL)

@@ -1,0 +1,201 @@
+"""Students train at the same time: in a good order, and DVC loses nothing by it."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline import trainings
+from pipeline.cli import main
+from pipeline.params import load_params, read_yaml
+from pipeline.schedule import choose, length, simulate
+from pipeline.trainings import find_trainings, shares, train_together, with_followers
+
+ROOT = Path(__file__).parents[1]
+STARTS = {"ar": "teacher", "nat": "teacher", "small": "ar", "wide": "ar", "tiny": "nat", "late": "small"}
+TRAIN = """\
+import os, pathlib, sys, time
+family, start = sys.argv[1:]
+out = pathlib.Path("checkpoints", family)
+out.mkdir()
+pathlib.Path(f"{family}.pid").write_text(str(os.getpid()))
+print("training after", (out.parent / start / "weights").read_text(), flush=True)
+for other in ["ar", "nat"] * (start == "teacher"):  # neither ends before both have begun
+    while not pathlib.Path(f"{other}.pid").exists():
+        time.sleep(0.01)
+if pathlib.Path("broken").exists() and family == "ar":
+    sys.exit("ar cannot be trained")
+time.sleep(float(pathlib.Path("seconds").read_text()))
+(out / "weights").write_text(family)
+with open("log", "a") as log:
+    log.write(f"{family}\\n")
+"""
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> tuple[dict[str, set[str]], dict[str, int], int]:
+    """Trainings, each after some of those drawn before it, their steps, and how many run at once."""
+    names = [f"s{number}" for number in range(draw(st.integers(1, 9)))]
+    after = {name: draw(st.sets(st.sampled_from(names[:place]), max_size=2)) if place else set()
+             for place, name in enumerate(names)}
+    shuffled = draw(st.permutations(names))
+    return {name: after[name] for name in shuffled}, {name: draw(st.integers(1, 20)) for name in names}, draw(
+        st.integers(1, 4))
+
+
+@given(plans())
+def test_each_trains_once_and_after_what_it_needs(plan: tuple[dict[str, set[str]], dict[str, int], int]) -> None:
+    after, steps, jobs = plan
+    turns = {turn.name: turn for turn in simulate(after, steps, jobs)}
+    assert turns.keys() == after.keys()
+    for name, turn in turns.items():
+        assert turn.end == turn.begin + steps[name]
+        assert all(turns[other].end <= turn.begin for other in after[name])
+
+
+@given(plans())
+def test_no_more_at_once_than_allowed_and_none_idle(plan: tuple[dict[str, set[str]], dict[str, int], int]) -> None:
+    after, steps, jobs = plan
+    turns = simulate(after, steps, jobs)
+    ends = {turn.name: turn.end for turn in turns}
+    for now in {turn.begin for turn in turns} | set(ends.values()):
+        busy = sum(turn.begin <= now < turn.end for turn in turns)
+        ready = [turn for turn in turns if turn.begin > now and all(ends[other] <= now for other in after[turn.name])]
+        assert busy <= jobs and (busy == jobs or not ready)
+    assert length(after, steps, 1) == sum(steps.values())
+
+
+@given(plans())
+def test_the_longest_chain_of_those_that_can_begin_is_first(
+        plan: tuple[dict[str, set[str]], dict[str, int], int]) -> None:
+    after, steps, _ = plan
+    def chain(name: str) -> int:
+        return steps[name] + max((chain(other) for other in after if name in after[other]), default=0)
+    first = choose(list(after), [], after, steps)
+    assert first is not None and not after[first]
+    assert chain(first) == max(chain(name) for name in after if not after[name])
+
+
+def test_the_trainings_of_the_real_pipeline() -> None:
+    found = find_trainings(read_yaml(ROOT / "dvc.yaml")["stages"], load_params(ROOT / "params.yaml"))
+    params = load_params(ROOT / "params.yaml")
+    stages = {**{name: f"fit@{name}" for name in params.students},
+              **{name: f"fit_lattice@{name}" for name in params.lattices}}
+    assert {stage: found.after[stage] - set(found.needs) for stage in found.steps} == {
+        stages[name]: {stages[start]} if start in stages else set() for name, start in params.starts.items()}
+    assert found.after["teacher"] == {"corpus", "bpe"} and "counts" in found.after[stages["lattice"]]
+    assert found.steps == {stages[name]: params.family(name).training.steps for name in stages}
+    assert found.needs == ("corpus", "bpe", "teacher", "distill", "align", "counts")
+
+
+def test_followers_of_followers() -> None:
+    after = {"a": frozenset[str](), "b": frozenset("a"), "c": frozenset("b"), "d": frozenset[str]()}
+    assert with_followers({"b"}, after) == {"b", "c"} and with_followers({"a"}, after) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(("jobs", "devices"), [(2, ["a,c", "b"]), (3, ["a", "b", "c"]), (4, ["a", "b", "c", "a"])])
+def test_cores_and_gpus_are_shared_out(monkeypatch: pytest.MonkeyPatch, jobs: int, devices: list[str]) -> None:
+    import torch
+
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
+    assert shares(jobs) == [{"OMP_NUM_THREADS": str(7 // jobs)}] * jobs
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "a,b,c")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert shares(jobs) == [{"OMP_NUM_THREADS": "5", "CUDA_VISIBLE_DEVICES": some} for some in devices]
+
+
+def test_the_estimate_counts_what_runs_at_once(workspace: Path, change_params: Callable[[dict[str, Any]], None],
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipeline.training import estimate
+
+    with_students(change_params)
+    monkeypatch.setattr(estimate, "seconds_a_step", lambda network, tokens, vocabulary: 2.0)
+    params = load_params()
+    everything = ["teacher", *STARTS]
+    assert trainings.training_time(params, everything, 1) == 7 * 12 * 2.0
+    assert trainings.training_time(params, everything, 2) == (1 + 3) * 12 * 2.0
+    assert trainings.training_time(params, ["ar", "small", "late"], 2) == 3 * 12 * 2.0  # a chain
+
+
+def with_students(change_params: Callable[[dict[str, Any]], None]) -> None:
+    change_params({"families": {name: {"order": {"name": "left_to_right"}} for name in STARTS}, "students": {
+        "interleaved": None, **STARTS}, "systems": ["teacher", *STARTS]})
+
+
+@pytest.fixture
+def project(workspace: Path, change_params: Callable[[dict[str, Any]], None]) -> Path:
+    """A DVC project like ours whose training is a short sleep."""
+    with_students(change_params)
+    for name, text in {
+            ".dvc/config": "[core]\n    analytics = false\n    no_scm = true\n", "train.py": TRAIN, "seconds": "0.1",
+            "dvc.yaml": yaml.safe_dump({"stages": {
+                "teacher": {"cmd": "mkdir checkpoints/teacher && printf teacher > checkpoints/teacher/weights",
+                            "deps": ["train.en"], "outs": ["checkpoints/teacher"]},
+                "fit": {"foreach": "${students}", "do": {
+                    "cmd": "python train.py ${key} ${item}", "deps": ["checkpoints/${item}", "train.py"],
+                    "outs": ["checkpoints/${key}"]}},
+                "evaluate": {"cmd": "cat checkpoints/*/weights > table", "deps": ["checkpoints"], "outs": ["table"]},
+            }}, sort_keys=False)}.items():
+        (workspace / name).parent.mkdir(exist_ok=True)
+        (workspace / name).write_text(text)
+    (workspace / "train.en").write_text("text\n")
+    return workspace
+
+
+def repro(*options: str) -> int:
+    return main(["repro", *options])
+
+
+def test_dvc_loses_nothing_when_two_train_at_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert repro("--jobs", "2") == 0
+    said = capsys.readouterr().out
+    assert "fit@small: training after ar\n" in said and "fit@tiny: training after nat\n" in said
+    order = (project / "log").read_text().split()
+    assert sorted(order) == sorted(STARTS)
+    assert all(order.index(start) < order.index(name) for name, start in STARTS.items() if start in order)
+    assert (project / "table").read_text() == "".join(sorted(["teacher", *STARTS]))  # the plain run that follows
+    locked = (project / "dvc.lock").read_bytes()
+    assert yaml.safe_load(locked)["stages"].keys() == {"teacher", "evaluate", *(f"fit@{name}" for name in STARTS)}
+
+    capsys.readouterr()
+    train_together(project, 2)
+    assert not capsys.readouterr().out  # dvc status found nothing to do
+    assert (project / "dvc.lock").read_bytes() == locked and (project / "log").read_text().split() == order
+
+
+def test_one_that_fails_is_named_and_the_others_end(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "broken").touch()
+    assert repro("--jobs", "2") == 2
+    said = capsys.readouterr()
+    assert "fit@ar: ar cannot be trained\n" in said.out and "dvc.yaml: fit@ar failed" in said.err
+    locked = yaml.safe_load((project / "dvc.lock").read_text())["stages"]
+    assert "fit@nat" in locked and "fit@ar" not in locked and not (project / "table").exists()
+
+
+def test_what_ends_it_ends_all_of_it(project: Path) -> None:
+    (project / "seconds").write_text("60")
+    run = subprocess.Popen([sys.executable, "-m", "pipeline", "repro", "--jobs", "2"], stdout=subprocess.PIPE,
+                           env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True)
+    assert run.stdout is not None
+    with run.stdout as lines:
+        assert len(list(islice((line for line in lines if "training after" in line), 2))) == 2
+        run.send_signal(signal.SIGTERM)  # as control-C does; a terminal's control-C does not reach the others by itself
+        assert run.wait(20) == 130
+    for name in ("ar", "nat"):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((project / f"{name}.pid").read_text()), 0)
+
+
+def test_fewer_than_one_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert repro("--jobs", "0") == 2 and "--jobs: 0 must be at least 1" in capsys.readouterr().err
