@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.compiled import njit
-from pipeline.kernels.best import best_few, log_sum
+from pipeline.kernels.best import best_places, log_sum
 from pipeline.kernels.decoder import step
 from pipeline.kernels.reading import Bools, Floats, Reading
 
@@ -79,23 +79,23 @@ def search(reading: Reading, starts: Ints, end: int, divisors: Floats, parents: 
         for r in range(K):
             for i in range(z):
                 row = logits[r, i]
-                best_few(row, end, word_scores[r, i], word_ids[r, i])
-                highest = max(word_scores[r, i, 0], word_scores[r, i, K])
-                total = number.type(log_sum(row, highest))
+                best_places(row, end, word_ids[r, i, :K])
+                word_ids[r, i, K] = end
+                total = number.type(log_sum(row, max(row[word_ids[r, i, 0]], row[end])))
                 for k in range(K + 1):
-                    word_scores[r, i, k] -= total
+                    word_scores[r, i, k] = row[word_ids[r, i, k]] - total
         by_place = word_scores.reshape(-1)
         for n in range(len(joint)):
             joint[n] = scores[parents[n]]
             for i in range(z):
                 joint[n] += by_place[places[n, i]]
-        _choose(joint, chosen)
+        best_places(joint, -1, chosen)
         if chosen.max() >= going:
             for k in range(K):
                 n = chosen[k]
                 if n >= going:
                     _finish(finished, joint[n] / divisors[now], now, parents[n], word_ids.reshape(-1), places[n], True)
-            _choose(joint[:going], chosen)
+            best_places(joint[:going], -1, chosen)
         for k in range(K):
             n = chosen[k]
             scores[k], way.parents[now - 1, k] = joint[n], parents[n]
@@ -120,22 +120,6 @@ def follow(way: Steps, finished: Finished, hypothesis: int, slots: Ints) -> None
     for now in range(last - 1, -1, -1):
         slots[now * z:(now + 1) * z] = way.words[now, beam]
         beam = way.parents[now, beam]
-
-
-@njit(cache=True, nogil=True)
-def _choose(scores: Floats, chosen: Ints) -> None:
-    """The places of the best scores, best first, the first of equal ones first."""
-    K = len(chosen)
-    count = 0
-    for n in range(len(scores)):
-        at = count
-        while at > 0 and scores[n] > scores[chosen[at - 1]]:
-            at -= 1
-        if at < K:
-            count = min(count + 1, K)
-            for later in range(count - 1, at, -1):
-                chosen[later] = chosen[later - 1]
-            chosen[at] = n
 
 
 @njit(cache=True, nogil=True)

@@ -48,29 +48,29 @@ def best_of(values: Floats) -> int:
 
 
 @njit(cache=True, nogil=True)
-def best_few(values: Floats, last: int, scores: Floats, ids: Ints) -> None:
-    """Write the k best values and their places, best first, the first of equal ones first, and a certain one behind.
+def best_places(values: Floats, excluded: int, places: Ints) -> None:
+    """Write the places of the best values, best first, the first of equal ones first.
 
     Args:
-        values: (V,).
-        last: the place of that one, which is not among the others.
-        scores, ids: (k + 1,).
+        values: as many as places at least, and one more where one is excluded.
+        excluded: a place that is not to be among them; -1: none.
+        places: (k,).
     """
-    k = len(ids) - 1
-    scores[:k], ids[:k] = -np.inf, 0
-    scores[k], ids[k] = values[last], last
+    k, count = len(places), 0
     for begin in range(0, len(values), _BLOCK):
-        lowest, above, end = scores[k - 1], 0, min(begin + _BLOCK, len(values))
-        for i in range(begin, end):
-            above |= values[i] > lowest
+        end, above = min(begin + _BLOCK, len(values)), count < k
+        if not above:
+            lowest = values[places[k - 1]]
+            for i in range(begin, end):
+                above |= values[i] > lowest
         if above:
             for i in range(begin, end):
-                if values[i] > scores[k - 1] and i != last:
-                    at = k - 1
-                    while at > 0 and values[i] > scores[at - 1]:
-                        scores[at], ids[at] = scores[at - 1], ids[at - 1]
+                if i != excluded and (count < k or values[i] > values[places[k - 1]]):
+                    at, count = min(count, k - 1), min(count + 1, k)
+                    while at > 0 and values[i] > values[places[at - 1]]:
+                        places[at] = places[at - 1]
                         at -= 1
-                    scores[at], ids[at] = values[i], i
+                    places[at] = i
 
 
 @njit(cache=True, nogil=True)

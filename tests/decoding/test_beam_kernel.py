@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from pipeline.decoding.beam_kernel import _choose, _move
-from pipeline.kernels.best import best_few
+from pipeline.decoding.beam_kernel import _move
+from pipeline.kernels.best import best_places
 
 
 @pytest.mark.parametrize("K", [1, 2, 3, 4])
@@ -22,21 +22,13 @@ def test_every_row_has_its_parents_past(K: int) -> None:
 
 
 @pytest.mark.parametrize("size", [7, 64, 65, 300])
-def test_the_best_few_are_those_of_a_stable_sort(size: int) -> None:
+def test_the_best_places_are_those_of_a_stable_sort(size: int) -> None:
     choose = np.random.default_rng(size)
     for k in (1, 3, 6):
         values = choose.integers(-4, 5, size).astype(np.float32)
         values[:3] = -np.inf
-        last = int(choose.integers(size))
-        scores, ids = np.empty(k + 1, np.float32), np.empty(k + 1, np.int64)
-        best_few(values, last, scores, ids)
-        others = np.delete(np.arange(size), last)
-        expected = others[np.argsort(-values[others], kind="stable")][:k]
-        finite = np.isfinite(values[expected])
-        assert ids[:k][finite].tolist() == expected[finite].tolist()
-        assert scores[:k].tolist() == values[expected].tolist()
-        assert (ids[k], scores[k]) == (last, values[last])
-
-        chosen = np.empty(k, np.int64)
-        _choose(values, chosen)
-        assert chosen.tolist() == np.argsort(-values, kind="stable")[:k].tolist()
+        excluded = int(choose.integers(-1, size))
+        places = np.empty(k, np.int64)
+        best_places(values, excluded, places)
+        others = np.delete(np.arange(size), [excluded] * (excluded >= 0))
+        assert places.tolist() == others[np.argsort(-values[others], kind="stable")][:k].tolist()

@@ -172,7 +172,7 @@ def test_scaling_of_a_run(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     metric = ask_scaling(lab).metric
     assert (metric["baseline"], metric["threads"], metric["sentences"]) == ("teacher greedy", [1, 2], 2)
     assert list(metric["decoders"]) == ["greedy", "pj"]
-    assert all(0 < one["compiled_share"] < 1 for one in metric["decoders"].values())
+    assert all(one["compiled_share"] == 1 for one in metric["decoders"].values())  # of short sentences alone
     assert torch.get_num_threads() == 1
 
 
