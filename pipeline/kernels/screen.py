@@ -78,25 +78,40 @@ def _multiply(x: Floats, m: int, packed: Packed, panel: int, logits: Floats) -> 
     return begin + best_of(logits[m, begin:begin + COLUMNS])
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc", "nnan"})
+@njit(cache=True, nogil=True)
 def _bound(x: Floats, rounded: npt.NDArray[np.int8], factor: Any, screen: Screen, guesses: Floats,
            bounds: Floats) -> None:
     """Write what the logits of every panel are below: xw = x'w' + x(w - w') + (x - x')w' for rounded x' and w'."""
-    number, tiny = x.dtype.type, np.finfo(x.dtype).eps
-    whole, lacking, full = number(0), number(0), len(guesses) // COLUMNS
+    tiny = np.finfo(x.dtype).eps
+    length, lost = _lengths(x, rounded, factor)
+    _highest(guesses, bounds)
+    for panel in range(len(bounds)):
+        if bounds[panel] > -np.inf:  # where not all of its words are forbidden
+            doubt = length * screen.lost[panel] + (lost + 4 * tiny * length) * screen.lengths[panel]
+            bounds[panel] += doubt + 8 * tiny * (abs(bounds[panel]) + doubt)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
+def _lengths(x: Floats, rounded: npt.NDArray[np.int8], factor: Any) -> tuple[float, float]:
+    """The length of x (D,), and of what it loses when it is rounded; both at least."""
+    whole, lacking = x.dtype.type(0), x.dtype.type(0)
     for d in range(len(x)):
-        difference = x[d] - factor * number(rounded[d])
+        difference = x[d] - factor * x.dtype.type(rounded[d])
         whole += x[d] * x[d]
         lacking += difference * difference
-    length = number(_SAFE * math.sqrt(whole))
-    lost = number(_SAFE * math.sqrt(lacking) + 4 * tiny * length)
-    for panel in range(full):
-        highest = guesses[panel * COLUMNS]
-        for i in range(COLUMNS):
-            highest = max(highest, guesses[panel * COLUMNS + i])
-        bounds[panel] = highest
-    if full < len(bounds):
-        bounds[full] = guesses[full * COLUMNS:].max()
-    for panel in range(len(bounds)):
-        doubt = length * screen.lost[panel] + lost * screen.lengths[panel]
-        bounds[panel] += doubt + 8 * tiny * (abs(bounds[panel]) + doubt)
+    return _SAFE * math.sqrt(whole), _SAFE * math.sqrt(lacking)
+
+
+@njit(cache=True, nogil=True, fastmath={"nsz", "nnan"})
+def _highest(guesses: Floats, highest: Floats) -> None:
+    """Write the highest guess of every panel."""
+    for panel in range(len(highest)):
+        begin = panel * COLUMNS
+        top = guesses[begin]
+        if begin + COLUMNS <= len(guesses):
+            for i in range(COLUMNS):
+                top = max(top, guesses[begin + i])
+        else:
+            for i in range(begin, len(guesses)):
+                top = max(top, guesses[i])
+        highest[panel] = top

@@ -45,7 +45,7 @@ def projections(draw: Any) -> tuple[np.ndarray, Packed]:
     projection[:, close] = projection[:, like[close]] + apart * choose.normal(size=(DEPTH, V))[:, close]
     projection *= np.where(choose.random(V) < 0.1, draw(st.sampled_from([1.0, 0.0, 1e3])), 1).astype(kind)
     bias = draw(st.sampled_from([0.0, 1.0, 50.0])) * choose.normal(size=V).astype(kind)
-    bias[1:][choose.random(V - 1) < 0.1] = draw(st.sampled_from([0.0, -np.inf]))
+    bias[1:][choose.random(V - 1) < draw(st.sampled_from([0.1, 1.0]))] = draw(st.sampled_from([0.0, -np.inf]))
     x = draw(st.sampled_from([0.0, 1e-3, 1.0, 30.0])) * choose.normal(size=(M, DEPTH))
     return x.astype(kind), decoder_of(projection, bias.astype(kind))
 
