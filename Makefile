@@ -4,6 +4,10 @@ PROFILE ?=
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
+# A run starts about a hundred processes that import PyTorch and Lightning. What the first one compiles halves the start
+# of the others.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: repro test clean
 
 repro: $(INSTALLED)

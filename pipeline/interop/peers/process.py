@@ -18,8 +18,9 @@ from pipeline.errors import PipelineError
 from pipeline.peer_settings import PeerSettings
 
 _ROOT = Path(__file__).parents[3]
-PAUSE = 0.05
-"""Seconds before and after each turn: the threads of who came before spin for some milliseconds before they sleep."""
+PAUSE = 0.02
+"""Seconds before and after each turn: the threads of who came before spin before they sleep, for 10 milliseconds at
+most (Linux, GNU's OpenMP, which PyTorch and CTranslate2 bring along)."""
 _ROUNDS = 3
 PACKAGES = {"hf": "transformers", "ctranslate2": "ctranslate2"}
 
