@@ -2,8 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import pad_sources
 from pipeline.corpus.filtering import normalise
 from pipeline.corpus.settings import UnicodeForm
+from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
@@ -32,12 +34,17 @@ class Translation:
     source: str
     hypotheses: list[str]
     """Best first; one empty string for a line without words."""
-    scores: list[float]
-    """Of the hypotheses; length-penalised log-probabilities."""
+    scored: Callable[[], list[float]]
+    """Their `scores`, which not everyone wants to wait for."""
     calls: int
     """Decoder calls."""
     warning: str | None = None
     """What the reader should know: the source was cut, or the translation was."""
+
+    @property
+    def scores(self) -> list[float]:
+        """Of the hypotheses; length-penalised log-probabilities."""
+        return self.scored()
 
 
 class Text(Protocol):
@@ -140,7 +147,7 @@ class Translator:
 
     def _chunk(self, lines: list[str]) -> list[Translation]:
         encoded = self.model.encode(lines)
-        done = {row: Translation(line, [""], [0.0], 0)
+        done = {row: Translation(line, [""], lambda: [0.0], 0)
                 for row, (line, ids) in enumerate(zip(lines, encoded, strict=True)) if not ids}
         by_length = sorted((row for row in range(len(lines)) if row not in done), key=lambda row: -len(encoded[row]))
         for start in range(0, len(by_length), self._batch_rows):
@@ -150,12 +157,21 @@ class Translator:
             words = [[hypothesis[:length] for hypothesis, length in zip(*both, strict=True)]
                      for both in zip(found.tokens.tolist(), found.lengths.tolist(), strict=True)]
             for place, row in enumerate(rows):
-                scores = found.scores[place].tolist()
-                real = [n for n, score in enumerate(scores) if score > -float("inf")]
-                texts = self.model.text.decode_targets([words[place][n] for n in real])
-                done[row] = Translation(lines[row], texts, [scores[n] for n in real], int(found.calls[place]),
+                count = _found(found, place)
+                done[row] = Translation(lines[row], self.model.text.decode_targets(words[place][:count]),
+                                        partial(_scores, found, place, count), int(found.calls[place]),
                                         self.model.warning(len(encoded[row]), bool(found.ended[place, 0])))
         return [done[row] for row in range(len(lines))]
+
+
+def _found(found: Hypotheses, sentence: int) -> int:
+    """How many hypotheses a sentence has; the one of a search for the best alone is there without its score."""
+    return found.tokens.shape[1] if found.tokens.shape[1] == 1 else int((found.scores[sentence] > -torch.inf).sum())
+
+
+def _scores(found: Hypotheses, sentence: int, count: int) -> list[float]:
+    scores: list[float] = found.scores[sentence, :count].tolist()
+    return scores
 
 
 class Scorer:

@@ -27,6 +27,9 @@ from pipeline.decoding.whole import reading_of
 from pipeline.errors import PipelineError
 from pipeline.model.top import best_words
 
+ALONE = True
+"""One sentence is one compiled call."""
+
 
 @dataclass(frozen=True)
 class Settings:

@@ -20,6 +20,8 @@ from pipeline.errors import PipelineError
 
 KIND = "heads"
 """Of the models that it searches."""
+ALONE = True
+"""One sentence is one compiled call."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,9 @@ from pipeline.decoding.protocol import Model
 from pipeline.decoding.whole import reading_of
 from pipeline.model.top import score_best
 
+ALONE = True
+"""One sentence is one compiled call."""
+
 
 @dataclass(frozen=True)
 class Settings:

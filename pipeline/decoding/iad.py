@@ -23,6 +23,9 @@ from pipeline.decoding.whole import Sentence
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import BOS, EOS, PAD
 
+ALONE = True
+"""One sentence is one compiled call."""
+
 
 @dataclass(frozen=True)
 class Settings:

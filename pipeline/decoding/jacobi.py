@@ -34,6 +34,9 @@ from pipeline.vocabulary import EOS, PAD
 
 STARTS = ("padding", "source")
 
+ALONE = True
+"""One sentence is one compiled call."""
+
 
 @dataclass(frozen=True)
 class Blocks:

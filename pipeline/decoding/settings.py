@@ -2,9 +2,10 @@
 
 The entry's `algorithm` is the name of a file of this package, which has two names to offer: `Settings`, a dataclass
 of what the entry may say besides, and `search(model, source, limit, settings) -> Hypotheses`; if it searches models of
-another kind than `ordered`, a third, `KIND`. A new algorithm is therefore one file, and nothing here knows it. Every
-entry may also say `deduplicate: N`: immediate repeats of n-grams of up to N words are then removed from what was found,
-within the decoder's own time.
+another kind than `ordered`, a third, `KIND`; and if one sentence is one compiled call, `ALONE`, so that batches of a
+small model are searched sentence by sentence (`apart.py`). A new algorithm is therefore one file, and nothing here
+knows it. Every entry may also say `deduplicate: N`: immediate repeats of n-grams of up to N words are then removed from
+what was found, within the decoder's own time.
 """
 
 import importlib
@@ -16,6 +17,7 @@ from typing import Any
 from torch import Tensor
 
 from pipeline.blocks import build
+from pipeline.decoding.apart import is_quicker, search_apart
 from pipeline.decoding.deduplicate import deduplicated
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
@@ -51,11 +53,15 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit) -> Dec
                             "that has a search")
     settings = build(module.Settings, options, f"decoders.{name}")  # type: ignore[union-attr]
     search, kind = module.search, getattr(module, "KIND", "ordered")  # type: ignore[union-attr]
+    alone = getattr(module, "ALONE", False)
 
     def decode(model: Any, source: Tensor) -> Hypotheses:
         if model.kind != kind:
             raise PipelineError(f"decoders.{name}: {algorithm} searches {kind} models, and this one is {model.kind}; "
                                 "choose another decoder for its family")
-        found = search(model, source, limit, settings)
+        if alone and is_quicker(model, source):
+            found = search_apart(lambda sentence: search(model, sentence, limit, settings), source)
+        else:
+            found = search(model, source, limit, settings)
         return deduplicated(found, longest) if longest else found
     return decode

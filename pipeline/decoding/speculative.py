@@ -21,6 +21,8 @@ from pipeline.errors import PipelineError
 
 KIND = "drafter"
 """Of the models that it searches."""
+ALONE = True
+"""One sentence is one compiled call."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,9 @@ from pipeline.decoding.protocol import Model
 from pipeline.decoding.whole import Sentence
 from pipeline.errors import PipelineError
 
+ALONE = True
+"""One sentence is one compiled call."""
+
 
 class Drafter(Protocol):
     """Proposes tokens for the rows of one search, which it has been told about when it was made."""

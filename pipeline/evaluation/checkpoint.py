@@ -17,13 +17,11 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
 from pipeline.evaluation.clock import spread
-from pipeline.evaluation.peers import Numbering, timed_peers
+from pipeline.evaluation.peers import Numbering, timed_peers, tried_on
 from pipeline.evaluation.quality import score
-from pipeline.evaluation.speed import Contestant, Timed, measure, speed_ratio
+from pipeline.evaluation.speed import BATCH, Contestant, Timed, measure, speed_ratio
 from pipeline.params import Params
 from pipeline.translation import TextModel, Translator, pick_device
-
-_BATCH = 32
 
 
 def score_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], sources: Sequence[str],
@@ -107,10 +105,10 @@ def time_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], s
             assert folder is not None
             contestants += running.enter_context(timed_peers(
                 {name: params.peers[name] for name in peers}, lambda peer: folder, limit,
-                sentences[:settings.warmup + 1], device, numbering))
+                tried_on(sentences, settings.warmup), device, numbering))
         timings = measure(contestants, sentences, repetitions=settings.repetitions, warmup=settings.warmup,
-                          device=device, batch_sizes=(1, _BATCH))
-    single, batched = timings[1], timings[_BATCH]
+                          device=device)
+    single, batched = timings[1], timings[BATCH]
     return [{"name": name, "ms_per_sentence": 1000 * float(single.medians[at].mean()),
              "calls": None if np.isnan(single.calls[at]).any() else float(single.calls[at].mean()),
              "tokens_per_second": float(single.tokens[at].sum() / single.medians[at].sum()),

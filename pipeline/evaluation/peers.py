@@ -19,7 +19,7 @@ from pipeline.corpus.datamodule import pad_sources
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding.limits import LengthLimit
 from pipeline.evaluation.quality import HypothesisLine, score, write_hypotheses
-from pipeline.evaluation.speed import Clock, Run
+from pipeline.evaluation.speed import BATCH, Clock, Run, make_batches
 from pipeline.files import remove, write_json
 from pipeline.interop.peers.process import PACKAGES, PAUSE, Answer, Peer, Way, export, folder_of, quickest, ways
 from pipeline.model.checkpoint import load_checkpoint
@@ -41,7 +41,10 @@ class Numbering(NamedTuple):
 class PeerContestant:
     """A peer on our clock, by its own process's."""
 
-    peer: Peer
+    single: Peer
+    """For a sentence …"""
+    batched: Peer
+    """… and for several; it may be the same."""
     limit: LengthLimit
     ids: Tensor | None = None
     """The checkpoint's id of each of ours; None: the same."""
@@ -50,11 +53,11 @@ class PeerContestant:
 
     @property
     def decoder(self) -> str:
-        return self.peer.name
+        return self.single.name
 
     def run(self, batch: Tensor, clock: Clock) -> Run:
         time.sleep(PAUSE)
-        answer = translate(self.peer, batch, self.limit, self.ids)
+        answer = translate(self.single if len(batch) == 1 else self.batched, batch, self.limit, self.ids)
         time.sleep(PAUSE)
         return Run(answer.seconds, sum(map(len, answer.words)), math.nan)
 
@@ -77,15 +80,15 @@ def rows_of(batch: Tensor, ids: Tensor | None = None) -> list[list[int]]:
 
 @contextmanager
 def timed_peers(peers: Mapping[str, PeerSettings], folder_of: Callable[[PeerSettings], Path], limit: LengthLimit,
-                sample: Sequence[Tensor], device: torch.device, numbering: Numbering | None = None,
-                ) -> Iterator[list[PeerContestant]]:
-    """Each peer in a process of its own, run in the quickest of its ways.
+                samples: tuple[Sequence[Tensor], Sequence[Tensor]], device: torch.device,
+                numbering: Numbering | None = None) -> Iterator[list[PeerContestant]]:
+    """Each peer in processes of its own, run in the quickest of its ways, for sentences and for batches.
 
     Args:
         peers: by name.
         folder_of: what each of them reads.
         limit: the longest output.
-        sample: sentences (1, S) on which ways are tried.
+        samples: batches (B, S) on which ways are tried, of single sentences and of several.
         device: of the searches.
         numbering: of a checkpoint that is not ours.
 
@@ -93,23 +96,34 @@ def timed_peers(peers: Mapping[str, PeerSettings], folder_of: Callable[[PeerSett
         PipelineError: a process cannot run.
     """
     ids, first = numbering or (None, None)
-    rows = [rows_of(sentence, ids)[0] for sentence in sample]
-    words = max(int(limit.words(sentence).max()) for sentence in sample)
     with ExitStack() as running:
         contestants = []
         for name, settings in peers.items():
             def start(way: Way, name: str = name, settings: PeerSettings = settings) -> Peer:
                 return Peer(name, folder_of(settings), settings, way, device.type, first)
-            tried = ways(settings.library, torch.get_num_threads()) if device.type == "cpu" else [Way(1)]
-            peer = running.enter_context(start(quickest(start, tried, rows, words)))
-            contestants.append(PeerContestant(peer, limit, ids))
+
+            def find(batches: Sequence[Tensor], library: str = settings.library,
+                     start: Callable[[Way], Peer] = start) -> Way:
+                rows = [rows_of(batch, ids) for batch in batches]
+                tried = ways(library, torch.get_num_threads(), len(rows[0])) if device.type == "cpu" else [Way(1)]
+                return quickest(start, tried, rows, max(int(limit.words(batch).max()) for batch in batches))
+
+            single, batched = map(find, samples)
+            peer = running.enter_context(start(single))
+            other = peer if batched == single else running.enter_context(start(batched))
+            contestants.append(PeerContestant(peer, other, limit, ids))
         yield contestants
+
+
+def tried_on(sentences: Sequence[Tensor], warmup: int) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+    """Of the sentences (1, S) that will be timed, the `samples` on which ways are tried."""
+    return sentences[:warmup + 1], make_batches(sentences, BATCH)[-1:]
 
 
 def describe(contestants: list[PeerContestant]) -> dict[str, Any]:
     """How each peer runs, and by which version of its library."""
-    return {one.decoder: {one.peer.settings.library: metadata.version(PACKAGES[one.peer.settings.library]),
-                          "threads": one.peer.way.threads, **one.peer.way.environment} for one in contestants}
+    return {one.decoder: {one.single.settings.library: metadata.version(PACKAGES[one.single.settings.library]),
+                          "single": asdict(one.single.way), "batched": asdict(one.batched.way)} for one in contestants}
 
 
 def score_peers(params: Params) -> None:

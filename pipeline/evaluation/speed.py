@@ -25,6 +25,8 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Clock = Callable[[], float]
 
+BATCH = 32
+"""Sentences of a batch, where several are timed together."""
 REFERENCE_DECODERS = ("beam5", "greedy")
 """Decoders of the baseline family that every speed is compared with: its best, and its fastest."""
 
@@ -90,7 +92,7 @@ class Timings:
 
 
 def measure(contestants: Sequence[Timed], sentences: Sequence[Tensor], *, repetitions: int, warmup: int,
-            device: torch.device, batch_sizes: Sequence[int] = (1, 32),
+            device: torch.device, batch_sizes: Sequence[int] = (1, BATCH),
             clock: Clock = time.perf_counter) -> dict[int, Timings]:
     """Time every contestant on every sentence, alone and in batches.
 

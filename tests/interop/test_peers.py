@@ -57,7 +57,7 @@ def test_greedy_search_of_a_peer_is_ours(network: Transformer, folders: dict[str
     with Peer(name, folders[name], PEERS[name], Way(1)) as peer:
         together = peer.translate(rows_of(batch), 12)
         alone = [peer.translate([row], 12) for row in rows_of(batch)]
-        run = PeerContestant(peer, LIMIT).run(batch, lambda: 0.0)
+        run = PeerContestant(peer, peer, LIMIT).run(batch, lambda: 0.0)
     assert 0 < found.ended.sum() < len(batch)  # some are cut at the limit, and some are not
     assert together.words == expected == [one.words[0] for one in alone]
     assert together.seconds > 0 and run.seconds > 0 and run.tokens == sum(map(len, expected)) and run.calls != run.calls
@@ -83,12 +83,35 @@ def test_ids_of_another_numbering_are_translated_on_the_way() -> None:
 
 @needs_ctranslate2
 def test_each_peer_runs_in_the_quickest_of_its_ways(folders: dict[str, Path]) -> None:
-    sample = [sources(VOCABULARY)[:1]]
-    named = {"ct2_beam": PEERS["ct2_beam"]}
-    with timed_peers(named, lambda peer: folders["ct2_beam"], LIMIT, sample, torch.device("cpu")) as (only,):
+    alone, together = sources(VOCABULARY)[:1], sources(VOCABULARY)[:3]
+    named, threads = {"ct2_beam": PEERS["ct2_beam"]}, torch.get_num_threads()
+    with timed_peers(named, lambda peer: folders["ct2_beam"], LIMIT, ([alone], [together]), torch.device("cpu")) as (
+            only,):
         assert (only.family, only.decoder) == ("peer", "ct2_beam")
-        assert only.peer.way in ways("ctranslate2", torch.get_num_threads())
-        assert only.run(sample[0], lambda: 0.0).seconds > 0
+        assert only.single.way in ways("ctranslate2", threads, 1) and only.single.way.parts == 1
+        assert only.batched.way in ways("ctranslate2", threads, 3)
+        assert only.run(alone, lambda: 0.0).seconds > 0 and only.run(together, lambda: 0.0).seconds > 0
+
+
+def test_a_batch_and_a_sentence_may_want_different_ways() -> None:
+    class Named:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def translate(self, source: Any, words: int) -> Answer:
+            return Answer({"single": 1.0, "batched": 2.0}[self.name], [[5]] * len(source))
+
+    contestant = PeerContestant(Named("single"), Named("batched"), LIMIT)  # type: ignore[arg-type]
+    batch = sources(VOCABULARY)[:2]
+    assert (contestant.run(batch[:1], lambda: 0.0).seconds, contestant.run(batch, lambda: 0.0).seconds) == (1.0, 2.0)
+
+
+@needs_ctranslate2
+def test_parts_of_a_batch_are_the_batch(folders: dict[str, Path]) -> None:
+    batch = [[word, 8, EOS] for word in (5, 6, 7, 9, 10)]
+    with Peer("ct2_beam", folders["ct2_beam"], PEERS["ct2_beam"], Way(1)) as whole, Peer(
+            "ct2_beam", folders["ct2_beam"], PEERS["ct2_beam"], Way(1, parts=2)) as parted:
+        assert parted.translate(batch, 12).words == whole.translate(batch, 12).words
 
 
 def test_the_quickest_way_is_the_one_with_the_lowest_median() -> None:
@@ -105,14 +128,16 @@ def test_the_quickest_way_is_the_one_with_the_lowest_median() -> None:
         def close(self) -> None:
             closed.append(self.way.threads)
 
-    assert quickest(Scripted, [Way(1), Way(2), Way(4)], [[5, EOS]], 3) == Way(1)  # type: ignore[arg-type]
+    assert quickest(Scripted, [Way(1), Way(2), Way(4)], [[[5, EOS]]], 3) == Way(1)  # type: ignore[arg-type]
     assert sorted(closed) == [1, 2, 4]
 
 
 def test_ways_of_a_library() -> None:
-    assert ways("hf", 1) == [Way(1)]
-    assert [way.threads for way in ways("hf", 8)] == [1, 8]
-    assert len(ways("ctranslate2", 2)) == 6
+    assert ways("hf", 1, 1) == [Way(1)]
+    assert [way.threads for way in ways("hf", 8, 32)] == [1, 8]
+    assert {(way.threads, way.parts) for way in ways("ctranslate2", 2, 1)} == {(1, 1), (2, 1)}
+    assert {(way.threads, way.parts) for way in ways("ctranslate2", 8, 3)} == {(1, 1), (8, 1), (1, 3)}
+    assert len(ways("ctranslate2", 2, 32)) == 9
 
 
 def test_what_a_process_dies_of_is_said(tmp_path: Path) -> None:
@@ -159,7 +184,8 @@ def test_peers_are_scored_like_a_family(workspace: Path, change_params: Callable
     entry = speed["contestants"][-1]
     assert (entry["family"], entry["decoder"], entry["counterpart"]) == ("peer", "ct2", "greedy")
     assert entry["calls"] is None and entry["tokens_per_second_batch32"] > 0
-    assert speed["machine"]["peers"]["ct2"]["threads"] == 1
+    ways = speed["machine"]["peers"]["ct2"]
+    assert ways["single"]["threads"] == ways["batched"]["threads"] == 1
 
 
 def test_a_family_of_that_name_is_refused(change_params: Callable[[dict[str, Any]], None],

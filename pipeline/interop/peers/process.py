@@ -31,14 +31,17 @@ class Way:
 
     threads: int
     environment: Mapping[str, str] = field(default_factory=dict)
+    parts: int = 1
+    """Of a batch, translated at the same time by so many threads each (CTranslate2)."""
 
 
-def ways(library: str, threads: int) -> list[Way]:
-    """What is tried for a library, of at most so many threads."""
-    environments: list[dict[str, str]] = [{}]
-    if library == "ctranslate2":
-        environments += [{"CT2_USE_MKL": "0"}, {"CT2_USE_MKL": "1"}]
-    return [Way(count, environment) for count in sorted({1, threads}) for environment in environments]
+def ways(library: str, threads: int, rows: int) -> list[Way]:
+    """What is tried for a library and batches of so many rows, with at most so many threads."""
+    if library != "ctranslate2":
+        return [Way(count) for count in sorted({1, threads})]
+    shares = sorted({(1, 1), (threads, 1), (1, min(threads, rows))})
+    return [Way(count, environment, parts) for count, parts in shares
+            for environment in ({}, {"CT2_USE_MKL": "0"}, {"CT2_USE_MKL": "1"})]
 
 
 class Answer(NamedTuple):
@@ -65,7 +68,7 @@ class Peer:
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the process
         self._process = subprocess.Popen(
             [sys.executable, "-m", "pipeline.interop.peers.worker", str(folder.resolve()), json.dumps(asdict(settings)),
-             str(way.threads), device, *([] if first is None else [str(first)])],
+             str(way.threads), str(way.parts), device, *([] if first is None else [str(first)])],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints, text=True, encoding="utf-8",
             env={**os.environ, **way.environment, "PYTHONPATH": os.pathsep.join(
                 filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))})
@@ -110,21 +113,22 @@ class Peer:
         self.close()
 
 
-def quickest(start: Callable[[Way], Peer], tried: Sequence[Way], source: Sequence[Sequence[int]], words: int) -> Way:
-    """The quickest of some ways, each tried on the same sentences, one at a time.
+def quickest(start: Callable[[Way], Peer], tried: Sequence[Way], batches: Sequence[Sequence[Sequence[int]]],
+             words: int) -> Way:
+    """The quickest of some ways, each tried on the same batches.
 
     Args:
         start: makes a peer.
         tried: at least one.
-        source: rows of ids, with end symbols.
+        batches: rows of ids, with end symbols.
         words: the longest translation.
     """
     seconds = []
     for way in tried:
         with closing(start(way)) as peer:
-            peer.translate(source[:1], words)  # the first one loads and plans
+            peer.translate(batches[0], words)  # the first one loads and plans
             time.sleep(PAUSE)
-            seconds.append(statistics.median(sum(peer.translate([row], words).seconds for row in source)
+            seconds.append(statistics.median(sum(peer.translate(batch, words).seconds for batch in batches)
                                              for _ in range(_ROUNDS)))
     return tried[seconds.index(min(seconds))]
 

@@ -1,12 +1,13 @@
 """A library's search in a process of its own.
 
-    python -m pipeline.interop.peers.worker FOLDER SETTINGS THREADS DEVICE [FIRST]
+    python -m pipeline.interop.peers.worker FOLDER SETTINGS THREADS PARTS DEVICE [FIRST]
 
-FOLDER is an export, or for `hf` any checkpoint; SETTINGS are `PeerSettings` in JSON; FIRST is the id that every
-translation begins with, such as a language's (`hf` only). The process reads a JSON line a
-request, {"source": rows of ids with their end symbols, "words": the longest translation}, and answers with a JSON line,
-{"seconds": of the translation alone, "words": rows of ids without symbols}. Where the limit cut a row it has a word
-more, in the slot of the end symbol. Ids are the checkpoint's. The process ends with its input.
+FOLDER is an export, or for `hf` any checkpoint; SETTINGS are `PeerSettings` in JSON; so many PARTS of a batch are
+translated at the same time, by THREADS each (`ctranslate2` only); FIRST is the id that every translation begins with,
+such as a language's (`hf` only). The process reads a JSON line a request, {"source": rows of ids with their end
+symbols, "words": the longest translation}, and answers with a JSON line, {"seconds": of the translation alone, "words":
+rows of ids without symbols}. Where the limit cut a row it has a word more, in the slot of the end symbol. Ids are the
+checkpoint's. The process ends with its input.
 
 Padding and everything else that turns a request into what the library takes is outside the clock.
 """
@@ -75,13 +76,14 @@ def huggingface(folder: Path, settings: PeerSettings, threads: int, device: str,
     return prepare, read
 
 
-def ctranslate2(folder: Path, settings: PeerSettings, threads: int, device: str) -> tuple[Prepare, Read]:
+def ctranslate2(folder: Path, settings: PeerSettings, threads: int, parts: int,
+                device: str) -> tuple[Prepare, Read]:
     """A `Translator` of CTranslate2."""
     sys.modules["torch"] = None  # type: ignore[assignment]  # it would be imported for converters
     import ctranslate2 as library
 
-    translator = library.Translator(str(folder), device=device, compute_type=settings.quantization, inter_threads=1,
-                                    intra_threads=threads)
+    translator = library.Translator(str(folder), device=device, compute_type=settings.quantization,
+                                    inter_threads=parts, intra_threads=threads)
     shared = folder / "shared_vocabulary.json"
     pieces = [json.loads((shared if shared.exists() else folder / f"{side}_vocabulary.json").read_text("utf-8"))
               for side in ("source", "target")]
@@ -91,8 +93,8 @@ def ctranslate2(folder: Path, settings: PeerSettings, threads: int, device: str)
         # The export adds the end symbol.
         rows = [[pieces[0][token] for token in row[:-1]] for row in source]
         return lambda: translator.translate_batch(
-            rows, beam_size=settings.beams, length_penalty=1, min_decoding_length=0, max_input_length=0,
-            max_decoding_length=words + 1)
+            rows, max_batch_size=-(-len(rows) // parts), beam_size=settings.beams, length_penalty=1,
+            min_decoding_length=0, max_input_length=0, max_decoding_length=words + 1)
 
     def read(found: list[Any]) -> Ids:
         return [[ids[piece] for piece in result.hypotheses[0]] for result in found]
@@ -100,7 +102,7 @@ def ctranslate2(folder: Path, settings: PeerSettings, threads: int, device: str)
     return prepare, read
 
 
-def main(folder: str, settings: str, threads: str, device: str, first: str | None = None) -> None:
+def main(folder: str, settings: str, threads: str, parts: str, device: str, first: str | None = None) -> None:
     """Answer requests until the input ends."""
     answers = os.dup(1)  # what a library prints must not get among them
     os.dup2(2, 1)
@@ -108,7 +110,7 @@ def main(folder: str, settings: str, threads: str, device: str, first: str | Non
     if peer.library == "hf":
         prepare, read = huggingface(Path(folder), peer, int(threads), device, None if first is None else int(first))
     else:
-        prepare, read = ctranslate2(Path(folder), peer, int(threads), device)
+        prepare, read = ctranslate2(Path(folder), peer, int(threads), int(parts), device)
     with open(answers, "w", encoding="utf-8") as out:
         for line in sys.stdin:
             request = json.loads(line)

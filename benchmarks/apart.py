@@ -1,0 +1,88 @@
+"""A batch of 32 sentences searched together, or each alone in one of the threads: which is sooner, by the model's size.
+
+    python -m benchmarks.apart
+    python -m benchmarks.apart --rounds 2 --output quick.json   # does it run?
+
+Random weights, sources of 5 to 40 pieces, as many words out as pieces in: weights that have learnt nothing seldom end a
+sentence before its limit. `decoding/apart.py` takes its bound from here.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.clock import RESULTS, Turn, argument_parser, interleave, machine, median_ratio, table
+from benchmarks.step import NETWORK, random_model
+from pipeline.decoding import beam, greedy
+from pipeline.decoding.apart import search_apart
+from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.limits import LengthLimit
+from pipeline.files import write_json
+from pipeline.model.settings import NetworkSettings, OrderSettings
+from pipeline.vocabulary import EOS, PAD, SPECIALS
+
+MODELS = (
+    (NETWORK, 3000),
+    (NetworkSettings(width=192, heads=6, feed_forward=768, encoder_layers=2, decoder_layers=2), 4000),
+    (NetworkSettings(width=256, heads=4, feed_forward=1024, encoder_layers=3, decoder_layers=3), 8000),
+    (NetworkSettings(width=512, heads=8, feed_forward=2048, encoder_layers=6, decoder_layers=6), 16000))
+ROWS, SHORTEST, LONGEST = 32, 5, 40
+LIMIT = LengthLimit(ratio=1.0, extra=0, longest=255)
+
+
+def batch(vocabulary: int) -> torch.Tensor:
+    """(32, 40) random ids, of lengths evenly spread."""
+    random = torch.Generator().manual_seed(1)
+    source = torch.randint(len(SPECIALS), vocabulary, (ROWS, LONGEST), generator=random)
+    lengths = torch.linspace(SHORTEST, LONGEST, ROWS).long().unsqueeze(1)
+    places = torch.arange(LONGEST)
+    return source.masked_fill(places == lengths - 1, EOS).masked_fill(places >= lengths, PAD)
+
+
+def timed(search: Callable[[torch.Tensor], Hypotheses], source: torch.Tensor) -> Turn:
+    def turn(item: int) -> float:
+        start = time.perf_counter()
+        search(source)
+        return time.perf_counter() - start
+    return turn
+
+
+@torch.inference_mode()
+def measure(settings: NetworkSettings, vocabulary: int, rounds: int) -> dict[str, Any]:
+    """Seconds of a batch, both ways, and how many times as fast it is to search apart."""
+    network, source = random_model(OrderSettings("left_to_right"), vocabulary, settings), batch(vocabulary)
+    searches: dict[str, Callable[[torch.Tensor], Hypotheses]] = {
+        "greedy": lambda rows: greedy.search(network, rows, LIMIT),
+        "beam 5": lambda rows: beam.search(network, rows, LIMIT, beam.Settings(5))}
+    contestants = {f"{name}, {way}": timed(search if way == "together" else partial(search_apart, search), source)
+                   for name, search in searches.items() for way in ("together", "apart")}
+    seconds = interleave(contestants, rounds, warmup=1)
+    return {"network": asdict(settings), "vocabulary": vocabulary,
+            "megabytes": sum(one.numel() * one.element_size() for one in network.parameters()) / 2**20,
+            "milliseconds": {name: float(1000 * sorted(one)[len(one) // 2]) for name, one in seconds.items()},
+            "apart_over_together": {name: median_ratio(seconds[f"{name}, together"], seconds[f"{name}, apart"])
+                                    for name in searches}}
+
+
+def main() -> None:
+    parser = argument_parser(__doc__)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--output", type=Path, default=RESULTS / "apart.json")
+    options = parser.parse_args()
+    description = machine(["torch"])
+    results = [measure(*model, options.rounds) for model in MODELS]
+    write_json(options.output, {"machine": description, "rounds": options.rounds, "rows": ROWS, "results": results})
+    print(table(["model", "MB", "search", "together, ms", "apart, ms", "times as fast"], [
+        ["d={width}, {encoder_layers}+{decoder_layers}".format(**row["network"]), f"{row['megabytes']:.0f}", name,
+         f"{row['milliseconds'][f'{name}, together']:.1f}", f"{row['milliseconds'][f'{name}, apart']:.1f}",
+         "{:.2f} [{:.2f}, {:.2f}]".format(*ratio)]
+        for row in results for name, ratio in row["apart_over_together"].items()]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""A batch whose sentences are searched alone: what a search of the whole batch finds."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from drafters import drafter, unrounded, with_heads
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from sentences import sources
+from torch import Tensor
+
+from pipeline.decoding import apart, beam, blockwise, gad, greedy, iad, jacobi, speculative, verify
+from pipeline.decoding.apart import is_quicker, join, search_apart
+from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.settings import make_decoder
+from pipeline.errors import PipelineError
+from pipeline.model.transformer import Transformer
+from pipeline.trace import mark_rounds, output_of
+from pipeline.vocabulary import EOS, PAD
+
+Tiny = Callable[..., Transformer]
+LIMIT = LengthLimit(ratio=2.0, extra=3, longest=40)
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def searches(tiny: Tiny, seed: int) -> dict[str, Callable[[Tensor], Hypotheses]]:
+    verifier, pairs = tiny(seed=seed), tiny("interleaved", seed=seed)
+    network, heads = drafter(verifier, seed=seed, decoder_layers=2), with_heads(verifier, seed=seed)
+    return {
+        "greedy": lambda source: greedy.search(verifier, source, LIMIT),
+        "two words": lambda source: greedy.search(pairs, source, LIMIT),
+        "beam": lambda source: beam.search(verifier, source, LIMIT, beam.Settings(4, nbest=3)),
+        "nothing": lambda source: verify.search(verifier, source, LIMIT),
+        "iad": lambda source: iad.search(verifier, source, LIMIT),
+        "jacobi": lambda source: jacobi.search(verifier, source, LIMIT, jacobi.Settings(3)),
+        "gad": lambda source: gad.search(network, source, LIMIT, gad.Settings(3)),
+        "speculative": lambda source: speculative.search(network, source, LIMIT, speculative.Settings(2)),
+        "blockwise": lambda source: blockwise.search(heads, source, LIMIT),
+    }
+
+
+def found_in(source: Tensor, calls: int) -> Hypotheses:
+    """A sentence (1, S), translated by itself."""
+    words = source[:, None, :-1]
+    return Hypotheses(words, torch.tensor([[words.shape[2]]]), torch.zeros(1, 1), torch.ones(1, 1, dtype=torch.bool),
+                      torch.tensor([calls]))
+
+
+def assert_same(found: Hypotheses, expected: Hypotheses) -> None:
+    """Also of hypotheses that are padded further."""
+    assert torch.equal(found.lengths, expected.lengths)
+    assert torch.equal(found.ended, expected.ended) and torch.equal(found.calls, expected.calls)
+    for mine, theirs in ((found, expected), (expected, found)):
+        rows = zip(mine.tokens.flatten(0, 1), theirs.tokens.flatten(0, 1), mine.lengths.flatten(), strict=True)
+        assert all(torch.equal(one[:length], other[:length]) and (one[length:] == PAD).all()
+                   for one, other, length in rows)
+    torch.testing.assert_close(found.scores, expected.scores, rtol=0, atol=1e-9)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=7), st.integers(0, 20), st.sampled_from([1, 2, 5]))
+def test_apart_as_together(tiny: Tiny, lengths: list[int], seed: int, count: int) -> None:
+    batch = sources(*lengths)
+    with unrounded(), threads(count):
+        found = greedy.search(tiny(seed=seed), batch, LIMIT)
+        assume(bool(((found.tokens != PAD).sum(2) == found.lengths).all()))  # or no draft agrees with who says PAD
+        for search in searches(tiny, seed).values():
+            found, together = search_apart(search, batch), search(batch)
+            assert_same(found, together)
+            if together.verification is None:
+                assert found.verification is None
+                continue
+            assert found.verification is not None and found.verification.exact
+            assert torch.equal(found.verification.drafter_calls, together.verification.drafter_calls)
+            for row in range(len(batch)):
+                ours, theirs = (output_of(one.verification.rounds, row) for one in (found, together))  # type: ignore[union-attr]
+                assert ours == theirs
+                assert (mark_rounds(found.verification.rounds, row, [False] * len(ours))
+                        == mark_rounds(together.verification.rounds, row, [False] * len(theirs)))
+
+
+def test_the_longest_first_and_every_sentence_once() -> None:
+    batch = torch.tensor([[5, EOS, PAD, PAD], [5, 6, 7, EOS], [8, 9, EOS, PAD]])
+    seen = []
+
+    def search(source: Tensor) -> Hypotheses:
+        seen.append(source.tolist())
+        return found_in(source, len(seen))
+
+    with threads(1):
+        found = search_apart(search, batch)
+    assert seen == [[[5, 6, 7, EOS]], [[8, 9, EOS]], [[5, EOS]]]
+    assert found.tokens.tolist() == [[[5, PAD, PAD]], [[5, 6, 7]], [[8, 9, PAD]]]
+    assert found.lengths.tolist() == [[1], [3], [2]] and found.calls.tolist() == [3, 1, 2]
+
+
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_as_many_at_once_as_there_are_threads(count: int) -> None:
+    together = threading.Barrier(min(count, 4), timeout=20)  # passes when so many are searching
+
+    def search(source: Tensor) -> Hypotheses:
+        together.wait()
+        return found_in(source, 1)
+
+    with threads(count):
+        assert len(search_apart(search, torch.full((4, 3), 9)).tokens) == 4
+
+
+@pytest.mark.parametrize("error", [PipelineError("no such word"), IndexError("no such place"), KeyboardInterrupt()])
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_error_ends_it(error: BaseException, count: int) -> None:
+    begun = []
+
+    def search(source: Tensor) -> Hypotheses:
+        begun.append(source)
+        raise error
+
+    with threads(count), pytest.raises(type(error)):
+        search_apart(search, torch.full((9, 3), 9))
+    assert len(begun) <= count
+
+
+def test_what_no_sentence_has_is_not_joined(tiny: Tiny) -> None:
+    search = searches(tiny, 3)["greedy"]
+    one = search(sources(4)[:1])
+    assert join([one]).verification is None and join([one, one]).unbilled == 0
+
+
+def test_where_it_is_quicker(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    network, source = tiny(seed=1), sources(5)
+    network.forward = None  # type: ignore[assignment]  # a search has other verbs
+    batch = source[:1].expand(2, -1)
+    assert is_quicker(network, batch) and is_quicker(drafter(network), batch)
+    assert not is_quicker(network, batch[:1]) and not is_quicker(network, batch.to("meta"))
+    assert not is_quicker(object(), batch)
+    monkeypatch.setattr(apart, "_LIGHT", 1000)
+    assert not is_quicker(network, batch)
+
+
+@pytest.mark.parametrize(("block", "alone"), [
+    ({"algorithm": "greedy"}, True), ({"algorithm": "beam", "beams": 2}, True),
+    ({"algorithm": "jacobi_oracle"}, False)])
+def test_decoders_of_which_a_sentence_is_one_call(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, block: dict[str, Any],
+                                                  alone: bool) -> None:
+    encoded: list[int] = []
+    network, encode = tiny(seed=1), Transformer.encode
+
+    def noted(self: Transformer, source: Tensor) -> Any:
+        encoded.append(len(source))
+        return encode(self, source)
+
+    monkeypatch.setattr(Transformer, "encode", noted)
+    make_decoder("any", block, LIMIT)(network, sources(5)[:1].expand(3, -1))
+    assert set(encoded) == ({1} if alone else {3})
