@@ -17,6 +17,7 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.verify import Round, Verification
 from pipeline.vocabulary import PAD
 
+_COMPILED = (torch.float32, torch.float64)
 _LIGHT = 2**25
 """Bytes of all parameters of a model up to which it is quicker (`python -m benchmarks.apart`)."""
 
@@ -26,11 +27,12 @@ def is_quicker(model: object, source: Tensor) -> bool:
 
     Only by searches of which one sentence is one compiled call (`settings.make_decoder`).
     """
-    if len(source) < 2 or source.device.type != "cpu":
+    if len(source) < 2 or source.device.type != "cpu" or not isinstance(model, nn.Module):
         return False
-    if not (isinstance(model, nn.Module) and hasattr(model, "reading")):
-        return False  # it is never compiled
-    return sum(one.numel() * one.element_size() for one in model.parameters()) <= _LIGHT
+    weights = list(model.parameters())
+    if not hasattr(model, "reading") or not all(one.dtype in _COMPILED for one in weights):
+        return False
+    return sum(one.numel() * one.element_size() for one in weights) <= _LIGHT
 
 
 def search_apart(search: Callable[[Tensor], Hypotheses], source: Tensor) -> Hypotheses:

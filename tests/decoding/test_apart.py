@@ -146,7 +146,7 @@ def test_where_it_is_quicker(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> Non
     batch = source[:1].expand(2, -1)
     assert is_quicker(network, batch) and is_quicker(drafter(network), batch)
     assert not is_quicker(network, batch[:1]) and not is_quicker(network, batch.to("meta"))
-    assert not is_quicker(object(), batch)
+    assert not is_quicker(object(), batch) and not is_quicker(tiny(dtype=torch.bfloat16), batch)
     monkeypatch.setattr(apart, "_LIGHT", 1000)
     assert not is_quicker(network, batch)
 
