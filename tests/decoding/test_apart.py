@@ -1,9 +1,10 @@
 """A batch whose sentences are searched alone: what a search of the whole batch finds."""
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -27,14 +28,9 @@ Tiny = Callable[..., Transformer]
 LIMIT = LengthLimit(ratio=2.0, extra=3, longest=40)
 
 
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def threads(count: int) -> AbstractContextManager[Any]:
+    """As if PyTorch had so many."""
+    return patch.object(torch, "get_num_threads", return_value=count)
 
 
 def searches(tiny: Tiny, seed: int) -> dict[str, Callable[[Tensor], Hypotheses]]:
