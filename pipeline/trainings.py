@@ -249,11 +249,16 @@ def _signal(process: subprocess.Popen[str], number: signal.Signals) -> None:
 @contextmanager
 def _ending_like_control_c() -> Iterator[None]:
     """A terminal that closes, or `kill`, would end this process and leave the sessions that it has started."""
-    deadly = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
-    for number in deadly:  # not under nohup, which has SIGHUP ignored
-        signal.signal(number, signal.default_int_handler)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if before[number] == signal.SIG_DFL:  # not under nohup, which has SIGHUP ignored
+            signal.signal(number, signal.default_int_handler)
+    if before[signal.SIGINT] == signal.SIG_IGN:
+        # A script's `command &` has it ignored, and so would all that is started here, but they are stopped by it
+        # (`_stop`). What is handled, if only by doing nothing, is not inherited.
+        signal.signal(signal.SIGINT, lambda *_: None)
     try:
         yield
     finally:
-        for number in deadly:
-            signal.signal(number, signal.SIG_DFL)
+        for number, handler in before.items():
+            signal.signal(number, handler)
