@@ -71,7 +71,7 @@ def measure(settings: NetworkSettings, vocabulary: int, rounds: int) -> dict[str
 
 def main() -> None:
     parser = argument_parser(__doc__)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--output", type=Path, default=RESULTS / "apart.json")
     options = parser.parse_args()
     description = machine(["torch"])
