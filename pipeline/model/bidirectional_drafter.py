@@ -6,7 +6,6 @@ from torch import Tensor
 
 from pipeline.errors import PipelineError
 from pipeline.kernels.reading import Reading
-from pipeline.model import lean
 from pipeline.model.drafter import DrafterTransformer
 from pipeline.model.state import State
 from pipeline.vocabulary import MASK, PAD
@@ -58,7 +57,7 @@ class BidirectionalDrafter(DrafterTransformer):
         state.rewind(0)
         state.reserve(len(columns))
         x = self._embed(self.target_embedding, inputs, weights.target_positions[:len(columns)])
-        x = lean.decode(x, weights, self._style, state, _present(inputs)).view(*inputs.shape, -1)
+        x = self._decode(x, state, _present(inputs)).view(*inputs.shape, -1)
         rows = torch.arange(len(tokens), device=tokens.device).unsqueeze(1)
         wanted = words + torch.arange(block, device=tokens.device)
         return self.decoder_norm(x[rows, wanted])

@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pipeline.model import lean
 from pipeline.model.layers import Positions
 from pipeline.model.orders import make_order
 from pipeline.model.settings import NetworkSettings, OrderSettings
@@ -82,7 +81,7 @@ class MaskedTransformer(Transformer):
         n, weights = tokens.shape[1], self._weights()
         state.reserve(n)
         x = self._embed(self.target_embedding, tokens, weights.target_positions[:n])
-        x = lean.decode(x, weights, self._style, state, _visible(tokens))
+        x = self._decode(x, state, _visible(tokens))
         state.advance(n)
         return self.projection(self.decoder_norm(x)).view(len(tokens), n, -1)
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from pipeline.kernels.packing import pack_links
 from pipeline.kernels.reading import PackedLinks
-from pipeline.model.lean import readable
+from pipeline.model.few import readable
 from pipeline.model.top import best
 
 _FEW = 4

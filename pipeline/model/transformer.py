@@ -1,15 +1,15 @@
 """One encoder-decoder Transformer for every generation order, with the three verbs that search speaks."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from pipeline.errors import PipelineError
 from pipeline.kernels.packing import are_few
-from pipeline.kernels.reading import Packed, PackedEncoder, Reading
-from pipeline.model import lean
+from pipeline.kernels.reading import Packed, PackedEncoder, PackedSource, Reading
+from pipeline.model import few, lean
 from pipeline.model.layers import DecoderLayer, EncoderLayer, Positions, dropout
 from pipeline.model.orders import Order
 from pipeline.model.settings import NetworkSettings
@@ -17,11 +17,23 @@ from pipeline.model.state import Memory, State
 from pipeline.vocabulary import PAD
 
 
+class Weights(NamedTuple):
+    """All that search reads again and again."""
+
+    encoder: lean.EncoderBlocks
+    decoder: lean.DecoderBlocks
+    packed: Packed | None  # None where steps are not to be compiled
+    packed_encoder: PackedEncoder | None  # … where the encoder is not
+    packed_source: PackedSource | None  # … where the projection of its states is not
+    source_positions: Tensor  # (S, D)
+    target_positions: Tensor  # (T, D), a row a slot
+
+
 class Transformer(nn.Module):
     """Vaswani et al. (2017), pre- or post-norm, generating its target in any `Order`.
 
     Training reads whole targets (`forward`); search reads them step by step (`encode`, `start`, `step`), without
-    gradients and through `lean`.
+    gradients, through `few` or `lean`.
     """
 
     kind = "ordered"
@@ -48,10 +60,10 @@ class Transformer(nn.Module):
         directions = order.directions if order.direction_embeddings else 0
         self.target_positions = Positions(settings, order.positions(slots), directions)
         self.register_buffer("order_mask", order.mask(len(slots)), persistent=False)
-        self._seen = lean.seen(self.order_mask)  # for compiled steps
+        self._seen = few.seen(self.order_mask)  # for compiled steps
         self.register_buffer("start_symbols", torch.tensor([order.starts]), persistent=False)
         self._style = lean.Style(pre, settings.activation == "relu", settings.heads)
-        self._gathered: lean.Weights | None = None
+        self._gathered: Weights | None = None
         self._rounded: Packed | None = None
         self._initialise()
         self._tie(source_vocabulary, target_vocabulary)
@@ -122,7 +134,7 @@ class Transformer(nn.Module):
     def encode(self, source: Tensor) -> Memory:
         """Encode (B, S) ids, padded with PAD behind and at most `max_length` long."""
         mask, weights = self._source_mask(source), self._weights()
-        if not self.training and (states := lean.encode_few(source, weights, self._style, mask)) is not None:
+        if not self.training and (states := few.encode(source, weights.packed_encoder, self._style, mask)) is not None:
             return Memory(states, mask)
         x = self._embed(self.source_embedding, source, weights.source_positions[:source.shape[1]])
         return Memory(self.encoder_norm(lean.encode(x, weights.encoder, self._style, mask)), mask)
@@ -130,7 +142,7 @@ class Transformer(nn.Module):
     @torch.no_grad()
     def start(self, memory: Memory, beams: int = 1, capacity: int = 64) -> State:
         """The state before the first step, with `beams` neighbouring rows a sentence and room for `capacity` slots."""
-        keys_values = lean.project_few(memory.states, self._weights(), self._style)
+        keys_values = few.project(memory.states, self._weights().packed_source, self._style)
         if keys_values is None:
             keys_values = self._source_keys_values(memory).contiguous()
         return State(keys_values, memory.mask, beams, capacity)
@@ -170,7 +182,7 @@ class Transformer(nn.Module):
         if rounded:
             packed = self._rounded = self._rounded or self._pack(rounded=True)
         state.reserve(tokens)
-        return lean.reading(packed, self._style, state, tokens, self._seen)[0]  # type: ignore[arg-type]  # packed above
+        return few.reading(packed, self._style, state, tokens, self._seen)[0]  # type: ignore[arg-type]  # packed above
 
     @torch.no_grad()
     def advance(self, tokens: Tensor, state: State) -> Tensor:
@@ -185,7 +197,7 @@ class Transformer(nn.Module):
         else:
             positions = table[state.slots(n)]
         x = self._embed(self.target_embedding, tokens, positions)
-        x = lean.decode(x, weights, self._style, state, self._step_mask(state, n))
+        x = lean.decode(x, weights.decoder, self._style, state, self._step_mask(state, n))
         state.advance(n)
         state.hidden = self.decoder_norm(x).view(len(tokens), n, -1)
         return state.hidden
@@ -194,17 +206,24 @@ class Transformer(nn.Module):
         """`advance` and, if wanted, `step`, with few rows."""
         n = tokens.shape[1]
         state.reserve(n)
-        state.hidden, logits = lean.step(tokens, packed, self._style, state, self._seen, projected)
+        state.hidden, logits = few.step(tokens, packed, self._style, state, self._seen, projected)
         state.advance(n)
         return state.hidden, logits
 
-    def _weights(self) -> lean.Weights:
+    def _decode(self, x: Tensor, state: State, mask: Tensor | None) -> Tensor:
+        """`lean.decode`, compiled where the rows are few."""
+        weights = self._weights()
+        if weights.packed is not None and are_few(x.shape[0] * x.shape[1], weights.packed):
+            return few.decode(x, weights.packed, self._style, state, mask)
+        return lean.decode(x, weights.decoder, self._style, state, mask)
+
+    def _weights(self) -> Weights:
         """The weights as search reads them, gathered once, until `regather`."""
         if self._gathered is None:
             packed = self._pack()
-            self._gathered = lean.Weights(
+            self._gathered = Weights(
                 self._encoder_blocks(), self._decoder_blocks(), packed, self._pack_encoder(packed),
-                lean.pack_projection(self.source_keys_values), self.source_positions().detach(),
+                few.pack_projection(self.source_keys_values), self.source_positions().detach(),
                 self.target_positions().detach())
         return self._gathered
 
@@ -216,7 +235,7 @@ class Transformer(nn.Module):
 
     def _pack(self, rounded: bool = False) -> Packed | None:
         scaled = self.target_embedding.weight * math.sqrt(self.settings.width)
-        return lean.pack(self._decoder_blocks(), scaled, self.target_positions(), self.decoder_norm,
+        return few.pack(self._decoder_blocks(), scaled, self.target_positions(), self.decoder_norm,
                          self.projection.weight, rounded)
 
     def _pack_encoder(self, decoder: Packed | None) -> PackedEncoder | None:
@@ -226,7 +245,7 @@ class Transformer(nn.Module):
             scaled = torch.from_numpy(decoder.embeddings)  # one copy for both
         else:
             scaled = self.source_embedding.weight * math.sqrt(self.settings.width)
-        return lean.pack_sources(self._encoder_blocks(), scaled, self.source_positions(), self.encoder_norm)
+        return few.pack_sources(self._encoder_blocks(), scaled, self.source_positions(), self.encoder_norm)
 
     def regather(self) -> None:
         """Forget the gathered weights: for whoever changes parameters in evaluation mode."""

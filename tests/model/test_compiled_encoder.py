@@ -11,7 +11,7 @@ from sentences import sources
 from torch import Tensor
 
 from pipeline.kernels import packing
-from pipeline.model import lean
+from pipeline.model import few
 from pipeline.model.settings import ACTIVATIONS, NORMS, POSITIONS, TIES
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import PAD
@@ -25,8 +25,8 @@ def read(network: Transformer, source: Tensor, compiled: bool = True) -> tuple[T
     with patch.object(packing, "_SHORT", packing._SHORT if compiled else 0):
         weights, style = network._weights(), network._style
         memory = network.encode(source)
-        assert (lean.encode_few(source, weights, style, memory.mask) is not None) == compiled
-        assert (lean.project_few(memory.states, weights, style) is not None) == compiled
+        assert (few.encode(source, weights.packed_encoder, style, memory.mask) is not None) == compiled
+        assert (few.project(memory.states, weights.packed_source, style) is not None) == compiled
         return memory.states, network.start(memory).source
 
 
@@ -66,7 +66,7 @@ def test_states_that_are_a_part_of_others(tiny: Tiny) -> None:
     """A masked model's decoder does not see the first of them."""
     network = tiny()
     memory = network.encode(sources(6, 6))
-    found = lean.project_few(memory.states[:, 1:], network._weights(), network._style)
+    found = few.project(memory.states[:, 1:], network._weights().packed_source, network._style)
     assert found is not None and torch.equal(found, network.start(memory).source[..., 1:, :])
 
 
@@ -75,8 +75,8 @@ def test_many_pieces_are_left_to_torch(tiny: Tiny) -> None:
     with patch.object(packing, "_SHORT", 5 * 5 * 16):
         read(network, sources(5))
         memory = network.encode(sources(6))
-        assert lean.encode_few(sources(6), network._weights(), network._style, None) is None
-        assert lean.project_few(memory.states, network._weights(), network._style) is None
+        assert few.encode(sources(6), network._weights().packed_encoder, network._style, None) is None
+        assert few.project(memory.states, network._weights().packed_source, network._style) is None
 
 
 @pytest.mark.parametrize(("width", "widest"), [(16, 15), (18, 20), (16, 16)])

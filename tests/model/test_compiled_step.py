@@ -10,7 +10,7 @@ from sentences import sources
 from torch import Tensor
 
 from pipeline.kernels import packing
-from pipeline.model import lean
+from pipeline.model import few
 from pipeline.model.settings import NORMS
 from pipeline.model.transformer import Transformer
 
@@ -55,21 +55,21 @@ def test_it_is_the_plain_step(tiny: Tiny, plain: Callable[[], None], order: str,
 
 def test_it_runs_where_it_should(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    inner = lean.step
+    inner = few.step
 
     def counted(tokens: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
         calls.append(tokens.numel())
         return inner(tokens, *rest)
 
-    monkeypatch.setattr(lean, "step", counted)
+    monkeypatch.setattr(few, "step", counted)
     network = tiny("left_to_right")
     state = network.start(network.encode(sources(5)))
-    few = packing._FEW // network.settings.width
+    most = packing._FEW // network.settings.width
     network.step(tokens(1, 3), state)
     network.step(tokens(1, 20), state)
-    assert calls == [3, 20] and few >= 20
-    many = network.start(network.encode(sources(*[5] * (few + 1))))
-    network.step(tokens(few + 1, 1), many)
+    assert calls == [3, 20] and most >= 20
+    many = network.start(network.encode(sources(*[5] * (most + 1))))
+    network.step(tokens(most + 1, 1), many)
     assert calls == [3, 20]
 
 
