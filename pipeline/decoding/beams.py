@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
-from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.limits import LengthLimit, shortest_and_longest
 from pipeline.decoding.protocol import Model
 from pipeline.errors import PipelineError
 
@@ -111,7 +111,7 @@ def beam_search(model: Model, source: Tensor, limit: LengthLimit, expand: Expand
     """
     B, K, z, end = len(source), beams, model.order.width, model.order.end
     steps = limit.steps(source, model.order)
-    soonest, longest = (int(steps.min()), int(steps.max())) if B else (0, 0)
+    soonest, longest = shortest_and_longest(steps)
     state = model.start(model.encode(source), beams=K, capacity=longest * z)
     if B == 1 and alone is not None and (other := alone(state, longest)) is not None:
         return other

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
-from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.limits import LengthLimit, shortest_and_longest
 from pipeline.decoding.protocol import Model
 from pipeline.decoding.whole import reading_of
 from pipeline.model.top import score_best
@@ -42,7 +42,7 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     """
     B, z, end = len(source), model.order.width, model.order.end
     steps = limit.steps(source, model.order)
-    shortest, longest = (int(steps.min()), int(steps.max())) if B else (0, 0)
+    shortest, longest = shortest_and_longest(steps)
     state = model.start(model.encode(source), capacity=longest * z)
     if B == 1 and (alone := _alone(model, state, longest)) is not None:
         return alone
@@ -92,9 +92,10 @@ def _alone(model: Model, state: Any, most: int) -> Hypotheses | None:
     said, starts = np.full((most, z), order.end), np.array(order.starts)
     calls = finish(starts, order.end, said, reading)
     words, lengths = order.restore(torch.from_numpy(said.reshape(1, -1)))
+    ended = bool(said[calls - 1, -1] == order.end)  # behind an end symbol nothing but end symbols may follow
     return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1),
                       lambda: torch.tensor([[score(starts, said[:calls], reading)]], dtype=torch.float64),
-                      torch.tensor([[bool((said[calls - 1] == order.end).any())]]), torch.tensor([calls]))
+                      torch.tensor([[ended]]), torch.tensor([calls]))
 
 
 def _best_ending(log_probabilities: Tensor, tokens: Tensor, ends: Tensor, end: int) -> Tensor:

@@ -24,9 +24,10 @@ def test_steps_hold_the_words_and_an_end(pieces: int, ratio: float, extra: int, 
     assert limit.steps(source, EVERY_ORDER["interleaved"]).tolist() == [words // 2 + 1]
 
 
-def test_a_limit_depends_on_its_own_source_only() -> None:
-    limit, rows = LengthLimit(1.3, 2), [[8] * 3, [8] * 9, [8]]
-    batch = torch.tensor([row + [PAD] * (9 - len(row)) for row in rows])
+@pytest.mark.parametrize("ratio", [0.1, 0.3, 1.1, 1.3, 1.7, 2.3])
+def test_a_limit_depends_on_its_own_source_only(ratio: float) -> None:
+    limit, rows = LengthLimit(ratio, 2), [[8] * pieces for pieces in (3, 10, 1, 30, 70, 100)]
+    batch = torch.tensor([row + [PAD] * (100 - len(row)) for row in rows])
     alone = [int(limit.steps(torch.tensor([row]), EVERY_ORDER["interleaved"])) for row in rows]
     assert limit.steps(batch, EVERY_ORDER["interleaved"]).tolist() == alone
 
