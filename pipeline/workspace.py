@@ -17,7 +17,7 @@ from pipeline.blocks import merge
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, write_text
 from pipeline.params import PARAMS, parse_params, read_yaml
-from pipeline.trainings import DVC, PIPELINE, environment
+from pipeline.stages import DVC, PIPELINE, environment
 
 PRESETS = Path("presets")
 PROFILES = Path("profiles")

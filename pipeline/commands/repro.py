@@ -1,9 +1,9 @@
 """Run the whole pipeline with DVC: what has not changed is not run again.
 
 With --profile NAME, presets/NAME.yaml is laid over params.yaml and everything happens in profiles/NAME; its figures are
-copied to reports/NAME. Students that do not need one another train at the same time. Options that
-are not known here go on to `dvc repro`, for example --force or the name of a stage; it then runs one stage after the
-other.
+copied to reports/NAME. Students that do not need one another train at the same time, and what is trained is evaluated
+beside them. Options that are not known here go on to `dvc repro`, for example --force or the name of a stage; it then
+runs one stage after the other.
 """
 
 import argparse
@@ -17,14 +17,15 @@ PASSES_ON = True
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", default="", help="a file of presets/ without its ending (default: none)")
-    parser.add_argument("--jobs", type=int, help="students to train at once, each with its share of the cores and GPUs "
-                                                 "(default: one a GPU; without a GPU two, if there are two cores)")
+    parser.add_argument("--jobs", type=int, help="families to train or evaluate at once, each with its share of the "
+                                                 "cores and GPUs (default: one a GPU; without a GPU two, if there are "
+                                                 "two cores)")
 
 
 def run(arguments: argparse.Namespace, options: list[str]) -> None:
     from pipeline import layout
     from pipeline.params import load_params
-    from pipeline.trainings import default_jobs, train_together
+    from pipeline.stages import default_jobs, reproduce_families
     from pipeline.workspace import prepare, publish, reproduce
 
     if arguments.jobs is not None and arguments.jobs < 1:
@@ -34,7 +35,7 @@ def run(arguments: argparse.Namespace, options: list[str]) -> None:
     jobs = 1 if options else arguments.jobs or default_jobs()
     _announce(folder, jobs)
     if jobs > 1:
-        train_together(folder, jobs)
+        reproduce_families(folder, jobs)
     status = reproduce(folder, options)
     if status:
         sys.exit(status)
@@ -45,8 +46,8 @@ def run(arguments: argparse.Namespace, options: list[str]) -> None:
 def _announce(folder: Path, jobs: int) -> None:
     """Say how long the training will take where it is not done yet."""
     from pipeline.params import PARAMS, load_params
+    from pipeline.stages import training_time
     from pipeline.training.estimate import untrained
-    from pipeline.trainings import training_time
 
     params = load_params(folder / PARAMS)
     families = untrained(params, folder)

@@ -1,12 +1,13 @@
-"""Train students that do not need one another at the same time.
+"""Train and evaluate families that do not need one another at the same time.
 
-Two trainings with half of the cores each take more steps a second than one with all of them, but `dvc repro` runs one
-stage after the other. So each student's stage gets a `dvc repro --single-item` of its own, when those that it starts
-from are there. DVC is made for that: it reads and writes dvc.lock, hashes, caches and restores while it holds the
-project's lock, lets go of it while the stage's command runs, and marks what that command reads and writes meanwhile.
-Only its patience with the lock ends after three seconds; `--wait-for-lock` makes it wait as long as it takes.
+Two trainings with half of the cores each take more steps a second than one with all of them, and while one process
+imports its libraries another one can work, but `dvc repro` runs one stage after the other. So each stage of a single
+family gets a `dvc repro --single-item` of its own, when what it reads is there. DVC is made for that: it reads and
+writes dvc.lock, hashes, caches and restores while it holds the project's lock, lets go of it while the stage's command
+runs, and marks what that command reads and writes meanwhile. Only its patience with the lock ends after three seconds;
+`--wait-for-lock` makes it wait as long as it takes.
 
-What is trained here is up to date when a plain `dvc repro` follows, which could have done all of it by itself.
+What is done here is up to date when a plain `dvc repro` follows, which could have done all of it by itself.
 """
 
 import json
@@ -23,7 +24,6 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from pipeline import layout
 from pipeline.errors import PipelineError
 from pipeline.params import PARAMS, TEACHER, Params, load_params, read_yaml
 from pipeline.schedule import After, choose, length
@@ -32,16 +32,22 @@ PIPELINE = Path("dvc.yaml")
 DVC = (sys.executable, "-m", "dvc")
 _PATIENCE = 30.0
 """Seconds that an interrupted stage has to end by itself."""
+_A_DECODER = 100
+"""Training steps that take about as long as it takes a decoder to translate the test split. Nothing but the order of
+the stages depends on it."""
+_SHARE = 0.75
+"""What each further share of the cores adds to the speed of one stage: it pays to run two stages at once where most of
+them have company."""
 Said = SimpleQueue[tuple[str, str | None]]
 """The lines of the running stages, each with its stage; None where it has said its last."""
 
 
 @dataclass(frozen=True)
-class Trainings:
-    """The stages that train the students, and all that stands before them."""
+class Stages:
+    """The stages of single families, and all that stands before them."""
 
     steps: dict[str, int]
-    """What each takes."""
+    """What each takes; of an evaluation, as many as would take as long."""
     needs: tuple[str, ...]
     """The stages that any of them needs, directly or not, and that are none of them."""
     after: dict[str, frozenset[str]]
@@ -49,7 +55,7 @@ class Trainings:
 
 
 def default_jobs() -> int:
-    """How many trainings to run at once: one a GPU, or two where there is none but cores for two."""
+    """How many stages to run at once: one a GPU, or two where there is none but cores for two."""
     import torch
 
     if torch.accelerator.is_available():
@@ -62,10 +68,10 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
 
 
-def train_together(folder: Path, jobs: int) -> None:
-    """Reproduce the students' stages that are not up to date, and first what they need.
+def reproduce_families(folder: Path, jobs: int) -> None:
+    """Reproduce the stages of single families that are not up to date, and first what they need.
 
-    Nothing happens where no two of them could run at once: the `dvc repro` that follows gives each one all cores.
+    Nothing happens where too few of them could run at once: the `dvc repro` that follows gives each one all cores.
 
     Args:
         folder: of params.yaml and dvc.yaml.
@@ -74,42 +80,48 @@ def train_together(folder: Path, jobs: int) -> None:
     Raises:
         PipelineError: a stage failed. Those that ran beside it have ended, and no further one has begun.
     """
-    found = find_trainings(read_yaml(folder / PIPELINE)["stages"], load_params(folder / PARAMS))
+    found = find_stages(read_yaml(folder / PIPELINE)["stages"], load_params(folder / PARAMS))
     changed = changed_stages(folder, found.after)
     stale = with_followers(changed, found.after)
     after = {stage: found.after[stage] & stale & found.steps.keys() for stage in found.steps if stage in stale}
     steps = {stage: found.steps[stage] for stage in after}
-    if length(after, steps, jobs) == sum(steps.values()):
+    if length(after, steps, jobs) * (1 + _SHARE * (jobs - 1)) >= sum(steps.values()):
         return
     if not changed.isdisjoint(found.needs):
         done = subprocess.run([*DVC, "repro", *found.needs], cwd=folder, env=environment(), check=False)
         if done.returncode:
-            raise PipelineError(f"{PIPELINE}: what the students need failed (exit status {done.returncode}); the "
+            raise PipelineError(f"{PIPELINE}: what the families need failed (exit status {done.returncode}); the "
                                 "reason is above")
     with _ending_like_control_c():
         reproduce_together(folder, after, steps, shares(jobs))
 
 
-def find_trainings(stages: dict[str, Any], params: Params) -> Trainings:
-    """The students' trainings among the stages of dvc.yaml: those of a `foreach` that make a checkpoint."""
+def find_stages(stages: dict[str, Any], params: Params) -> Stages:
+    """Those of single families among the stages of dvc.yaml: a `foreach` trains them, a `matrix` evaluates them."""
     reads: dict[str, list[str]] = {}
     makers: dict[str, str] = {}
     steps: dict[str, int] = {}
+
+    def add(stage: str, block: dict[str, Any], filled: dict[str, str]) -> None:
+        reads[stage] = [_fill(path, filled) for path in block.get("deps", [])]
+        makers.update({_fill(path, filled): stage for path in block.get("outs", []) if isinstance(path, str)})
+
     for name, block in stages.items():
-        if str(layout.checkpoint("${key}")) in block.get("do", {}).get("outs", []):
+        if "foreach" in block:
             for family, start in getattr(params, block["foreach"].strip("${}")).items():
-                stage = f"{name}@{family}"
-                steps[stage] = params.family(family).training.steps
-                reads[stage] = [_filled(path, family, start) for path in block["do"]["deps"]]
-                makers |= {_filled(path, family, start): stage for path in block["do"]["outs"]}
-        elif "cmd" in block:
-            reads[name] = block.get("deps", [])
-            makers |= {path: name for path in block.get("outs", []) if isinstance(path, str)}
+                add(f"{name}@{family}", block["do"], {"${key}": family, "${item}": start})
+                steps[f"{name}@{family}"] = params.family(family).training.steps
+        elif "matrix" in block:
+            for family in getattr(params, block["matrix"]["family"].strip("${}")):
+                add(f"{name}@{family}", block, {"${item.family}": family})
+                steps[f"{name}@{family}"] = _A_DECODER * len(params.decoders_of(family))
+        else:
+            add(name, block, {})
     after = {stage: frozenset(makers[path] for path in paths if path in makers) for stage, paths in reads.items()}
     needed = set(steps)
     while further := {other for stage in needed for other in after[stage]} - needed:
         needed |= further
-    return Trainings(steps, tuple(stage for stage in after if stage in needed and stage not in steps),
+    return Stages(steps, tuple(stage for stage in after if stage in needed and stage not in steps),
                      {stage: after[stage] for stage in after if stage in needed})
 
 
@@ -131,7 +143,7 @@ def with_followers(stages: Collection[str], after: After) -> frozenset[str]:
 
 
 def shares(jobs: int) -> list[dict[str, str]]:
-    """For each of the trainings at once, the environment that gives it its share of the cores and of the GPUs.
+    """For each of the stages at once, the environment that gives it its share of the cores and of the GPUs.
 
     The user's own OMP_NUM_THREADS stays, and so does his choice of GPUs.
     """
@@ -203,8 +215,10 @@ def training_time(params: Params, families: list[str], jobs: int) -> float:
     return training_seconds(params, [TEACHER] if TEACHER in families else []) + length(after, seconds, jobs)
 
 
-def _filled(path: str, key: str, item: str) -> str:
-    return path.replace("${key}", key).replace("${item}", item)
+def _fill(path: str, values: dict[str, str]) -> str:
+    for name, value in values.items():
+        path = path.replace(name, value)
+    return path
 
 
 def _cores() -> int:
@@ -213,7 +227,7 @@ def _cores() -> int:
 
 
 def _start(folder: Path, stage: str, share: dict[str, str], said: Said) -> subprocess.Popen[str]:
-    # A session of its own, so that one signal reaches DVC, the shell that it starts and the training.
+    # A session of its own, so that one signal reaches DVC, the shell that it starts and the stage's command.
     process = subprocess.Popen(
         [*DVC, "--wait-for-lock", "repro", "--single-item", stage], cwd=folder, env={**environment(), **share},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8",
@@ -261,4 +275,5 @@ def _ending_like_control_c() -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            if handler is not None:  # one that was not set from Python cannot be
+                signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""Students train at the same time: in a good order, and DVC loses nothing by it."""
+"""Students train and are evaluated at the same time: in a good order, and DVC loses nothing by it."""
 
 import os
 import signal
@@ -14,11 +14,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import trainings
+from pipeline import stages
 from pipeline.cli import main
 from pipeline.params import load_params, read_yaml
 from pipeline.schedule import choose, length, simulate
-from pipeline.trainings import find_trainings, shares, train_together, with_followers
+from pipeline.stages import find_stages, reproduce_families, shares, with_followers
 
 ROOT = Path(__file__).parents[1]
 STARTS = {"ar": "teacher", "nat": "teacher", "small": "ar", "wide": "ar", "tiny": "nat", "late": "small"}
@@ -85,15 +85,19 @@ def test_the_longest_chain_of_those_that_can_begin_is_first(
     assert chain(first) == max(chain(name) for name in after if not after[name])
 
 
-def test_the_trainings_of_the_real_pipeline() -> None:
-    found = find_trainings(read_yaml(ROOT / "dvc.yaml")["stages"], load_params(ROOT / "params.yaml"))
+def test_the_families_of_the_real_pipeline() -> None:
+    found = find_stages(read_yaml(ROOT / "dvc.yaml")["stages"], load_params(ROOT / "params.yaml"))
     params = load_params(ROOT / "params.yaml")
-    stages = {**{name: f"fit@{name}" for name in params.students},
-              **{name: f"fit_lattice@{name}" for name in params.lattices}}
-    assert {stage: found.after[stage] - set(found.needs) for stage in found.steps} == {
-        stages[name]: {stages[start]} if start in stages else set() for name, start in params.starts.items()}
-    assert found.after["teacher"] == {"corpus", "bpe"} and "counts" in found.after[stages["lattice"]]
-    assert found.steps == {stages[name]: params.family(name).training.steps for name in stages}
+    fits = {**{name: f"fit@{name}" for name in params.students},
+            **{name: f"fit_lattice@{name}" for name in params.lattices}}
+    tests = {f"evaluate@{name}": {fits[name]} if name in fits else set() for name in params.systems}
+    assert {stage: found.after[stage] - set(found.needs) for stage in found.steps} == tests | {
+        fits[name]: {fits[start]} if start in fits else set() for name, start in params.starts.items()}
+    assert found.after["teacher"] == {"corpus", "bpe"} and "counts" in found.after[fits["lattice"]]
+    assert "teacher" in found.after["evaluate@teacher"]
+    assert {stage: found.steps[stage] for stage in fits.values()} == {
+        fits[name]: params.family(name).training.steps for name in fits}
+    assert found.steps["evaluate@ar"] > found.steps["evaluate@nat"] > 0  # it has more decoders
     assert found.needs == ("corpus", "bpe", "teacher", "distill", "align", "counts")
 
 
@@ -123,9 +127,9 @@ def test_the_estimate_counts_what_runs_at_once(workspace: Path, change_params: C
     monkeypatch.setattr(estimate, "seconds_a_step", lambda network, tokens, vocabulary: 2.0)
     params = load_params()
     everything = ["teacher", *STARTS]
-    assert trainings.training_time(params, everything, 1) == 7 * 12 * 2.0
-    assert trainings.training_time(params, everything, 2) == (1 + 3) * 12 * 2.0
-    assert trainings.training_time(params, ["ar", "small", "late"], 2) == 3 * 12 * 2.0  # a chain
+    assert stages.training_time(params, everything, 1) == 7 * 12 * 2.0
+    assert stages.training_time(params, everything, 2) == (1 + 3) * 12 * 2.0
+    assert stages.training_time(params, ["ar", "small", "late"], 2) == 3 * 12 * 2.0  # a chain
 
 
 def with_students(change_params: Callable[[dict[str, Any]], None]) -> None:
@@ -145,7 +149,10 @@ def project(workspace: Path, change_params: Callable[[dict[str, Any]], None]) ->
                 "fit": {"foreach": "${students}", "do": {
                     "cmd": "python train.py ${key} ${item}", "deps": ["checkpoints/${item}", "train.py"],
                     "outs": ["checkpoints/${key}"]}},
-                "evaluate": {"cmd": "cat checkpoints/*/weights > table", "deps": ["checkpoints"], "outs": ["table"]},
+                "evaluate": {"matrix": {"family": "${systems}"}, "deps": ["checkpoints/${item.family}"],
+                             "cmd": "tr a-z A-Z < checkpoints/${item.family}/weights > ${item.family}.said",
+                             "outs": ["${item.family}.said"]},
+                "table": {"cmd": "cat checkpoints/*/weights > table", "deps": ["checkpoints"], "outs": ["table"]},
             }}, sort_keys=False)}.items():
         (workspace / name).parent.mkdir(exist_ok=True)
         (workspace / name).write_text(text)
@@ -166,10 +173,12 @@ def test_dvc_loses_nothing_when_two_train_at_once(project: Path, capsys: pytest.
     assert all(order.index(start) < order.index(name) for name, start in STARTS.items() if start in order)
     assert (project / "table").read_text() == "".join(sorted(["teacher", *STARTS]))  # the plain run that follows
     locked = (project / "dvc.lock").read_bytes()
-    assert yaml.safe_load(locked)["stages"].keys() == {"teacher", "evaluate", *(f"fit@{name}" for name in STARTS)}
+    assert yaml.safe_load(locked)["stages"].keys() == {
+        "teacher", "table", "evaluate@teacher", *(f"{name}@{one}" for one in STARTS for name in ("fit", "evaluate"))}
+    assert "evaluate@late: > tr" in said and (project / "late.said").read_text() == "LATE"
 
     capsys.readouterr()
-    train_together(project, 2)
+    reproduce_families(project, 2)
     assert not capsys.readouterr().out  # dvc status found nothing to do
     assert (project / "dvc.lock").read_bytes() == locked and (project / "log").read_text().split() == order
 
@@ -195,7 +204,7 @@ def test_what_ends_it_ends_all_of_it(project: Path, interrupts: signal.Handlers)
     with run.stdout as lines:
         assert len(list(islice((line for line in lines if "training after" in line), 2))) == 2
         run.send_signal(signal.SIGTERM)  # as control-C does; a terminal's control-C does not reach the others by itself
-        assert run.wait(trainings._PATIENCE - 5) == 130  # before they would have to be killed
+        assert run.wait(stages._PATIENCE - 5) == 130  # before they would have to be killed
     for name in ("ar", "nat"):
         with pytest.raises(ProcessLookupError):
             os.kill(int((project / f"{name}.pid").read_text()), 0)
