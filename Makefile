@@ -4,8 +4,7 @@ PROFILE ?=
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-# A run starts about a hundred processes that import PyTorch and Lightning. What the first one compiles halves the start
-# of the others.
+# A run starts about a hundred processes that import PyTorch and Lightning: the others need what the first one compiles.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: repro test clean

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -19,8 +19,8 @@ from pipeline.peer_settings import PeerSettings
 
 _ROOT = Path(__file__).parents[3]
 PAUSE = 0.02
-"""Seconds before and after each turn: the threads of who came before spin before they sleep, for 10 milliseconds at
-most (Linux, GNU's OpenMP, which PyTorch and CTranslate2 bring along)."""
+"""Seconds before and after each turn: the threads of who came before spin for some milliseconds before they sleep
+(GNU's OpenMP, which PyTorch and CTranslate2 bring along)."""
 _ROUNDS = 3
 PACKAGES = {"hf": "transformers", "ctranslate2": "ctranslate2"}
 
@@ -124,9 +124,11 @@ def quickest(start: Callable[[Way], Peer], tried: Sequence[Way], batches: Sequen
         words: the longest translation.
     """
     seconds = []
-    for way in tried:
-        with closing(start(way)) as peer:
-            peer.translate(batches[0], words)  # the first one loads and plans
+    with ExitStack() as running:
+        peers = [running.enter_context(closing(start(way))) for way in tried]  # they load at the same time …
+        for peer in peers:
+            peer.translate(batches[0], words)  # the first one plans besides
+        for peer in peers:  # … and are timed one after the other
             time.sleep(PAUSE)
             seconds.append(statistics.median(sum(peer.translate(batch, words).seconds for batch in batches)
                                              for _ in range(_ROUNDS)))
