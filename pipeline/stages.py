@@ -36,8 +36,8 @@ _A_DECODER = 100
 """Training steps that take about as long as it takes a decoder to translate the test split. Nothing but the order of
 the stages depends on it."""
 _SHARE = 0.75
-"""What each further share of the cores adds to the speed of one stage: it pays to run two stages at once where most of
-them have company."""
+"""What each further share of the cores adds to the speed of one stage: about what it adds to a training of the default
+model."""
 Said = SimpleQueue[tuple[str, str | None]]
 """The lines of the running stages, each with its stage; None where it has said its last."""
 
@@ -71,7 +71,7 @@ def environment() -> dict[str, str]:
 def reproduce_families(folder: Path, jobs: int) -> None:
     """Reproduce the stages of single families that are not up to date, and first what they need.
 
-    Nothing happens where too few of them could run at once: the `dvc repro` that follows gives each one all cores.
+    Nothing happens where that does not pay: the `dvc repro` that follows gives each one all cores.
 
     Args:
         folder: of params.yaml and dvc.yaml.
@@ -85,7 +85,7 @@ def reproduce_families(folder: Path, jobs: int) -> None:
     stale = with_followers(changed, found.after)
     after = {stage: found.after[stage] & stale & found.steps.keys() for stage in found.steps if stage in stale}
     steps = {stage: found.steps[stage] for stage in after}
-    if length(after, steps, jobs) * (1 + _SHARE * (jobs - 1)) >= sum(steps.values()):
+    if not pays(after, steps, jobs):
         return
     if not changed.isdisjoint(found.needs):
         done = subprocess.run([*DVC, "repro", *found.needs], cwd=folder, env=environment(), check=False)
@@ -140,6 +140,15 @@ def with_followers(stages: Collection[str], after: After) -> frozenset[str]:
     while more := {stage for stage in after if stage not in found and not found.isdisjoint(after[stage])}:
         found |= more
     return found
+
+
+def pays(after: After, steps: dict[str, int], jobs: int) -> bool:
+    """Whether stages end sooner so many at once, each with its share of the cores, than in turn, each with all.
+
+    >>> pays({"a": [], "b": []}, {"a": 10, "b": 10}, 2), pays({"a": [], "b": ["a"]}, {"a": 10, "b": 10}, 2)
+    (True, False)
+    """
+    return length(after, steps, jobs) * (1 + _SHARE * (jobs - 1)) < sum(steps.values())
 
 
 def shares(jobs: int) -> list[dict[str, str]]:

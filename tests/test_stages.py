@@ -15,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline import stages
+from pipeline.blocks import merge
 from pipeline.cli import main
-from pipeline.params import load_params, read_yaml
+from pipeline.params import load_params, parse_params, read_yaml
 from pipeline.schedule import choose, length, simulate
-from pipeline.stages import find_stages, reproduce_families, shares, with_followers
+from pipeline.stages import find_stages, pays, reproduce_families, shares, with_followers
 
 ROOT = Path(__file__).parents[1]
 STARTS = {"ar": "teacher", "nat": "teacher", "small": "ar", "wide": "ar", "tiny": "nat", "late": "small"}
@@ -99,6 +100,15 @@ def test_the_families_of_the_real_pipeline() -> None:
         fits[name]: params.family(name).training.steps for name in fits}
     assert found.steps["evaluate@ar"] > found.steps["evaluate@nat"] > 0  # it has more decoders
     assert found.needs == ("corpus", "bpe", "teacher", "distill", "align", "counts")
+
+
+@pytest.mark.parametrize(("preset", "together"), [(None, True), ("gec", False)])
+def test_several_at_once_where_that_is_quicker(preset: str | None, together: bool) -> None:
+    block = read_yaml(ROOT / "params.yaml")
+    params = parse_params(merge(block, read_yaml(ROOT / "presets" / f"{preset}.yaml")) if preset else block)
+    found = find_stages(read_yaml(ROOT / "dvc.yaml")["stages"], params)
+    after = {stage: found.after[stage] & found.steps.keys() for stage in found.steps}
+    assert pays(after, found.steps, 2) == together and not pays(after, found.steps, 1)
 
 
 def test_followers_of_followers() -> None:
