@@ -39,8 +39,9 @@ def test_a_change_of_a_called_function_is_seen(tmp_path: Path) -> None:
                 "os.environ['NUMBA_CACHE_DIR'] = str(machine_code(Path('toy'))); "
                 "from toy.inner.caller import caller; print(caller())")
         paths = [str(tmp_path), str(Path(pipeline.__file__).parents[1])]
-        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True,
-                              env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
+        # Python's own cache, which -B turns off, does not see a change within a second that leaves a file as long.
+        done = subprocess.run([sys.executable, "-B", "-c", code], cwd=tmp_path, capture_output=True, text=True,
+                              check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
         return done.stdout.strip()
 
     for value in ("1", "2"):
