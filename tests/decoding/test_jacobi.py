@@ -116,7 +116,7 @@ def test_a_draft_ends_before_the_end_of_which_it_is_told(tiny: Tiny) -> None:
 
 
 @settings(max_examples=8)
-@given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4), seed=st.integers(0, 9), blocks=BLOCKS)
+@given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=9), seed=st.integers(0, 9), blocks=BLOCKS)
 def test_greedy_searchs_output_from_counts(tiny: Tiny, lengths: list[int], seed: int, blocks: jacobi.Blocks) -> None:
     verifier, source, network = tiny(seed=seed), sources(*lengths), lattice(seed=seed)
     network.attach_verifier(verifier)

@@ -31,7 +31,7 @@ SEARCHES = {"counts_gad": lambda model, source, block: counts_gad.search(
 # The output.
 
 @settings(max_examples=8)
-@given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4), seed=st.integers(0, 9), block=st.integers(1, 6))
+@given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=9), seed=st.integers(0, 9), block=st.integers(1, 30))
 @pytest.mark.parametrize("name", SEARCHES)
 def test_greedy_searchs_output(tiny: Tiny, name: str, lengths: list[int], seed: int, block: int) -> None:
     verifier, source = tiny(seed=seed), sources(*lengths)
