@@ -44,7 +44,7 @@ class Run:
 
     def build(self) -> None:
         build_report(quality=self.root / "quality", evaluation=self.root / "hypotheses",
-                     speed=self.root / "speed.json", benchmark=self.root / "benchmark.json",
+                     speed=self.root / "speed.json",
                      references=[self.root / name for name in self.references], sources=self.root / "test.source",
                      out=self.root / "reports", page=self.root / "page" / "index.html", source_language="en",
                      target_language="de", samples=100)
