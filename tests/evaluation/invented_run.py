@@ -69,7 +69,8 @@ def speeds(long: np.ndarray) -> dict[str, Any]:
                32: Timings(tuple(MILLISECONDS), *batched)}
     decoders = {decoder: decoder for family, decoder in MILLISECONDS if family == "ar"}
     return speed_report(timings, np.ones_like(long), long, long_rule="the second half", baseline="ar",
-                        counterparts=decoders, machine={"device": "R&D <1>"})
+                        counterparts=decoders, machine={"device": "R&D <1>"},
+                        made={"date": "2026-01-02", "commit": "abc"})
 
 
 def measured(root: Path, further: Sequence[Sequence[str]] = (), metrics: Sequence[str] = ()) -> Run:

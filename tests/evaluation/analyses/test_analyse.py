@@ -99,7 +99,7 @@ def write_measurements(timed: dict[str, tuple[str, ...]]) -> None:
     timings = {size: Timings(names, seconds, words, words) for size in (1, 32)}
     write_json(layout.REPORTS / "speed.json", speed_report(
         timings, np.array([True, True]), np.array([False, True]), long_rule="the second", baseline="teacher",
-        counterparts={}, machine={}))
+        counterparts={}, machine={}, made={"date": "2026-01-02", "commit": "abc"}))
     for family, decoders in timed.items():
         write_json(layout.REPORTS / f"quality/{family}.json", {"decoders": {
             name: {"bleu": 10.0, **({"accepted_per_call": 1.75} if name == "gad" else {})} for name in decoders}})
