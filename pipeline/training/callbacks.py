@@ -135,6 +135,8 @@ class ResumePoint(Callback):
     def on_train_batch_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Batch,
                              batch_idx: int) -> None:
         step = trainer.global_step
+        # By this Lightning numbers what it logs; on resuming it counts the batch before the point a second time.
+        trainer.fit_loop.epoch_loop._batches_that_stepped = step
         if step == self._saved or step % self._every:
             return
         self._saved = step
