@@ -5,6 +5,8 @@ import hashlib
 import json
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import torch
 import yaml
 from pytorch_lightning.callbacks import Callback, EarlyStopping, RichProgressBar
 from pytorch_lightning.cli import LightningCLI
+from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
@@ -62,10 +65,11 @@ def fit(family: str, overrides: list[str]) -> None:
     quiet_lightning()
     # Lightning's `deterministic` also fills all fresh memory with NaN, a debugging aid that costs time.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    cli = LightningCLI(
-        MODULES[settings.kind], PairsDataModule, run=False, save_config_callback=None,
-        args=["--config", write_config(work, config), *overrides],
-        trainer_defaults={"callbacks": _callbacks(params, family, tokenizer, candidates, work)})
+    with _one_line():
+        cli = LightningCLI(
+            MODULES[settings.kind], PairsDataModule, run=False, save_config_callback=None,
+            args=["--config", write_config(work, config), *overrides],
+            trainer_defaults={"callbacks": _callbacks(params, family, tokenizer, candidates, work)})
     trainer: Any = cli.trainer  # Lightning declares few of its attributes
     module = cli.model
     start = _start(params, family)
@@ -90,9 +94,19 @@ def fit(family: str, overrides: list[str]) -> None:
 def _train(trainer: lightning.Trainer, module: TranslationModule, data: PairsDataModule, point: Path | None) -> None:
     """Train from a resume point, or from the first step, to the last."""
     try:
-        trainer.fit(module, data, ckpt_path=point, weights_only=True)
+        with _one_line():
+            trainer.fit(module, data, ckpt_path=point, weights_only=True)
     except SystemExit:  # how Lightning passes on control-C
         raise KeyboardInterrupt from None
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """What Lightning has to say against the trainer's options, as an error of ours."""
+    try:
+        yield
+    except MisconfigurationException as error:
+        raise PipelineError(f"options of the trainer: {' '.join(str(error).split())}") from error
 
 
 def family_config(params: Params, family: str, tokenizer: Tokenizer) -> dict[str, Any]:
