@@ -69,7 +69,8 @@ def run(workspace: Path, change_params: Change) -> Callable[..., Params]:
         heads = np.concatenate([np.minimum(np.arange(len(pairs.target(row))), len(pairs.source(row)) - 1)
                                 for row in range(len(pairs))]).astype(np.int32)
         write_arrays(layout.ALIGNMENT / "raw.safetensors", {"heads": heads}, {
-            "format": FORMAT, "digest": tokenizer.digest, "pairs": str(len(pairs))})
+            "format": FORMAT, "digest": tokenizer.digest, "pairs": str(len(pairs)), "tension": "4.0",
+            "null_probability": "0.08"})
         counts = count([Aligned(bitext, heads)], top=40, target_vocabulary=120, copies=piece_copies(tokenizer),
                        digest=tokenizer.digest, tension=4.0, null_probability=0.08)
         for name, network in {"lattice": lattice(counts=counts, **NETWORK), "nat": masked(**NETWORK)}.items():
