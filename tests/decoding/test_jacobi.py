@@ -145,8 +145,8 @@ def test_counts_without_a_verifier_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("wrong", "message"), [
-    ({"block": -1}, "block: -1 must be at least 1, or 0"), ({"start": "x"}, "start: 'x' is unknown; choose one of"),
-    ({"ratio": -1.0}, "ratio: -1.0 must not"), ({"extra": 0}, "extra: 0 at least 1")])
+    ({"block": -1}, "block: -1 must be at least 0"), ({"start": "x"}, "start: 'x' is unknown; choose one of"),
+    ({"ratio": -1.0}, "ratio: -1.0 must be at least 0"), ({"extra": 0}, "extra: 0 must be at least 1")])
 def test_what_cannot_be(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(PipelineError, match=message):
         jacobi.Settings(**wrong)  # type: ignore[arg-type]

@@ -223,10 +223,10 @@ def test_hypotheses_of_another_test_set_are_refused(run: Callable[..., Params]) 
 
 
 @pytest.mark.parametrize(("block", "message"), [
-    ({"sentences": 0}, r"analyses\.sentences: 0 must be at least 1"),
-    ({"bin_words": -1}, r"analyses\.bin_words: -1 must"),
-    ({"candidates": ()}, r"analyses\.candidates: \[\] must"),
-    ({"candidates": (4, 0)}, r"analyses\.candidates: \[4, 0\] must"),
+    ({"sentences": 0}, "sentences: 0 must be at least 1"),
+    ({"bin_words": -1}, "bin_words: -1 must be at least 1"),
+    ({"candidates": ()}, r"candidates: \(\) must have at least one entry"),
+    ({"candidates": (4, 0)}, r"candidates\[1\]: 0 must be at least 1"),
 ])
 def test_impossible_settings(block: dict[str, Any], message: str) -> None:
     with pytest.raises(PipelineError, match=message):
