@@ -1,4 +1,4 @@
-"""What an unfinished run must find as it was to go on: hashes of what it reads, and of the code that computes with it."""
+"""What an unfinished run must find as it was to go on: hashes of what it reads, and of the code that computes."""
 
 import hashlib
 from pathlib import Path

@@ -100,6 +100,7 @@ def scored_later(model: Any, source: Tensor, said: Ints) -> Callable[[], Tensor]
         starts = np.array(model.order.starts)
         state = model.start(model.encode(source), capacity=said.size)
         reading = reading_of(model, state, said.size, said.shape[1])
+        assert reading is not None  # it was searched in one compiled call
         return torch.tensor([[score(starts, said, reading)]], dtype=torch.float64)
     return scored
 
