@@ -51,6 +51,10 @@ def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
         raise PipelineError("--input, --reference: belong together; give both, or none for the test split")
     files = [arguments.input or layout.CORPUS / "test.source", *(arguments.reference or layout.references("test"))]
     sources, *references = [list(read_utf8(path)) for path in files]
+    for path, lines in zip(files[1:], references, strict=True):
+        if len(lines) != len(sources):
+            raise PipelineError(f"--reference: {path} has {len(lines)} lines and {files[0]} {len(sources)}; line i of "
+                                "one must translate line i of the other")
     if arguments.output is not None:
         check_output(arguments.output, *files)
     import numpy as np

@@ -178,6 +178,7 @@ def test_peers_are_scored_like_a_family(workspace: Path, change_params: Callable
              for name in ("peer/ct2.jsonl", "teacher/greedy.jsonl")]
     assert lines[0] == lines[1]
     assert (report["verifier"], report["data"], set(report["decoders"])) == ("teacher", "raw", {"ct2"})
+    assert report["sources_cut"] == 0
     ours = json.loads((layout.REPORTS / "quality/teacher.json").read_text())["decoders"]["greedy"]
     assert report["decoders"]["ct2"]["bleu"] == pytest.approx(ours["bleu"])
     speed = json.loads((layout.REPORTS / "speed.json").read_text())
