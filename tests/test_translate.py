@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pipeline.cli import main
+from pipeline.decoding import greedy
 from pipeline.errors import PipelineError
 from pipeline.params import load_params
 from pipeline.translation import Translator, lost_placeholders, open_family
@@ -106,6 +107,20 @@ def test_nbest_and_json(translate: Translate, family: str) -> None:
         result["hypotheses"] for result in results]
 
 
+def test_scores_are_computed_for_those_who_ask(translate: Translate, monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[None] = []
+    later = greedy.scored_later
+
+    def scored_later(*arguments: Any) -> Callable[[], Any]:
+        scored = later(*arguments)
+        return lambda: (computed.append(None), scored())[1]
+
+    monkeypatch.setattr(greedy, "scored_later", scored_later)
+    text = b"The red otter\nThe pale moth\n"
+    assert translate(text)[0] == 0 and not computed
+    assert translate(text, "--format", "json")[0] == 0 and len(computed) == 2
+
+
 def test_from_file_to_file(translate: Translate, workspace: Path) -> None:
     (workspace / "in.txt").write_bytes(b"The red otter\n\nThe pale moth\n")
     status, printed, _ = translate(b"", "--input", "in.txt", "--output", "deep/out.txt")
@@ -124,7 +139,7 @@ def test_invalid_utf8_names_its_line_and_leaves_no_file(translate: Translate, wo
 
 
 def test_a_byte_order_mark_is_not_translated(translate: Translate) -> None:
-    """As the corpus is read; behind the beginning it is a character like others."""
+    """As the corpus is read; further on it is a character like others."""
     text = "The red otter\nThe pale moth\n"
     _, printed, _ = translate(text.encode("utf-8-sig"), "--format", "json")
     assert printed == translate(text.encode(), "--format", "json")[1]

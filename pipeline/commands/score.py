@@ -3,8 +3,8 @@
 Reads SOURCE<TAB>TRANSLATION lines from --input or standard input. The sum covers every slot that a search would have
 filled, end symbols included, so it is what the search itself scores a translation with, before any length penalty.
 
-A pair of which either side is longer than the model reads has no score: its line is named, and nothing is read behind
-it. From an empty input comes an empty output.
+A pair of which either side is longer than the model reads has no score: the command names its line and ends there. From
+an empty input comes an empty output.
 """
 
 import argparse

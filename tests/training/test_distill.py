@@ -107,7 +107,7 @@ def test_a_damaged_shard_is_made_again(two_shards: list[int], uninterrupted: tup
 
 
 def test_cut_sources_are_counted(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By the definition: of more pieces than the teacher reads with an end symbol behind them."""
+    """By the definition: of more pieces than the teacher reads with an end symbol after them."""
     distill()
     assert json.loads(REPORT.read_text())["sources_cut"] == 0 and "cut" not in capsys.readouterr().err
     config = layout.checkpoint("teacher") / "config.json"
