@@ -308,16 +308,20 @@ def with_students(content: dict[str, Any]) -> dict[str, Any]:
     >>> chosen["students"], chosen["lattices"]
     ({'ar': 'teacher', 'drafter': 'ar'}, {'lattice': 'teacher'})
     """
-    families, starts = content.get("families"), dict[str, str]()
-    if not isinstance(families, dict) or not isinstance(content.get("systems"), list):
+    blocks, systems, starts = content.get("families"), content.get("systems"), dict[str, str]()
+    if not (isinstance(blocks, dict) and isinstance(systems, list) and all(isinstance(name, str) for name in systems)):
         return content  # `parse_params` will refuse it
-    for system in content["systems"]:
-        chain = []
-        while isinstance(system, str) and system != TEACHER and system not in starts and system not in chain and system in families:
+
+    def start_of(name: str) -> str:
+        return blocks[name].get("start") or TEACHER
+
+    for system in systems:
+        chain = list[str]()
+        while isinstance(blocks.get(system), dict) and system not in (TEACHER, *starts, *chain):
             chain.append(system)
-            system = (families[system] or {}).get("start") or TEACHER
-        starts |= {name: (families[name] or {}).get("start") or TEACHER for name in reversed(chain)}
-    is_lattice = {name: (families[name] or {}).get("kind") == "lattice" for name in starts}
+            system = start_of(system)
+        starts |= {name: start_of(name) for name in reversed(chain)}
+    is_lattice = {name: blocks[name].get("kind") == "lattice" for name in starts}
     return {**content, "students": {name: start for name, start in starts.items() if not is_lattice[name]},
             "lattices": {name: start for name, start in starts.items() if is_lattice[name]}}
 

@@ -1,5 +1,6 @@
 """Id arrays in, padded tensors out, for training and evaluation on any number of devices."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -41,6 +42,17 @@ def pad_sources(sources: Sequence[Sequence[int] | NDArray[np.integer]], longest:
     for row, source in zip(padded, cut, strict=True):
         row[:len(source)] = source
     return torch.from_numpy(padded)
+
+
+def count_cut(lengths: NDArray[np.int32], longest: int) -> int:
+    """How many of the sources of so many ids each, (N,), `pad_sources` cuts."""
+    return int((lengths >= longest).sum())
+
+
+def say_cut(cut: int, sources: int, longest: int) -> None:
+    """Say on standard error how many of so many sources `pad_sources` cuts, if it cuts any."""
+    if cut:
+        print(f"{cut} of {sources} sources are cut to the model's {longest - 1} pieces", file=sys.stderr)
 
 
 class PairBatches(Dataset[Batch]):

@@ -1,7 +1,6 @@
 """The Lightning CLI of one family: its block of params.yaml in, its checkpoint out."""
 
 import dataclasses
-import hashlib
 import json
 import sys
 import warnings
@@ -30,6 +29,7 @@ from pipeline.families.masked import MaskedModule
 from pipeline.families.ordered import OrderedModule
 from pipeline.families.settings import DRAFTING, DraftingSettings
 from pipeline.files import remove, write_text
+from pipeline.fingerprint import code_digest, digest
 from pipeline.model.checkpoint import WEIGHTS, load_weights, save_checkpoint
 from pipeline.params import Params, load_params
 from pipeline.training.callbacks import KeepCandidates, Progress, ResumePoint, Threads, ValidationBleu
@@ -217,7 +217,6 @@ def _fingerprint(cli: LightningCLI, params: Params, family: str) -> dict[str, st
     """What must not have changed for a half-finished run to go on: parameters, data, start and code."""
     config = yaml.safe_load(cli.parser.dump(cli.config, skip_none=False))
     config["trainer"] = {key: config["trainer"][key] for key in _TRAINER_KEYS}
-    code = Path(__file__).parents[1]
     files = cli.datamodule.training_paths()
     start = _start(params, family)
     if start is not None:
@@ -230,18 +229,9 @@ def _fingerprint(cli: LightningCLI, params: Params, family: str) -> dict[str, st
     for file in files:
         if not file.exists():
             raise PipelineError(f"{file}: not found; run `dvc repro` to produce it")
-    parts = ("alignment", "corpus", "decoding", "families", "kernels", "model", "training")
-    sources = sorted(path for part in parts for path in (code / part).rglob("*.py"))
     return {
-        "parameters": _digest(json.dumps([config, plain(params.family(family).training)], sort_keys=True,
-                                         default=str).encode()),
-        "data": _digest(*(path.read_bytes() for path in files)),
-        "code": _digest(*(path.read_bytes() for path in sources)),
+        "parameters": digest(json.dumps([config, plain(params.family(family).training)], sort_keys=True,
+                                        default=str).encode()),
+        "data": digest(*(path.read_bytes() for path in files)),
+        "code": code_digest(),
     }
-
-
-def _digest(*parts: bytes) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little") + part)
-    return digest.hexdigest()

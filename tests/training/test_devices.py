@@ -15,6 +15,7 @@ import torch
 
 import pipeline
 from pipeline.cli import main
+from pipeline.corpus.pairs import Pairs
 from pipeline.model.checkpoint import read_weights
 
 QUALITY, CHECKPOINT = Path("reports/quality/teacher.json"), Path("checkpoints/teacher")
@@ -98,7 +99,9 @@ def test_two_processes_distill_and_train_like_one(
     assert errors[0].startswith("error: step 10: the training loss is nan, of rows ")
 
 
-def test_what_a_test_writes(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_test_writes(workspace: Path, change_params: Callable[[dict[str, Any]], None],
+                            capsys: pytest.CaptureFixture[str]) -> None:
+    change_params({"network": {"max_length": 20}})  # more than some sources have
     options = ["test", "--family", "interleaved", *ON_CPU, "--trainer.devices", "1"]
     assert main([*options, "--decoder", "greedy"]) == 0
     report = json.loads(Path("reports/quality/interleaved.json").read_text())
@@ -106,4 +109,9 @@ def test_what_a_test_writes(workspace: Path, capsys: pytest.CaptureFixture[str])
     lines = [json.loads(line) for line in Path("data/hypotheses/interleaved/greedy.jsonl").read_text().splitlines()]
     assert [line["index"] for line in lines] == list(range(24))
     assert report["decoders"]["greedy"]["calls"] == pytest.approx(sum(line["calls"] for line in lines) / 24)
-    assert f"BLEU {report['decoders']['greedy']['bleu']:.2f}" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert f"BLEU {report['decoders']['greedy']['bleu']:.2f}" in printed.out
+    pairs = Pairs.open(Path("data/bpe/test.pairs"))
+    cut = sum(len(pairs.source(row)) + 1 > 20 for row in range(24))
+    assert 0 < cut < 24 and report["sources_cut"] == cut
+    assert f"{cut} of 24 sources are cut to the model's 19 pieces\n" in printed.err
