@@ -1,7 +1,7 @@
-"""Make the environment `.venv` with the extras of pyproject.toml that are asked for: `python3 install.py pipeline,peers`.
+"""Make the environment `.venv` with the extras of pyproject.toml that are given: `python3 install.py pipeline,peers`.
 
 The Makefile's first step; it does nothing where all is there. Whatever fails is said in one line with its remedy, and
-the same command again goes on. Imports and syntax are those of Python 3.6, so that an old one can say what is asked for.
+the same command again goes on. Syntax and imports are those of Python 3.6, so that an old one can say what is needed.
 """
 
 import argparse
@@ -21,7 +21,7 @@ PLATFORMS = ("Linux x86_64", "Linux aarch64", "Darwin arm64")
 """Those that every package has wheels for. The first one was tried, the others not."""
 GLIBC = (2, 28)
 """What PyTorch's wheels ask for."""
-INSTALLED, DOWNLOADED = {"cpu": 2.0, "cuda": 7.0}, {"cpu": 0.6, "cuda": 3.0}
+INSTALLED, DOWNLOADED = {"cpu": 2.0, "cuda": 6.0}, {"cpu": 0.6, "cuda": 3.0}
 """Gigabytes of an environment and of the files that it is made from, by PyTorch's build; measured, and rounded up."""
 UNREACHABLE = ("Connection", "Timeout", "timed out", "ProxyError", "SSLError", "NameResolution", "IncompleteRead")
 """Words in what pip says where a network fails."""
@@ -33,8 +33,7 @@ class Refusal(Exception):
     """What stands in the way, and its remedy, in one line."""
 
 
-def check_machine(version, implementation, system, machine, libc):
-    # type: (tuple[int, ...], str, str, str, tuple[str, str]) -> None
+def check_machine(version: tuple, implementation: str, system: str, machine: str, libc: tuple) -> None:
     """Refuse what cannot work, before anything is installed.
 
     Args:
@@ -57,65 +56,62 @@ def check_machine(version, implementation, system, machine, libc):
                       f"{', '.join(PLATFORMS)}")
     numbers = tuple(int(one) for one in re.findall(r"\d+", libc[1])[:2])
     if system == "Linux" and (libc[0] != "glibc" or numbers < GLIBC):
-        raise Refusal(f"PyTorch needs glibc {GLIBC[0]}.{GLIBC[1]} or later, here is {' '.join(libc).strip() or 'none'}; "
-                      "use a Linux distribution of 2019 or later that is built on glibc")
+        raise Refusal(f"the C library is {' '.join(libc).strip() or 'unknown'}, PyTorch needs glibc "
+                      f"{GLIBC[0]}.{GLIBC[1]} or later; use a Linux distribution of 2019 or later that has it")
 
 
-def check_space(places, build):
-    # type: (dict[str, float], str) -> None
+def check_space(folder: str, build: str) -> None:
     """Refuse to begin what the disk cannot hold.
 
     Args:
-        places: gigabytes needed by folder; folders of one file system are added up.
+        folder: of the environment.
         build: of PyTorch, cpu or cuda.
 
     Raises:
         Refusal: with the space that is needed and that is there.
     """
-    needed, folders = {}, {}  # by file system
-    for folder, size in places.items():
-        device = os.stat(folder).st_dev
-        needed[device] = needed.get(device, 0.0) + size
-        folders.setdefault(device, folder)
-    for device, folder in folders.items():
-        free = shutil.disk_usage(folder).free / 1e9
-        if free < needed[device]:
-            other = "" if build == "cpu" else ", or take PyTorch's CPU build (make TORCH=cpu ...), which needs less"
-            raise Refusal(f"{folder}: {needed[device]:.1f} GB are needed and {free:.1f} GB are free; free some{other}")
+    needed: dict = {}  # by file system: what for, and how much
+    # Every file is downloaded into the folder for temporary files and kept in pip's cache.
+    for place, size in ((folder, INSTALLED[build]), (os.path.expanduser("~"), DOWNLOADED[build]),
+                        (tempfile.gettempdir(), DOWNLOADED[build])):
+        one = needed.setdefault(os.stat(place).st_dev, [place, 0.0])
+        one[1] += size
+    for place, size in needed.values():
+        free = shutil.disk_usage(place).free / 1e9
+        if free < size:
+            other = "" if build == "cpu" else ", or take PyTorch's CPU build, which needs less (make TORCH=cpu ...)"
+            raise Refusal(f"{place}: the installation needs {size:.1f} GB, {free:.1f} GB are free; free some{other}")
 
 
-def explain(output, torch):
-    # type: (str, str) -> str
+def explain(output: str, torch: str) -> str:
     """What pip says of its failure, in one line with the remedy.
 
     Args:
         output: of pip.
         torch: the requirement of PyTorch's CPU build; empty: any build.
     """
-    last = ([line for line in output.splitlines() if line.startswith("ERROR: ")] or ["pip said nothing"])[-1]
     if "No space left on device" in output:
-        return (f"the disk is full: see df -h {tempfile.gettempdir()} {ROOT}; free some (rm -r ~/.cache/pip), or name a "
-                "folder with more space in TMPDIR")
+        return (f"the disk is full: see df -h {tempfile.gettempdir()} {ROOT}; free some (rm -r ~/.cache/pip), "
+                "or name a folder with more space in TMPDIR")
     if any(word in output for word in UNREACHABLE):
         return ("the package index cannot be reached; check the network, HTTPS_PROXY and pip's settings (pip config "
                 "list), and run the same command again")
     if torch and f"No matching distribution found for {torch}" in output:
         return (f"pip knows no {torch}; name PyTorch's own index of CPU builds (pytorch.org shows its address for pip "
                 "and CPU): make TORCH=cpu PIP_EXTRA_INDEX_URL=ADDRESS ...")
-    return f"pip could not install what constraints.txt lists ({last[len('ERROR: '):]}); mend that and run it again"
+    reason = (["it gives no reason", *re.findall("^ERROR: (.*)", output, re.MULTILINE)])[-1]
+    return f"pip could not install what constraints.txt lists ({reason}); mend that and run the same command again"
 
 
 class Environment:
     """The folder `.venv`, and what is known of what it holds."""
 
-    def __init__(self, folder):
-        # type: (str) -> None
+    def __init__(self, folder: str) -> None:
         self.folder = folder
         self.python = os.path.join(folder, "bin", "python")
         self._notes = os.path.join(folder, ".installed")
 
-    def notes(self):
-        # type: () -> dict[str, object]
+    def notes(self) -> dict:
         """What `write` wrote last; empty for an environment of the user's own."""
         try:
             with open(self._notes, encoding="utf-8") as file:
@@ -123,53 +119,54 @@ class Environment:
         except (OSError, ValueError):
             return {}
 
-    def write(self, notes):
-        # type: (dict[str, object]) -> None
+    def write(self, notes: dict) -> None:
         with open(self._notes, "w", encoding="utf-8") as file:
             json.dump(notes, file)
 
-    def flaw(self):
-        # type: () -> str
+    def flaw(self) -> str:
         """Why it must be made anew; empty: it need not."""
         notes = self.notes()
         if notes.get("unfinished"):
             return "its installation was cut short"
         if notes.get("folder", self.folder) != self.folder:
-            return f"it was made as {notes['folder']}, and its programs look for it there"
+            return f"it was moved from {notes['folder']}, where its programs look for it"
         try:
             version = self.run("-c", "import pip, sys; print('%d.%d' % sys.version_info[:2])").stdout.strip()
         except OSError:
             version = ""
+        if not version:
+            return "its Python or its pip does not run"
         own = "{}.{}".format(*sys.version_info)
-        return "" if version == own else f"its Python is {version}, not {own}" if version else "its Python does not run"
+        return "" if version == own else f"its Python is {version}, not {own}"
 
-    def make(self):
-        # type: () -> None
-        """Empty, with pip.
+    def clear(self) -> None:
+        """Remove what is in it; a link to a folder elsewhere stays."""
+        folder = os.path.realpath(self.folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+
+    def make(self) -> None:
+        """Python and pip, and nothing else.
 
         Raises:
             Refusal: this Python cannot make environments.
         """
-        # Asked by an environment's own Python, venv turns to the one that this was made by.
-        done = subprocess.run([sys.executable, "-m", "venv", "--clear", self.folder], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, universal_newlines=True)
+        # Asked by the Python of an environment, which may be this one: the Python that it was made by.
+        python = getattr(sys, "_base_executable", sys.executable)
+        done = subprocess.run([python, "-m", "venv", self.folder], check=False, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
         if done.returncode:
-            raise Refusal(f"{self.folder}: {sys.executable} cannot make an environment "
-                          f"({' '.join(done.stdout.split())[:200]}); on Debian and Ubuntu install its package "
-                          "python3-venv")
+            raise Refusal(f"{python} cannot make an environment ({' '.join(done.stdout.split())[:200]}); on Debian and "
+                          "Ubuntu install its package python3-venv")
 
-    def run(self, *arguments):
-        # type: (str) -> subprocess.CompletedProcess[str]
-        return subprocess.run([self.python, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              universal_newlines=True)
+    def run(self, *arguments: str) -> subprocess.CompletedProcess:
+        return subprocess.run([self.python, *arguments], cwd=ROOT, check=False, capture_output=True, text=True)
 
-    def pip_install(self, *arguments):
-        # type: (str) -> subprocess.CompletedProcess[str]
+    def pip_install(self, *arguments: str) -> subprocess.CompletedProcess:
         return self.run("-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", *arguments)
 
 
-def install(environment, extras, torch):
-    # type: (Environment, set[str], str) -> None
+def install(environment: Environment, extras: set, torch: str) -> None:
     """Install what is missing; make the environment where there is none, or none that could be gone on with.
 
     Args:
@@ -185,53 +182,45 @@ def install(environment, extras, torch):
         with open(os.path.join(ROOT, name), "rb") as file:
             digest.update(file.read())
     notes = environment.notes()
-    had = set(notes.get("extras", ()))
-    wanted = {"folder": environment.folder, "python": list(sys.version_info[:2]), "files": digest.hexdigest(),
-              "extras": sorted(had | extras), "torch": torch or notes.get("torch", "")}
+    wanted: dict = {
+        "folder": environment.folder, "python": list(sys.version_info[:2]), "files": digest.hexdigest(),
+        "extras": sorted(extras.union(notes.get("extras", ()))), "torch": torch or notes.get("torch", "")}
     if notes == wanted:
         return
     with open(os.path.join(ROOT, "constraints.txt"), encoding="utf-8") as file:
-        pin = re.search("^torch==.*$", file.read(), re.MULTILINE).group()
+        pin = next(line.strip() for line in file if line.startswith("torch=="))
     cpu = f"{pin}+cpu" if wanted["torch"] else ""
     new = not os.path.lexists(environment.folder)
     flaw = "" if new else environment.flaw()
     if flaw:
         print(f".venv is made anew: {flaw}", flush=True)
     if new or flaw:
+        environment.clear()
+        check_space(environment.folder, "cpu")
         environment.make()
-        environment.write({"unfinished": True})
-        _check_space(environment, pin, cpu)
-    environment.write({"unfinished": True})
-    print(f"installing {', '.join(wanted['extras'])} into .venv", flush=True)
+        if not cpu and platform.system() == "Linux":
+            _check_space_for_cuda(environment, pin)
+    environment.write({**wanted, "unfinished": True})
+    extra = ",".join(wanted["extras"])
+    print(f"installing {extra} into .venv; the first time this takes minutes", flush=True)
     # Not compiled: what is never imported need not be, and the first process to import the rest compiles it.
-    done = environment.pip_install("--no-compile", "-c", "constraints.txt", *([cpu] if cpu else []),
-                                   "-e", f".[{','.join(wanted['extras'])}]")
+    done = environment.pip_install("--no-compile", "-c", "constraints.txt", "-e", f".[{extra}]", *filter(None, [cpu]))
     if done.returncode:
         raise Refusal(explain(done.stderr, cpu))
     environment.write(wanted)
 
 
-def _check_space(environment, pin, cpu):
-    # type: (Environment, str, str) -> None
-    def check(build):
-        # type: (str) -> None
-        places = {environment.folder: INSTALLED[build]}
-        for folder in (os.path.expanduser("~"), tempfile.gettempdir()):  # pip's cache, and where it unpacks
-            places[folder] = places.get(folder, 0.0) + DOWNLOADED[build]
-        check_space(places, build)
-
+def _check_space_for_cuda(environment: Environment, pin: str) -> None:
     try:
-        check("cpu" if cpu or platform.system() != "Linux" else "cuda")
+        check_space(environment.folder, "cuda")
     except Refusal:
-        # Only now it is worth a question which build pip would take.
+        # Only now it matters which build pip takes, and the question costs a download.
         report = environment.pip_install("--dry-run", "--no-deps", "--report", "-", pin).stdout
-        if cpu or '"nvidia-' in report or not report:
+        if '"nvidia-' in report:
             raise
-        check("cpu")
 
 
-def main():
-    # type: () -> None
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("extras", help="of pyproject.toml, with commas between them")
     parser.add_argument("--torch", choices=("", "cpu"), default="", help="cpu: PyTorch's CPU build, 200 MB, not 3 GB")

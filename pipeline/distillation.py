@@ -14,7 +14,7 @@ import numpy as np
 import pytorch_lightning as lightning
 from torch.utils.data import DataLoader, Dataset
 
-from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs, write_pairs
 from pipeline.decoding.settings import Decoder
 from pipeline.errors import PipelineError

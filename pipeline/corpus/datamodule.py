@@ -7,16 +7,16 @@ from typing import NamedTuple
 import numpy as np
 import pytorch_lightning as lightning
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from pipeline.corpus.batches import EvaluationBatches, Slice, TrainingBatches
+from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
 from pipeline.corpus.settings import DataSettings
 from pipeline.corpus.sources.splits import SYNTHETIC
 from pipeline.errors import PipelineError
-from pipeline.vocabulary import EOS, PAD
+from pipeline.vocabulary import PAD
 
 
 class Batch(NamedTuple):
@@ -32,15 +32,6 @@ class Batch(NamedTuple):
     """(B,)."""
     weight: float
     """Multiplies the summed token losses; see `batches.Slice`."""
-
-
-def pad_sources(sources: Sequence[Sequence[int] | NDArray[np.integer]], longest: int) -> Tensor:
-    """(B, S) ids with EOS behind each source, then PAD. A source is cut to `longest` tokens, EOS included."""
-    cut = [np.append(np.asarray(source, dtype=np.int64)[:longest - 1], EOS) for source in sources]
-    padded = np.full((len(cut), max(map(len, cut), default=0)), PAD, dtype=np.int64)
-    for row, source in zip(padded, cut, strict=True):
-        row[:len(source)] = source
-    return torch.from_numpy(padded)
 
 
 class PairBatches(Dataset[Batch]):

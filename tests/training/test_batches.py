@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pipeline.corpus.batches import EvaluationBatches, Slice, TrainingBatches, cut_by_budget
-from pipeline.corpus.datamodule import Batch, pad_sources
+from pipeline.corpus.datamodule import Batch
+from pipeline.corpus.padding import pad_sources
 from pipeline.errors import PipelineError
 from pipeline.families.ordered import OrderedModule
 from pipeline.families.settings import OptimisationSettings
