@@ -96,7 +96,7 @@ def explain(output: str, torch: str) -> str:
     if any(word in output for word in UNREACHABLE):
         return ("the package index cannot be reached; check the network, HTTPS_PROXY and pip's settings (pip config "
                 "list), and run the same command again")
-    if torch and f"No matching distribution found for {torch}" in output:
+    if torch and torch in output:
         return (f"pip knows no {torch}; name PyTorch's own index of CPU builds (pytorch.org shows its address for pip "
                 "and CPU): make TORCH=cpu PIP_EXTRA_INDEX_URL=ADDRESS ...")
     reason = (["it gives no reason", *re.findall("^ERROR: (.*)", output, re.MULTILINE)])[-1]

@@ -116,7 +116,8 @@ def test_where_space_is_scarce_pip_is_asked_for_its_build(report: str, fits: boo
      "ERROR: Could not find a version that satisfies the requirement numpy (from versions: none)", "",
      r"the package index cannot be reached; check .* run the same command again"),
     ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "", "the disk is full"),
-    ("ERROR: No matching distribution found for torch==2+cpu", "torch==2+cpu", r"make TORCH=cpu PIP_EXTRA_INDEX_URL="),
+    ("ERROR: Cannot install torch==2+cpu because these package versions have conflicting dependencies.\n"
+     "ERROR: ResolutionImpossible: for help visit ...", "torch==2+cpu", r"make TORCH=cpu PIP_EXTRA_INDEX_URL="),
     ("ERROR: one\nERROR: another\n\n", "", r"\(another\)"),
     ("", "", "it gives no reason"),
 ])
