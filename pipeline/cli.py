@@ -36,6 +36,12 @@ VERBS = {
 """Verbs and their help; each is a file of `pipeline.commands`, imported only when it is called for."""
 PRINTING = {"translate", "explain", "ddg", "tune", "score", "orders"}
 """Verbs whose product is what they print. What looks at a --model prints it too; all others write files."""
+EXTRAS = {
+    "ctranslate2": "peers", "dvc": "pipeline", "dvclive": "pipeline", "jsonargparse": "pipeline",
+    "matplotlib": "pipeline", "pytorch_lightning": "pipeline", "rich": "pipeline", "sacrebleu": "pipeline",
+    "torchmetrics": "pipeline", "transformers": "peers",
+}
+"""The extra of pyproject.toml that brings a library which a verb may want."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,6 +59,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 run()
         except PipelineError as error:
             print(f"error: {error}", file=sys.stderr)
+            return 2
+        except ModuleNotFoundError as error:
+            library = str(error.name).split(".")[0]
+            if library not in EXTRAS:
+                raise
+            print(f"error: {given[0]} needs {library}, which is not installed; run "
+                  f"pip install 'fast-nmt-decoding[{EXTRAS[library]}]'", file=sys.stderr)
             return 2
         except KeyboardInterrupt:
             print("interrupted; the same command goes on where it stopped", file=sys.stderr)

@@ -18,7 +18,7 @@ import numpy as np
 import pytorch_lightning as lightning
 from torch.utils.data import DataLoader, Dataset
 
-from pipeline.corpus.datamodule import count_cut, pad_sources, say_cut
+from pipeline.corpus.padding import count_cut, pad_sources, report_cut
 from pipeline.corpus.pairs import Pairs, write_pairs
 from pipeline.decoding.settings import Decoder
 from pipeline.errors import PipelineError
@@ -174,7 +174,7 @@ def write_distilled(module: DistillationModule, pairs: Pairs, vocabulary: int, o
     lengths = np.array([len(targets[row]) for row in rows])
     longest = module.teacher.settings.max_length
     cut = count_cut(pairs.source_lengths[:module.sentences], longest)
-    say_cut(cut, module.sentences, longest)
+    report_cut(cut, module.sentences, longest)
     return {"pairs": len(rows), "without_end": module.sentences - len(rows), "sources_cut": cut,
             "tokens": int(lengths.sum()),
             "mean_length": round(float(lengths.mean()), 2),

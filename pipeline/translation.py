@@ -12,8 +12,8 @@ import torch
 
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
-from pipeline.corpus.datamodule import pad_sources
 from pipeline.corpus.filtering import normalise
+from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.settings import UnicodeForm
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit

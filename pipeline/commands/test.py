@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
         check_output(arguments.output, *files)
     import numpy as np
 
-    from pipeline.corpus.datamodule import count_cut, say_cut
+    from pipeline.corpus.padding import count_cut, report_cut
     from pipeline.evaluation.checkpoint import score_checkpoint
     from pipeline.files import write_json
 
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
     model, _ = open_model(params, arguments)
     figures = score_checkpoint(params, model, arguments.decoder or ["greedy"], sources, references)
     cut = count_cut(np.array([len(ids) for ids in model.encode(sources)]), model.longest)
-    say_cut(cut, len(sources), model.longest)
+    report_cut(cut, len(sources), model.longest)
     for name, one in figures.items():
         print(f"{arguments.model} {name}: BLEU {one['bleu']:.2f}, chrF {one['chrf']:.2f}, TER {one['ter']:.2f}, "
               f"{one['calls']:.2f} calls a sentence")

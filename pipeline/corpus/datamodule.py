@@ -1,6 +1,5 @@
 """Id arrays in, padded tensors out, for training and evaluation on any number of devices."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -8,16 +7,16 @@ from typing import NamedTuple
 import numpy as np
 import pytorch_lightning as lightning
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from pipeline.corpus.batches import EvaluationBatches, Slice, TrainingBatches
+from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
 from pipeline.corpus.settings import DataSettings
 from pipeline.corpus.sources.splits import SYNTHETIC
 from pipeline.errors import PipelineError
-from pipeline.vocabulary import EOS, PAD
+from pipeline.vocabulary import PAD
 
 
 class Batch(NamedTuple):
@@ -33,26 +32,6 @@ class Batch(NamedTuple):
     """(B,)."""
     weight: float
     """Multiplies the summed token losses; see `batches.Slice`."""
-
-
-def pad_sources(sources: Sequence[Sequence[int] | NDArray[np.integer]], longest: int) -> Tensor:
-    """(B, S) ids with EOS behind each source, then PAD. A source is cut to `longest` tokens, EOS included."""
-    cut = [np.append(np.asarray(source, dtype=np.int64)[:longest - 1], EOS) for source in sources]
-    padded = np.full((len(cut), max(map(len, cut), default=0)), PAD, dtype=np.int64)
-    for row, source in zip(padded, cut, strict=True):
-        row[:len(source)] = source
-    return torch.from_numpy(padded)
-
-
-def count_cut(lengths: NDArray[np.int32], longest: int) -> int:
-    """How many of the sources of so many ids each, (N,), `pad_sources` cuts."""
-    return int((lengths >= longest).sum())
-
-
-def say_cut(cut: int, sources: int, longest: int) -> None:
-    """Say on standard error how many of so many sources `pad_sources` cuts, if it cuts any."""
-    if cut:
-        print(f"{cut} of {sources} sources are cut to the model's {longest - 1} pieces", file=sys.stderr)
 
 
 class PairBatches(Dataset[Batch]):
@@ -166,7 +145,7 @@ class PairsDataModule(lightning.LightningDataModule):
         return DataLoader(data, sampler=sampler, batch_size=None, num_workers=self.settings.workers,
                           pin_memory=torch.cuda.is_available())
 
-    def _trainer(self) -> lightning.Trainer:
+    def _trainer(self) -> Any:  # Lightning declares few of its attributes
         if self.trainer is None:
             raise RuntimeError("the data module makes batches for a trainer; pass it to one")
         return self.trainer

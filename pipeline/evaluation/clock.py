@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
-from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
-from pipeline.corpus.datamodule import count_cut, pad_sources, say_cut
+from pipeline.corpus.padding import count_cut, pad_sources, report_cut
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding.limits import LengthLimit
 from pipeline.evaluation.quality import HypothesisLine, score, write_hypotheses
@@ -165,6 +165,6 @@ def score_peers(params: Params) -> None:
         print(f"{FAMILY} {name}: BLEU {scores.bleu:.2f}, chrF {scores.chrf:.2f}, TER {scores.ter:.2f}")
     longest = network.settings.max_length
     cut = count_cut(pairs.source_lengths, longest)
-    say_cut(cut, len(pairs), longest)
+    report_cut(cut, len(pairs), longest)
     write_json(report, {"family": FAMILY, "data": config["training"]["data"], "verifier": params.baseline,
                         "sources_cut": cut, "decoders": quality})

@@ -16,7 +16,8 @@ from pytorch_lightning.cli import LightningCLI
 
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
-from pipeline.corpus.datamodule import Batch, PairsDataModule, count_cut, say_cut
+from pipeline.corpus.datamodule import Batch, PairsDataModule
+from pipeline.corpus.padding import count_cut, report_cut
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding import greedy
 from pipeline.decoding.hypotheses import Hypotheses
@@ -153,7 +154,7 @@ def _test(family: str, names: tuple[str, ...], options: list[str], others: dict[
                         "verifier": drafting.verifier if drafting is not None else None, "sources_cut": cut,
                         "decoders": {**(others or {}), **quality}})
     remove(layout.WORK / f"test-{family}")
-    say_cut(cut, sentences, longest)
+    report_cut(cut, sentences, longest)
     for name, figures in quality.items():
         print(f"{family} {name}: BLEU {figures['bleu']:.2f}, chrF {figures['chrf']:.2f}, "
               f"TER {figures['ter']:.2f}, {figures['calls']:.2f} calls a sentence")

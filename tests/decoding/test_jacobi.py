@@ -10,7 +10,7 @@ from lattices import lattice
 from sentences import sources
 from torch import Tensor
 
-from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.padding import pad_sources
 from pipeline.decoding import counts_jacobi, greedy, jacobi, jacobi_oracle
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Prefix

@@ -167,7 +167,7 @@ def test_other_mistakes(workspace: Path, capsys: pytest.CaptureFixture[str], mon
     for name in ("ctranslate2", "ctranslate2.specs"):
         monkeypatch.setitem(sys.modules, name, None)
     assert export("ctranslate2") == 2
-    assert "run pip install 'fast-nmt-decoding[ctranslate2]'" in capsys.readouterr().err
+    assert "run pip install 'fast-nmt-decoding[peers]'" in capsys.readouterr().err
     (layout.checkpoint("teacher") / "config.json").unlink()
     assert export("hf") == 2
     assert "checkpoints/teacher/config.json: not found; run `dvc repro`" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import pytest
 from pipeline import layout
 from pipeline.cli import main
 from pipeline.corpus.bpe import Tokenizer
-from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding import beam
 from pipeline.decoding.limits import LengthLimit

@@ -73,7 +73,7 @@ def test_a_damaged_resume_point_leaves_the_one_before(work: Path, capsys: pytest
     ([RESUME, PREVIOUS], f"{PREVIOUS}: truncated or damaged; starting anew"),
     ([FINGERPRINT], f"{FINGERPRINT}: missing or damaged; starting anew"),
     ([f"candidates/{INDEX}"], f"candidates/{INDEX}: missing or damaged; starting anew"),
-    (["candidates/step-00000004.safetensors"], "candidates/step-00000004.safetensors: missing or damaged; starting anew"),
+    (["candidates/step-00000004.safetensors"], "step-00000004.safetensors: missing or damaged; starting anew"),
 ], ids=str)
 @pytest.mark.parametrize("damage", [cut, empty, Path.unlink])
 def test_what_is_not_whole_is_not_believed(work: Path, capsys: pytest.CaptureFixture[str], names: list[str],
