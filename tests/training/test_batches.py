@@ -199,8 +199,8 @@ class Counted(OrderedModule):
 
 def test_a_step_weighs_its_loss_and_smooths_labels_but_validation_does_neither(
         monkeypatch: pytest.MonkeyPatch) -> None:
-    module = Counted(NetworkSettings(width=8, heads=2, feed_forward=8, encoder_layers=1, decoder_layers=1, max_length=9),
-                     OrderSettings("left_to_right"), OptimisationSettings(label_smoothing=0.3),
+    network = NetworkSettings(width=8, heads=2, feed_forward=8, encoder_layers=1, decoder_layers=1, max_length=9)
+    module = Counted(network, OrderSettings("left_to_right"), OptimisationSettings(label_smoothing=0.3),
                      VocabularySettings(20, 20, ""))
     logged: dict[str, float] = {}
     monkeypatch.setattr(module, "log", lambda name, value, **options: logged.update({name: float(value)}))
