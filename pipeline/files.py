@@ -81,15 +81,24 @@ def read_json(path: Path) -> Any:
         raise PipelineError(f"{path}: not valid JSON ({error}); remove it and run `dvc repro`") from None
 
 
-def check_output(path: Path) -> None:
-    """Insist that a file that the user names can be created, before the work that fills it: in a folder that exists.
+def check_output(output: Path, *inputs: Path) -> None:
+    """Insist, before the work that fills it, that a file that the user names can be created, or replaced by a file.
 
     The pipeline makes its own folders; one that the user mistyped must not appear.
 
+    Args:
+        output: to be written.
+        inputs: files that are read.
+
     Raises:
-        PipelineError: the folder does not exist, or the path is a folder itself.
+        PipelineError: its folder does not exist, or it is a folder, a device or the like, or one of the inputs.
     """
-    if path.is_dir():
-        raise PipelineError(f"{path}: is a folder; name a file in it")
-    if not path.parent.is_dir():
-        raise PipelineError(f"{path}: cannot be written: there is no folder {path.parent}; create it first (mkdir -p)")
+    if output.is_dir():
+        raise PipelineError(f"{output}: is a folder; name a file in it")
+    if not output.parent.is_dir():
+        raise PipelineError(f"{output}: cannot be written: there is no folder {output.parent}; create it first "
+                            "(mkdir -p)")
+    if output.exists() and not output.is_file():
+        raise PipelineError(f"{output}: is not a regular file, and would be replaced by one; name another")
+    if any(output.exists() and path.exists() and output.samefile(path) for path in inputs):
+        raise PipelineError(f"{output}: is what is read; name another file")
