@@ -6,6 +6,7 @@ but the teacher, the search and the source: any number of devices writes the sam
 """
 
 import hashlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,9 @@ from pipeline.corpus.datamodule import pad_sources
 from pipeline.corpus.pairs import Pairs, write_pairs
 from pipeline.decoding.settings import Decoder
 from pipeline.errors import PipelineError
-from pipeline.files import atomic_path, read_json, remove, write_json
+from pipeline.files import atomic_path, remove
 from pipeline.model.checkpoint import WEIGHTS
 from pipeline.model.transformer import Transformer
-
-FINGERPRINT = "fingerprint.json"
 
 
 class Shards(Dataset[int]):
@@ -102,12 +101,16 @@ class DistillationModule(lightning.LightningModule):
         return self._folder / f"shard-{shard:06d}.npz"
 
 
-def prepare_folder(folder: Path, fingerprint: dict[str, Any]) -> None:
-    """Empty a folder of shards that another teacher, search or source has made."""
-    path = folder / FINGERPRINT
-    if not path.exists() or read_json(path) != fingerprint:
-        remove(folder)
-        write_json(path, fingerprint)
+def shards_folder(folder: Path, fingerprint: dict[str, Any]) -> Path:
+    """Where in `folder` the shards of a fingerprint are: a process that a killed run left writes to its own ones."""
+    return folder / hashlib.sha256(json.dumps(fingerprint, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def remove_others(shards: Path) -> None:
+    """Remove the shards that another teacher, search or source has made."""
+    for other in shards.parent.glob("*"):
+        if other != shards:
+            remove(other)
 
 
 def teacher_fingerprint(checkpoint: Path, pairs: Path, settings: dict[str, Any]) -> dict[str, Any]:

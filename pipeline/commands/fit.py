@@ -7,6 +7,10 @@ for example --trainer.max_steps 50 --trainer.precision bf16-mixed --trainer.devi
 
 import argparse
 
+from pipeline import layout
+from pipeline.files import locked
+from pipeline.params import load_params
+
 PASSES_ON = True
 
 
@@ -16,6 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
+    params = load_params()
+    params.family(arguments.family)
     from pipeline.training.fit import fit
 
-    fit(arguments.family, overrides + ["--help"] * arguments.help_lightning)
+    with locked(layout.checkpoint(arguments.family)):
+        fit(arguments.family, overrides + ["--help"] * arguments.help_lightning)

@@ -14,6 +14,7 @@ from pathlib import Path
 from pipeline import layout
 from pipeline.commands.translate import add_model_arguments, open_model, read_utf8
 from pipeline.errors import PipelineError
+from pipeline.files import locked
 from pipeline.params import load_params
 
 PASSES_ON = True
@@ -40,7 +41,9 @@ def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
                                 "its corpus")
         from pipeline.evaluation.test import test
 
-        test(arguments.family, arguments.decoder, overrides + ["--help"] * arguments.help_lightning)
+        load_params().family(arguments.family)
+        with locked(layout.HYPOTHESES / arguments.family):
+            test(arguments.family, arguments.decoder, overrides + ["--help"] * arguments.help_lightning)
         return
     if overrides or arguments.help_lightning:
         raise PipelineError(f"{(overrides or ['--help-lightning'])[0]}: is no option of test --model, which Lightning "

@@ -20,7 +20,7 @@ from pipeline.corpus.pairs import Pairs
 from pipeline.decoding.limits import LengthLimit
 from pipeline.evaluation.quality import HypothesisLine, score, write_hypotheses
 from pipeline.evaluation.speed import BATCH, Clock, Run, make_batches
-from pipeline.files import remove, write_json
+from pipeline.files import atomic_path, remove, write_json
 from pipeline.interop.peers.process import PACKAGES, PAUSE, Answer, Peer, Way, export, folder_of, quickest, ways
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import Params
@@ -139,13 +139,16 @@ def score_peers(params: Params) -> None:
     pairs = Pairs.open(layout.BPE / "test.pairs", tokenizer.digest)
     references = [layout.read_lines(path) for path in layout.references("test")]
     folder, quality = layout.HYPOTHESES / FAMILY, {}
-    for one in (folder, layout.PEERS):
+    report = layout.REPORTS / "quality" / f"{FAMILY}.json"
+    for one in (report, folder):  # of what is replaced now
         remove(one)
-        one.mkdir(parents=True)
+    folder.mkdir(parents=True)
     order = pairs.source_lengths.argsort(kind="stable")[::-1]
     size = params.evaluation.batch_rows
     batches = [order[start:start + size] for start in range(0, len(order), size)]
-    export(params.peers, network, tokenizer.source_pieces, tokenizer.target_pieces, layout.PEERS)
+    with atomic_path(layout.PEERS) as aside:
+        aside.mkdir()
+        export(params.peers, network, tokenizer.source_pieces, tokenizer.target_pieces, aside)
     for name, settings in params.peers.items():
         lines: list[HypothesisLine] = []
         with Peer(name, folder_of(settings, layout.PEERS), settings, Way(torch.get_num_threads())) as peer:
@@ -162,6 +165,5 @@ def score_peers(params: Params) -> None:
                        sources=layout.read_lines(layout.CORPUS / "test.source"))
         quality[name] = {**asdict(scores), "calls": None, "tokens": statistics.mean(line.tokens for line in lines)}
         print(f"{FAMILY} {name}: BLEU {scores.bleu:.2f}, chrF {scores.chrf:.2f}, TER {scores.ter:.2f}")
-    write_json(layout.REPORTS / "quality" / f"{FAMILY}.json",
-               {"family": FAMILY, "data": config["training"]["data"], "verifier": params.baseline,
-                "decoders": quality})
+    write_json(report, {"family": FAMILY, "data": config["training"]["data"], "verifier": params.baseline,
+                        "decoders": quality})

@@ -132,14 +132,15 @@ def _test(family: str, names: tuple[str, ...], options: list[str], keep_others: 
     if not cli.trainer.is_global_zero:
         return
     folder = layout.HYPOTHESES / family
+    report = layout.REPORTS / "quality" / f"{family}.json"
+    # Some decoders alone leave the figures of the others where they are.
+    others = read_json(report)["decoders"] if keep_others and report.exists() else {}
+    remove(report)  # of what is replaced now
     if not keep_others:
         remove(folder)
     sentences = len(layout.read_lines(layout.CORPUS / "test.target"))
     for name in names:
         write_hypotheses(folder / f"{name}.jsonl", cli.model.lines[name], sentences)
-    report = layout.REPORTS / "quality" / f"{family}.json"
-    # Some decoders alone leave the figures of the others where they are.
-    others = read_json(report)["decoders"] if keep_others and report.exists() else {}
     quality = {name: cli.model.quality[name] for name in names}
     drafting = load_params().family(family).drafting
     write_json(report, {"family": family, "data": cli.model.config["training"]["data"],

@@ -1,6 +1,5 @@
 """What happens beside the steps of a training run: validation BLEU, candidates to average, the point to resume at."""
 
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import Batch
 from pipeline.decoding.limits import LengthLimit
 from pipeline.families.base import TranslationModule
-from pipeline.files import remove
+from pipeline.files import atomic_path
 from pipeline.model.checkpoint import unique_weights
 from pipeline.training.candidates import Candidate, Candidates
 
@@ -115,21 +114,17 @@ class ResumePoint(Callback):
         if step == self._saved or step % self._every:
             return
         self._saved = step
-        aside = self._path.with_suffix(".aside")
-        trainer.save_checkpoint(aside)
-        if trainer.is_global_zero:
-            os.replace(aside, self._path)
+        if not trainer.is_global_zero:
+            trainer.save_checkpoint(self._path)  # takes part, and writes nothing
+            return
+        with atomic_path(self._path) as aside:
+            trainer.save_checkpoint(aside)
 
     def on_save_checkpoint(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule,
                            checkpoint: dict[str, Any]) -> None:
         """Uncount the batch that is about to begin: the resumed run counts it again, and validates by this count."""
         progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]["total"]
         progress["ready"] = progress["completed"]
-
-    def on_exception(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule,
-                     exception: BaseException) -> None:
-        if trainer.is_global_zero:
-            remove(self._path.with_suffix(".aside"))
 
 
 class Progress(Callback):
