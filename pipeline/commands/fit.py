@@ -20,9 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
-    params = load_params()
-    params.family(arguments.family)
-    from pipeline.training.fit import fit
-
+    load_params().family(arguments.family)
     with locked(layout.checkpoint(arguments.family)):
+        from pipeline.training.fit import fit
+
         fit(arguments.family, overrides + ["--help"] * arguments.help_lightning)

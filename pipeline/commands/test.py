@@ -39,10 +39,10 @@ def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
         if own:
             raise PipelineError(f"--{own[0].replace('_', '-')}: is of --model; a family is tested on the test split of "
                                 "its corpus")
-        from pipeline.evaluation.test import test
-
         load_params().family(arguments.family)
         with locked(layout.HYPOTHESES / arguments.family):
+            from pipeline.evaluation.test import test
+
             test(arguments.family, arguments.decoder, overrides + ["--help"] * arguments.help_lightning)
         return
     if overrides or arguments.help_lightning:
