@@ -9,6 +9,7 @@ from pipeline import __version__
 from pipeline.errors import PipelineError
 
 VERBS = {
+    "facts": "write down the machine and the state of the user's files, which DVC cannot see",
     "corpus": "get the sentence pairs, filter and split them",
     "bpe": "learn the vocabulary and encode the corpus",
     "fit": "train a family (Lightning CLI)",

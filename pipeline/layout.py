@@ -15,12 +15,12 @@ PEERS = Path("data/peers")
 """The baseline in the formats of other libraries."""
 PAGE = Path("data/page/index.html")
 MACHINE = Path("data/machine.json")
+INPUTS = Path("data/inputs.json")
+"""Both are facts that DVC cannot see by itself (`pipeline.commands.facts`)."""
 CHECKPOINTS = Path("checkpoints")
 WORK = Path("checkpoints/.work")
 """Unfinished work that a killed run resumes from; never an output."""
 REPORTS = Path("reports")
-BENCHMARK = Path("benchmarks/results/multi_token.json")
-"""What `benchmarks/multi_token.py` measured; the report reads it where it is."""
 
 
 def checkpoint(family: str) -> Path:

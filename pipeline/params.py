@@ -40,9 +40,12 @@ class FamilySettings:
     """What a drafter or heads draft, and for which family; a lattice may name a family whose drafts its candidates
     shall be."""
     data: DataSettings = field(default_factory=DataSettings)
+    start: str = ""
+    """The family after which, and from whose weights, a student is trained; empty: the teacher. Of drafters and heads
+    their verifier. Where a run's `systems` name a student, `students` or `lattices` repeats this for dvc.yaml."""
     warm_start: bool = True
-    """Whether a student starts from the weights that `students` names (what agrees in name and shape is copied), or
-    from random ones."""
+    """Whether a student takes over the weights of its `start` (what agrees in name and shape is copied), or begins with
+    random ones."""
     decoders: tuple[str, ...] = ()
     """The entries of `decoders` to evaluate it under; empty: those of `default_decoders`."""
 
@@ -136,12 +139,12 @@ class Params:
     default_decoders: tuple[str, ...]
     """The entries of `decoders` that a family is evaluated under unless it names its own."""
     students: dict[str, str]
-    """Families that dvc.yaml trains after the teacher has distilled the data, and whose weights each starts from: the
-    teacher's or another student's."""
+    """Families that dvc.yaml trains after the teacher has distilled the data, each with its `start`: what the systems
+    need (`with_students`)."""
     systems: tuple[str, ...]
-    """Families that dvc.yaml evaluates: the teacher, the students and the lattices."""
+    """Families that dvc.yaml evaluates, in the order of the table; `families` is the catalogue that they are from."""
     lattices: dict[str, str] = field(default_factory=dict)
-    """Students that need a count model besides, and whose weights each starts from."""
+    """Students that also need a count model, likewise."""
     baseline: str = "ar"
     """The family that all others are compared with."""
     peers: dict[str, PeerSettings] = field(default_factory=dict)
@@ -164,9 +167,11 @@ class Params:
     def __post_init__(self) -> None:
         for name in self.systems:
             self.family(name, "systems")
-        if set(self.systems) != {TEACHER, *self.starts}:
-            raise PipelineError(f"params.yaml: systems must be {TEACHER}, the students and the lattices, "
-                                f"{', '.join(self.starts)}")
+        for name in self.systems:
+            if name not in (TEACHER, *self.starts):
+                table = "lattices" if self.families[name].kind == "lattice" else "students"
+                raise PipelineError(f"params.yaml: systems: {name} is not trained; add {name}: "
+                                    f"{self.families[name].start or TEACHER} to {table}, which dvc.yaml reads")
         for stage, students in (("students", self.students), ("lattices", self.lattices)):
             for student in students:
                 self._check_ancestors(student)
@@ -175,6 +180,9 @@ class Params:
                     raise PipelineError(f"params.yaml: {stage}.{student}: a family of kind {kind} does not belong "
                                         "there; `lattices` trains those of kind lattice, `students` all others")
         for student, start in self.starts.items():
+            if self.families[student].start not in ("", start):
+                raise PipelineError(f"params.yaml: families.{student}.start is {self.families[student].start!r}, but "
+                                    f"students and lattices, which dvc.yaml reads, have {start!r}; make them agree")
             drafting = self.families[student].drafting
             if drafting is not None and drafting.verifier != start:
                 raise PipelineError(f"params.yaml: families.{student}.drafting.verifier is {drafting.verifier!r}, but "
@@ -293,6 +301,44 @@ def parse_params(content: dict[str, Any]) -> Params:
         families = {name: merge(defaults, block) if isinstance(block, dict) else block
                     for name, block in families.items()}
     return build(Params, {**content, "families": families}, "params")
+
+
+def lay_over(content: dict[str, Any], preset: Path) -> dict[str, Any]:
+    """The content of params.yaml with a preset laid over it: what a profile's params.yaml holds.
+
+    Raises:
+        PipelineError: the preset cannot be read, or says what follows from its systems.
+    """
+    changes = read_yaml(preset)
+    for table in ("students", "lattices"):
+        if table in changes:
+            raise PipelineError(f"{preset}: {table} follows from `systems`; remove it, and give each family of yours "
+                                "that does not start from the teacher a `start`")
+    return with_students(merge(content, changes))
+
+
+def with_students(content: dict[str, Any]) -> dict[str, Any]:
+    """The content of params.yaml with the `students` and `lattices` that its `systems` need, as dvc.yaml reads them.
+
+    A system needs the family that it starts from, and that family its own start, up to the teacher.
+
+    >>> families = {"teacher": {}, "ar": {}, "drafter": {"start": "ar"}, "lattice": {"kind": "lattice"}, "nat": {}}
+    >>> chosen = with_students({"families": families, "systems": ["teacher", "drafter", "lattice"]})
+    >>> chosen["students"], chosen["lattices"]
+    ({'ar': 'teacher', 'drafter': 'ar'}, {'lattice': 'teacher'})
+    """
+    families, starts = content.get("families"), dict[str, str]()
+    if not isinstance(families, dict) or not isinstance(content.get("systems"), list):
+        return content  # `parse_params` will refuse it
+    for system in content["systems"]:
+        chain = []
+        while system != TEACHER and system not in starts and system not in chain and system in families:
+            chain.append(system)
+            system = (families[system] or {}).get("start") or TEACHER
+        starts |= {name: (families[name] or {}).get("start") or TEACHER for name in reversed(chain)}
+    is_lattice = {name: (families[name] or {}).get("kind") == "lattice" for name in starts}
+    return {**content, "students": {name: start for name, start in starts.items() if not is_lattice[name]},
+            "lattices": {name: start for name, start in starts.items() if is_lattice[name]}}
 
 
 def load_params(path: Path = PARAMS) -> Params:

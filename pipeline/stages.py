@@ -1,13 +1,14 @@
 """Train and evaluate families that do not need one another at the same time.
 
-Two trainings with half of the cores each take more steps a second than one with all of them, and while one process
-imports its libraries another one can work, but `dvc repro` runs one stage after the other. So each stage of a single
+Two trainings with a core each take more steps per second than one with two cores, and while one process imports its
+libraries another one can work, but `dvc repro` runs one stage after the other. So each stage of a single
 family gets a `dvc repro --single-item` of its own, when what it reads is there. DVC is made for that: it reads and
 writes dvc.lock, hashes, caches and restores while it holds the project's lock, lets go of it while the stage's command
 runs, and marks what that command reads and writes meanwhile. Only its patience with the lock ends after three seconds;
 `--wait-for-lock` makes it wait as long as it takes.
 
-What is done here is up to date when a plain `dvc repro` follows, which could have done all of it by itself.
+Each training has the threads of its own parameters, whatever runs beside it, so its bits do not depend on that. What is
+done here is up to date when a plain `dvc repro` follows, which could have done all of it by itself.
 """
 
 import json
@@ -17,27 +18,27 @@ import subprocess
 import sys
 import threading
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from pipeline import guard
 from pipeline.errors import PipelineError
 from pipeline.params import PARAMS, TEACHER, Params, load_params, read_yaml
 from pipeline.schedule import After, choose, length
 
 PIPELINE = Path("dvc.yaml")
 DVC = (sys.executable, "-m", "dvc")
-_PATIENCE = 30.0
-"""Seconds that an interrupted stage has to end by itself."""
+_ALWAYS = "always changed"
+"""What `dvc status` says of a stage that runs every time, though nothing that it has written differs."""
+_MOST = 8
+"""Stages at once where nobody says how many: each process takes about a gigabyte of memory."""
 _A_DECODER = 100
 """Training steps that take about as long as it takes a decoder to translate the test split. Nothing but the order of
 the stages depends on it."""
-_SHARE = 0.75
-"""What each further share of the cores adds to the speed of one stage: about what it adds to a training of the default
-model."""
 Said = SimpleQueue[tuple[str, str | None]]
 """The lines of the running stages, each with its stage; None where it has said its last."""
 
@@ -54,13 +55,14 @@ class Stages:
     """Of all of these stages, those whose outputs they read."""
 
 
-def default_jobs() -> int:
-    """How many stages to run at once: one a GPU, or two where there is none but cores for two."""
+def default_jobs(params: Params) -> int:
+    """How many stages to run at once: one per GPU, or on a machine without as many as have cores for their threads."""
     import torch
 
     if torch.accelerator.is_available():
         return max(1, torch.cuda.device_count())
-    return min(2, _cores())
+    threads = max((params.family(name).training.threads for name in params.starts), default=1)
+    return max(1, min(_MOST, _cores() // threads))
 
 
 def environment() -> dict[str, str]:
@@ -68,31 +70,31 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
 
 
-def reproduce_families(folder: Path, jobs: int) -> None:
+def reproduce_families(folder: Path, changed: Collection[str], jobs: int) -> None:
     """Reproduce the stages of single families that are not up to date, and first what they need.
 
-    Nothing happens where that does not pay: the `dvc repro` that follows gives each one all cores.
+    Nothing happens where none could run beside another one: that is left to the `dvc repro` that follows.
 
     Args:
         folder: of params.yaml and dvc.yaml.
+        changed: the stages that are not up to date (`changed_stages`).
         jobs: how many at once.
 
     Raises:
         PipelineError: a stage failed. Those that ran beside it have ended, and no further one has begun.
     """
     found = find_stages(read_yaml(folder / PIPELINE)["stages"], load_params(folder / PARAMS))
-    changed = changed_stages(folder, found.after)
     stale = with_followers(changed, found.after)
     after = {stage: found.after[stage] & stale & found.steps.keys() for stage in found.steps if stage in stale}
     steps = {stage: found.steps[stage] for stage in after}
-    if not pays(after, steps, jobs):
+    if length(after, steps, jobs) >= sum(steps.values()):
         return
-    if not changed.isdisjoint(found.needs):
-        done = subprocess.run([*DVC, "repro", *found.needs], cwd=folder, env=environment(), check=False)
-        if done.returncode:
-            raise PipelineError(f"{PIPELINE}: what the families need failed (exit status {done.returncode}); the "
-                                "reason is above")
-    with _ending_like_control_c():
+    with ending_like_control_c():
+        if not stale.isdisjoint(found.needs):
+            status = guard.run([*DVC, "repro", *found.needs], folder, environment())
+            if status:
+                raise PipelineError(f"{PIPELINE}: what the families need failed (exit status {status}); the reason is "
+                                    "above")
         reproduce_together(folder, after, steps, shares(jobs))
 
 
@@ -125,13 +127,13 @@ def find_stages(stages: dict[str, Any], params: Params) -> Stages:
                      {stage: after[stage] for stage in after if stage in needed})
 
 
-def changed_stages(folder: Path, stages: Collection[str]) -> set[str]:
-    """Those of the stages that are not up to date, as things stand."""
-    done = subprocess.run([*DVC, "status", "--json", *stages], cwd=folder, env=environment(), capture_output=True,
-                          text=True, check=False)
+def changed_stages(folder: Path) -> set[str]:
+    """The stages that are not up to date, as things stand."""
+    done = subprocess.run([*DVC, "status", "--json"], cwd=folder, env=environment(), capture_output=True, text=True,
+                          check=False)
     if done.returncode:
         raise PipelineError(f"{PIPELINE}: dvc status failed: {' '.join(done.stderr.split())}")
-    return set(json.loads(done.stdout))
+    return {stage for stage, changes in json.loads(done.stdout).items() if changes != [_ALWAYS]}
 
 
 def with_followers(stages: Collection[str], after: After) -> frozenset[str]:
@@ -142,19 +144,11 @@ def with_followers(stages: Collection[str], after: After) -> frozenset[str]:
     return found
 
 
-def pays(after: After, steps: dict[str, int], jobs: int) -> bool:
-    """Whether stages end sooner so many at once, each with its share of the cores, than in turn, each with all.
-
-    >>> pays({"a": [], "b": []}, {"a": 10, "b": 10}, 2), pays({"a": [], "b": ["a"]}, {"a": 10, "b": 10}, 2)
-    (True, False)
-    """
-    return length(after, steps, jobs) * (1 + _SHARE * (jobs - 1)) < sum(steps.values())
-
-
 def shares(jobs: int) -> list[dict[str, str]]:
     """For each of the stages at once, the environment that gives it its share of the cores and of the GPUs.
 
-    The user's own OMP_NUM_THREADS stays, and so does his choice of GPUs.
+    The share of the cores is for evaluations: what they write does not depend on it, and a training has threads of its
+    own. The user's own OMP_NUM_THREADS stays, and so does his choice of GPUs.
     """
     import torch
 
@@ -197,8 +191,9 @@ def reproduce_together(folder: Path, after: After, steps: dict[str, int], free: 
             free.append(share)
             if process.wait():
                 failed.append(stage)
+            guard.stop([process])
     finally:
-        _stop([process for process, _ in running.values()])
+        guard.stop([process for process, _ in running.values()])
     if failed:
         raise PipelineError(f"{PIPELINE}: {', '.join(failed)} failed; the lines above that begin so tell why. The same "
                             "command goes on from here")
@@ -236,11 +231,8 @@ def _cores() -> int:
 
 
 def _start(folder: Path, stage: str, share: dict[str, str], said: Said) -> subprocess.Popen[str]:
-    # A session of its own, so that one signal reaches DVC, the shell that it starts and the stage's command.
-    process = subprocess.Popen(
-        [*DVC, "--wait-for-lock", "repro", "--single-item", stage], cwd=folder, env={**environment(), **share},
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8",
-        errors="replace", start_new_session=True)
+    process = guard.start([*DVC, "--wait-for-lock", "repro", "--single-item", stage], folder,
+                          {**environment(), **share}, subprocess.PIPE)
     threading.Thread(target=_read, args=(stage, process, said), daemon=True).start()
     return process
 
@@ -253,33 +245,13 @@ def _read(stage: str, process: subprocess.Popen[str], said: Said) -> None:
     said.put((stage, None))
 
 
-def _stop(processes: list[subprocess.Popen[str]]) -> None:
-    """Interrupt them and all that they have started, as control-C would, and wait for them."""
-    for process in processes:
-        _signal(process, signal.SIGINT)
-    for process in processes:
-        try:
-            process.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:
-            _signal(process, signal.SIGKILL)
-
-
-def _signal(process: subprocess.Popen[str], number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, number)
-
-
 @contextmanager
-def _ending_like_control_c() -> Iterator[None]:
-    """A terminal that closes, or `kill`, would end this process and leave the sessions that it has started."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if before[number] == signal.SIG_DFL:  # not under nohup, which has SIGHUP ignored
+def ending_like_control_c() -> Iterator[None]:
+    """A terminal that closes, or `kill`, ends this process as control-C does: only when the stages have ended."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number, handler in before.items():
+        if handler == signal.SIG_DFL:  # not under nohup, which has SIGHUP ignored
             signal.signal(number, signal.default_int_handler)
-    if before[signal.SIGINT] == signal.SIG_IGN:
-        # A script's `command &` has it ignored, and so would all that is started here, but they are stopped by it
-        # (`_stop`). What is handled, if only by doing nothing, is not inherited.
-        signal.signal(signal.SIGINT, lambda *_: None)
     try:
         yield
     finally:

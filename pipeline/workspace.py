@@ -7,17 +7,18 @@ common is stored once and what both compute alike is computed once.
 
 import os
 import shutil
-import subprocess
+from contextlib import chdir
 from pathlib import Path
 
 import yaml
 
-from pipeline import layout
-from pipeline.blocks import merge
+from pipeline import guard, layout
+from pipeline.corpus.inputs import describe_inputs
 from pipeline.errors import PipelineError
-from pipeline.files import atomic_path, write_text
-from pipeline.params import PARAMS, parse_params, read_yaml
-from pipeline.stages import DVC, PIPELINE, environment
+from pipeline.evaluation.machine import describe_machine
+from pipeline.files import atomic_path, write_json, write_text
+from pipeline.params import PARAMS, lay_over, load_params, parse_params, read_yaml
+from pipeline.stages import DVC, PIPELINE, ending_like_control_c, environment
 
 PRESETS = Path("presets")
 PROFILES = Path("profiles")
@@ -39,11 +40,11 @@ def prepare(profile: str, folder: Path | None = None) -> Path:
     if not preset.exists():
         known = sorted(path.stem for path in PRESETS.glob("*.yaml"))
         raise PipelineError(f"--profile: {profile!r} is unknown; presets has {', '.join(known)}")
-    params = merge(read_yaml(PARAMS), read_yaml(preset))
+    params = lay_over(read_yaml(PARAMS), preset)
     parse_params(params)
     folder = folder or PROFILES / profile
     _write(folder / PARAMS, yaml.safe_dump(params, sort_keys=False, allow_unicode=True))
-    for file in (PIPELINE, IGNORED, layout.BENCHMARK, *PLOTS.glob("*.json")):
+    for file in (PIPELINE, IGNORED, *PLOTS.glob("*.json")):
         _write(folder / file, file.read_text(encoding="utf-8"))
     cache = os.path.relpath(Path(".dvc/cache"), folder / ".dvc")
     _write(folder / ".dvc/config", f"[core]\n    analytics = false\n    no_scm = true\n[cache]\n    dir = {cache}\n")
@@ -53,12 +54,20 @@ def prepare(profile: str, folder: Path | None = None) -> Path:
     return folder
 
 
+def write_facts(folder: Path) -> None:
+    """Write what a run depends on and DVC cannot see by itself: the machine, and the files the corpus is read from.
+
+    The stage `facts` does so in every `dvc repro`; done beforehand, `dvc status` tells whether anything has changed.
+    """
+    with chdir(folder):  # to which the paths of params.yaml are relative
+        write_json(layout.MACHINE, describe_machine())
+        write_json(layout.INPUTS, describe_inputs(load_params().corpus))
+
+
 def reproduce(folder: Path, options: list[str]) -> int:
     """Run `dvc repro` in a folder and return its exit status."""
-    from pipeline.evaluation.machine import write_machine
-
-    write_machine(folder / layout.MACHINE)
-    return subprocess.run([*DVC, "repro", *options], cwd=folder, env=environment(), check=False).returncode
+    with ending_like_control_c():
+        return guard.run([*DVC, "repro", *options], folder, environment())
 
 
 def publish(folder: Path, out: Path) -> None:

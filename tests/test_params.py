@@ -12,7 +12,7 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
 from pipeline.model.orders import make_order
-from pipeline.params import Params, load_params, parse_params, read_yaml
+from pipeline.params import Params, lay_over, load_params, parse_params, read_yaml, with_students
 
 ROOT = Path(pipeline.__file__).parents[1]
 PRESETS = sorted((ROOT / "presets").glob("*.yaml"))
@@ -35,11 +35,35 @@ def test_the_shipped_parameters() -> None:
     params = load_params(ROOT / "params.yaml")
     check(params)
     assert params == parse_params(shipped())
+    assert with_students(shipped()) == shipped()  # what dvc.yaml reads is what the systems need
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda path: path.stem)
 def test_every_preset_is_laid_over_them(preset: Path) -> None:
-    check(parse_params(merge(shipped(), read_yaml(preset))))
+    params = parse_params(lay_over(shipped(), preset))
+    check(params)
+    assert {"teacher", *params.starts} >= set(params.systems)
+
+
+def test_what_a_system_starts_from_is_trained_too() -> None:
+    chosen = with_students({**shipped(), "systems": ["teacher", "ar", "nat", "double_token_r2l"]})
+    assert chosen["students"] == {"ar": "teacher", "mask_predict": "teacher", "nat": "mask_predict",
+                                  "interleaved": "teacher", "ar_r2l": "interleaved", "double_token_r2l": "ar_r2l"}
+    assert chosen["lattices"] == {} and parse_params(chosen).systems == ("teacher", "ar", "nat", "double_token_r2l")
+
+
+def test_families_that_start_from_one_another_are_refused() -> None:
+    content = shipped()
+    content["families"]["ar"]["start"] = "drafter"
+    with pytest.raises(PipelineError, match="it must be teacher or a student that does not start from it"):
+        parse_params(with_students(content))
+
+
+def test_a_preset_names_no_students(tmp_path: Path) -> None:
+    preset = tmp_path / "mine.yaml"
+    preset.write_text("students: {ar: teacher}\n")
+    with pytest.raises(PipelineError, match=r"mine.yaml: students follows from `systems`; remove it"):
+        lay_over(shipped(), preset)
 
 
 def test_a_family_inherits_the_defaults_and_overrides_them() -> None:
@@ -94,7 +118,8 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("families.lattice.masking", "all", "a family of kind lattice must have no `masking`"),
     ("families.ar.masking", "all", "a family of kind ordered must have no `masking`"),
     ("students.ar", "nobody", "students.nobody starts from None; it must be teacher or a student"),
-    ("students.ar", "semi_autoregressive", "students.semi_autoregressive starts from 'ar'; it must be teacher or a st"),
+    ("students.ar", "drafter", "students.drafter starts from 'ar'; it must be teacher or a student"),
+    ("students.double_token", "teacher", "families.double_token.start is 'interleaved', but .* have 'teacher'"),
     ("students.ar", None, "params.students.ar is None; it must be of type str"),
     ("default_decoders", ["beam99"], "default_decoders: decoder 'beam99' is unknown"),
     ("families.ar.decoders", ["beam99"], "families.ar.decoders: decoder 'beam99' is unknown; params.yaml has greedy"),
@@ -104,21 +129,20 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("families", ["ar"], r"families must be a block of keys, not \['ar'\]"),
     ("families", None, "families must be a block of keys, not None"),
     ("systems", ["teacher", "ar", "nobody"], "systems: family 'nobody' is unknown"),
-    ("systems", ["teacher", "ar"], "systems must be teacher, the students and the lattices, ar, interleaved"),
-    ("students", {"ar": "teacher"}, "systems must be teacher, the students and the lattices, ar, lattice$"),
+    ("systems", ["teacher", "ar", "nat"], "systems: nat is not trained; add nat: mask_predict to students, which"),
+    ("students", {"ar": "teacher"}, "systems: interleaved is not trained; add interleaved: teacher to students"),
     ("students", ["ar"], r"students must be a block of keys, not \['ar'\]"),
-    ("lattices", {}, "systems must be teacher, the students and the lattices, ar, .*"),
+    ("lattices", {}, "systems: lattice is not trained; add lattice: ar to lattices"),
     ("lattices", None, "params.lattices must be a block of keys, not None"),
     ("lattices.lattice", "nobody", "students.nobody starts from None; it must be teacher or a student"),
     ("lattices.lattice", "lattice", "lattices.lattice starts from 'lattice'; it must be teacher or a student"),
-    ("lattices", {"nat": "teacher"}, "systems must be teacher, the students and the lattices"),
     ("students.lattice", "teacher", "students.lattice: a family of kind lattice does not belong there; `lattices` tr"),
     ("lattices.nat", "teacher", "lattices.nat: a family of kind masked does not belong there; `lattices` trains those"),
     ("alignment.tension", 0, "alignment.tension: 0.0 must be above 0"),
     ("alignment.symmetrise", "diagonal", "alignment.symmetrise: 'diagonal' is unknown; choose one of forward"),
     ("counts.top", 0, "counts.top: 0 must be at least 1"),
     ("counts.smoothing", 0.1, "params.counts.smoothing is unknown"),
-    ("baseline", "nobody", "baseline: 'nobody' is not among the systems, teacher, ar, ar_r2l"),
+    ("baseline", "nobody", "baseline: 'nobody' is not among the systems, teacher, ar, interleaved"),
     ("decoders.greedy", "greedy", "params.decoders.greedy must be a block of keys, not 'greedy'"),
     ("decoders.beam5", ..., "decoder 'beam5' is unknown"),
     ("distillation.decoder", "beam99", "distillation.decoder: decoder 'beam99' is unknown"),

@@ -14,7 +14,7 @@ from pipeline.params import load_params
 from pipeline.workspace import prepare
 
 ROOT = Path(__file__).parents[1]
-TRACKED = ("params.yaml", "dvc.yaml", ".dvcignore", "presets", "pipeline", "benchmarks/results")
+TRACKED = ("params.yaml", "dvc.yaml", ".dvcignore", "presets", "pipeline")
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -14,12 +15,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import stages
-from pipeline.blocks import merge
+from pipeline import guard, stages
 from pipeline.cli import main
-from pipeline.params import load_params, parse_params, read_yaml
+from pipeline.params import load_params, read_yaml
 from pipeline.schedule import choose, length, simulate
-from pipeline.stages import find_stages, pays, reproduce_families, shares, with_followers
+from pipeline.stages import changed_stages, default_jobs, find_stages, shares, with_followers
 
 ROOT = Path(__file__).parents[1]
 STARTS = {"ar": "teacher", "nat": "teacher", "small": "ar", "wide": "ar", "tiny": "nat", "late": "small"}
@@ -86,6 +86,13 @@ def test_the_longest_chain_of_those_that_can_begin_is_first(
     assert chain(first) == max(chain(name) for name in after if not after[name])
 
 
+def test_as_many_at_once_as_have_cores_for_their_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    params = load_params(ROOT / "params.yaml")
+    for cores, jobs in ((1, 1), (2, 2), (5, 5), (64, 8)):
+        monkeypatch.setattr(stages, "_cores", lambda cores=cores: cores)
+        assert default_jobs(params) == jobs
+
+
 def test_the_families_of_the_real_pipeline() -> None:
     found = find_stages(read_yaml(ROOT / "dvc.yaml")["stages"], load_params(ROOT / "params.yaml"))
     params = load_params(ROOT / "params.yaml")
@@ -98,17 +105,8 @@ def test_the_families_of_the_real_pipeline() -> None:
     assert "teacher" in found.after["evaluate@teacher"]
     assert {stage: found.steps[stage] for stage in fits.values()} == {
         fits[name]: params.family(name).training.steps for name in fits}
-    assert found.steps["evaluate@ar"] > found.steps["evaluate@nat"] > 0  # it has more decoders
+    assert found.steps["evaluate@ar"] > found.steps["evaluate@double_token"] > 0  # it has more decoders
     assert found.needs == ("corpus", "bpe", "teacher", "distill", "align", "counts")
-
-
-@pytest.mark.parametrize(("preset", "together"), [(None, True), ("gec", False)])
-def test_several_at_once_where_that_is_quicker(preset: str | None, together: bool) -> None:
-    block = read_yaml(ROOT / "params.yaml")
-    params = parse_params(merge(block, read_yaml(ROOT / "presets" / f"{preset}.yaml")) if preset else block)
-    found = find_stages(read_yaml(ROOT / "dvc.yaml")["stages"], params)
-    after = {stage: found.after[stage] & found.steps.keys() for stage in found.steps}
-    assert pays(after, found.steps, 2) == together and not pays(after, found.steps, 1)
 
 
 def test_followers_of_followers() -> None:
@@ -187,9 +185,8 @@ def test_dvc_loses_nothing_when_two_train_at_once(project: Path, capsys: pytest.
         "teacher", "table", "evaluate@teacher", *(f"{name}@{one}" for one in STARTS for name in ("fit", "evaluate"))}
     assert "evaluate@late: > tr" in said and (project / "late.said").read_text() == "LATE"
 
-    capsys.readouterr()
-    reproduce_families(project, 2)
-    assert not capsys.readouterr().out  # dvc status found nothing to do
+    assert not changed_stages(project)
+    assert repro("--jobs", "2") == 0 and "Nothing has changed" in capsys.readouterr().out
     assert (project / "dvc.lock").read_bytes() == locked and (project / "log").read_text().split() == order
 
 
@@ -202,22 +199,40 @@ def test_one_that_fails_is_named_and_the_others_end(project: Path, capsys: pytes
     assert "fit@nat" in locked and "fit@ar" not in locked and not (project / "table").exists()
 
 
-@pytest.mark.parametrize("interrupts", [signal.SIG_DFL, signal.SIG_IGN])
-def test_what_ends_it_ends_all_of_it(project: Path, interrupts: signal.Handlers) -> None:
-    """Also where control-C is ignored, as behind a script's `command &`."""
+def began(project: Path, *, ignoring: str = "pass") -> subprocess.Popen[str]:
+    """A run of which two trainings have begun, each of which would take a minute."""
     (project / "seconds").write_text("60")
-    first = (f"import os, signal, sys; signal.signal(signal.SIGINT, signal.{interrupts.name}); "
-             "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])")
+    first = (f"import os, signal, sys; {ignoring}; os.execv(sys.executable, [sys.executable, *sys.argv[1:]])")
     run = subprocess.Popen([sys.executable, "-c", first, "-m", "pipeline", "repro", "--jobs", "2"],
                            stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True)
     assert run.stdout is not None
-    with run.stdout as lines:
-        assert len(list(islice((line for line in lines if "training after" in line), 2))) == 2
-        run.send_signal(signal.SIGTERM)  # as control-C does; a terminal's control-C does not reach the others by itself
-        assert run.wait(stages._PATIENCE - 5) == 130  # before they would have to be killed
-    for name in ("ar", "nat"):
-        with pytest.raises(ProcessLookupError):
-            os.kill(int((project / f"{name}.pid").read_text()), 0)
+    assert len(list(islice((line for line in run.stdout if "training after" in line), 2))) == 2
+    return run
+
+
+def ended(project: Path) -> bool:
+    """Whether the two trainings have ended."""
+    return not any(Path(f"/proc/{(project / f'{name}.pid').read_text()}").exists() for name in ("ar", "nat"))
+
+
+@pytest.mark.parametrize("ignoring", ["pass", "signal.signal(signal.SIGINT, signal.SIG_IGN)"])
+def test_what_ends_it_ends_all_of_it(project: Path, ignoring: str) -> None:
+    """Also where control-C is ignored, as in a script's `command &`."""
+    with began(project, ignoring=ignoring) as run:
+        run.send_signal(signal.SIGTERM)
+        assert run.wait(guard.PATIENCE - 5) == 130  # before they would have to be killed
+        assert ended(project)
+
+
+def test_kill_9_leaves_no_training_and_the_next_call_goes_on(project: Path) -> None:
+    with began(project) as run:
+        run.kill()
+    patience = time.monotonic() + guard.PATIENCE - 5
+    while not ended(project) and time.monotonic() < patience:
+        time.sleep(0.05)
+    assert ended(project)
+    (project / "seconds").write_text("0")
+    assert repro("--jobs", "2") == 0 and (project / "table").exists()
 
 
 def test_fewer_than_one_at_once(capsys: pytest.CaptureFixture[str]) -> None:

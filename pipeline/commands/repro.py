@@ -9,33 +9,43 @@ runs one stage after the other.
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pipeline.params import Params
 
 PASSES_ON = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", default="", help="a file of presets/ without its ending (default: none)")
-    parser.add_argument("--jobs", type=int, help="families to train or evaluate at once, each with its share of the "
-                                                 "cores and GPUs (default: one a GPU; without a GPU two, if there are "
-                                                 "two cores)")
+    parser.add_argument("--jobs", type=int, help="families to train or evaluate at once (default: one per GPU; "
+                                                 "without a GPU as many as have cores for their threads)")
 
 
 def run(arguments: argparse.Namespace, options: list[str]) -> None:
     from pipeline import layout
-    from pipeline.params import load_params
-    from pipeline.stages import default_jobs, reproduce_families
-    from pipeline.workspace import prepare, publish, reproduce
+    from pipeline.params import PARAMS, load_params
+    from pipeline.stages import changed_stages, default_jobs, reproduce_families
+    from pipeline.workspace import prepare, publish, reproduce, write_facts
 
     if arguments.jobs is not None and arguments.jobs < 1:
         raise PipelineError(f"--jobs: {arguments.jobs} must be at least 1")
-    load_params()  # a mistake in params.yaml is said before anything starts
+    load_params()  # a mistake in params.yaml is told before anything starts
     folder = prepare(arguments.profile) if arguments.profile else Path()
-    jobs = 1 if options else arguments.jobs or default_jobs()
-    _announce(folder, jobs)
-    if jobs > 1:
-        reproduce_families(folder, jobs)
+    write_facts(folder)
+    if not options:
+        changed = changed_stages(folder)
+        if not changed:
+            print("Nothing has changed: data, models and reports are up to date.")
+            return
+        params = load_params(folder / PARAMS)
+        jobs = arguments.jobs or default_jobs(params)
+        _announce(params, folder, jobs)
+        if jobs > 1:
+            reproduce_families(folder, changed, jobs)
     status = reproduce(folder, options)
     if status:
         sys.exit(status)
@@ -43,13 +53,11 @@ def run(arguments: argparse.Namespace, options: list[str]) -> None:
         publish(folder, layout.REPORTS / arguments.profile)
 
 
-def _announce(folder: Path, jobs: int) -> None:
+def _announce(params: "Params", folder: Path, jobs: int) -> None:
     """Say how long the training will take where it is not done yet."""
-    from pipeline.params import PARAMS, load_params
     from pipeline.stages import training_time
     from pipeline.training.estimate import untrained
 
-    params = load_params(folder / PARAMS)
     families = untrained(params, folder)
     if families:
         steps = sum(params.family(name).training.steps for name in families)

@@ -28,10 +28,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.model is None:
         _refuse(arguments, "decoder", "peer", "input", "output", "source_language", "target_language")
         from pipeline.evaluation.clock import time_all
-        from pipeline.evaluation.machine import write_machine
 
-        if not layout.MACHINE.exists():
-            write_machine(layout.MACHINE)
         time_all(params, layout.REPORTS / "speed.json")
         return
     lines = list(read_utf8(arguments.input or layout.CORPUS / "test.source"))

@@ -12,7 +12,6 @@ all are true.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -59,14 +58,13 @@ class Finding:
 
 
 def claims(texts: Mapping[Name, Sequence[str]], references: Sequence[Sequence[str]], speed: Mapping[str, Any],
-           benchmark: Mapping[str, Any] | None, tokenizer: str, samples: int, seed: int) -> list[dict[str, Any]]:
+           tokenizer: str, samples: int, seed: int) -> list[dict[str, Any]]:
     """A row for every finding and each of its comparisons, whether its systems were measured or not.
 
     Args:
         texts: hypotheses (N,) of the systems that were evaluated.
         references: (R, N), R of each sentence.
         speed: from `speed.speed_report`.
-        benchmark: from `benchmarks/multi_token.py`; None: it was not run.
         tokenizer: BLEU's.
         samples, seed: of the bootstrap.
 
@@ -77,7 +75,7 @@ def claims(texts: Mapping[Name, Sequence[str]], references: Sequence[Sequence[st
     wanted = {name for finding in FINDINGS for one in finding.comparisons for name in one.systems}
     bleu = {name: resampled(texts[name]) for name in sorted(wanted & texts.keys())}
     rows = [row for finding in FINDINGS for row in _judge(finding, bleu)]
-    return [asdict(row) for row in [*rows, *_timed(speed), *_benchmarked(benchmark)]]
+    return [asdict(row) for row in [*rows, *_timed(speed)]]
 
 
 def _judge(finding: Finding, bleu: Mapping[Name, tuple[float, Floats]]) -> list[Row]:
@@ -134,24 +132,7 @@ def _timed(speed: Mapping[str, Any]) -> list[Row]:
               for entry in speed["contestants"]}
     wide, narrow = ("double_token", "pair_beam10"), ("double_token", "greedy")
     return [_above_one(_FASTER, "Table 2", wide, ratios.get(wide)),
-            _rises(f"{_SMALLER_BEAM} (trained weights)", "Figure 3",
-                   [(name[1], ratios.get(name)) for name in (wide, narrow)], _LONG, "make repro")]
-
-
-def _benchmarked(benchmark: Mapping[str, Any] | None) -> list[Row]:
-    """What the benchmark's speeds say: one number varies, and everything else is equal."""
-    series = benchmark["double_token"] if benchmark else {}
-
-    def row(claim: str, where: str, varied: str, *, falling: bool) -> Row:
-        points = [(f"{varied} {one['setting']}", one["ratio"]) for one in series.get(varied, ())]
-        return _rises(f"{claim} (random weights)", where, points[::-1] if falling else points,
-                      "Random weights, outputs of equal length", "python -m benchmarks.multi_token")
-
-    rows = [row("A smaller vocabulary raises the double-token speed ratio", "Table 4", "vocabulary", falling=True),
-            row("A larger model raises the double-token speed ratio", "Table 2", "model", falling=False),
-            row(_SMALLER_BEAM, "Figure 3", "beam", falling=True)]
-    claim = "A smaller vocabulary, a larger model and a smaller beam raise the double-token speed ratio"
-    return [*rows, _all_of(f"{claim} (random weights)", IMAMURA, "Section 5.2", rows)]
+            _rises(_SMALLER_BEAM, "Figure 3", {name[1]: ratios.get(name) for name in (wide, narrow)})]
 
 
 def _above_one(claim: str, where: str, name: Name, ratio: Sequence[float] | None) -> Row:
@@ -163,22 +144,15 @@ def _above_one(claim: str, where: str, name: Name, ratio: Sequence[float] | None
                {"ratios": {label: _rounded(ratio)}})
 
 
-def _rises(claim: str, where: str, points: Sequence[tuple[str, Sequence[float] | None]], on_what: str,
-           remedy: str) -> Row:
-    """The statement that a ratio rises along some points.
-
-    It is decided by the first and the last, unless two neighbours say the contrary.
-    """
-    known = [(label, ratio) for label, ratio in points if ratio is not None]
+def _rises(claim: str, where: str, points: Mapping[str, Sequence[float] | None]) -> Row:
+    """The statement that the second of two ratios is higher than the first."""
+    known = {label: ratio for label, ratio in points.items() if ratio is not None}
     if len(known) < 2:
-        return Row(claim, IMAMURA, where, NOT_MEASURED, f"Not measured: `{remedy}` measures it.", {})
-    (first, start), (last, stop) = known[0], known[-1]
-    verdict = _higher(stop, start)
-    steps = [_higher(after, before) for (_, before), (_, after) in pairwise(known)]
-    if {TRUE: FALSE, FALSE: TRUE}.get(verdict) in steps:
-        verdict = UNDECIDED
-    why = f"{on_what}: {_in_words(start)} at {first}, {_in_words(stop)} at {last}."
-    return Row(claim, IMAMURA, where, verdict, why, {"ratios": {label: _rounded(ratio) for label, ratio in known}})
+        return Row(claim, IMAMURA, where, NOT_MEASURED, "Not measured: `make repro` measures it.", {})
+    (first, start), (last, stop) = known.items()
+    why = f"{_LONG}: {_in_words(start)} at {first}, {_in_words(stop)} at {last}."
+    return Row(claim, IMAMURA, where, _higher(stop, start), why,
+               {"ratios": {label: _rounded(ratio) for label, ratio in known.items()}})
 
 
 def _higher(one: Sequence[float], other: Sequence[float]) -> str:

@@ -14,6 +14,7 @@ from pipeline.corpus.pairs import Pairs
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.peers import describe, timed_peers, tried_on
+from pipeline.evaluation.provenance import made_now
 from pipeline.evaluation.quality import read_hypotheses
 from pipeline.evaluation.speed import Contestant, Timed, measure, speed_report
 from pipeline.files import read_json, write_json
@@ -64,7 +65,8 @@ def time_all(params: Params, out: Path) -> None:
                "peers": described}
     rule = f"greedy output of {params.baseline} has at least {settings.long_tokens} tokens"
     write_json(out, speed_report(timings, np.isin(chosen, of_all), np.isin(chosen, of_long), long_rule=rule,
-                                 baseline=params.baseline, counterparts=params.counterparts(), machine=machine))
+                                 baseline=params.baseline, counterparts=params.counterparts(), machine=machine,
+                                 made=made_now()))
 
 
 def spread(lengths: NDArray[np.int32], rows: NDArray[np.int64], count: int) -> list[int]:

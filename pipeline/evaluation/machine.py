@@ -1,41 +1,92 @@
-"""What speed depends on besides the code: the machine and the versions, as a file among the `speed` stage's deps.
+"""What speed depends on besides the code: the machine and the versions, written down where DVC sees them.
 
-DVC restores the outputs of a stage whose deps it has seen before; a time measured on other hardware is no output of
-this one, so the hardware is a dep.
+DVC restores the outputs of a stage whose dependencies it has seen before, and takes a committed lock for true. A time
+that was measured on another machine is no output of this one, so the machine is a dependency of every stage that times
+something.
 """
 
+import hashlib
 import os
 import platform
+import secrets
+import uuid
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from pipeline.files import read_json, write_json
+from pipeline.errors import PipelineError
+from pipeline.files import write_text
+
+_IDENTITY = "fast-nmt-decoding/machine"
+"""In the user's state folder: a random number, drawn when the project first runs on a machine."""
+_SAME_ON_EVERY_BOOT = ("vendor_id", "cpu family", "model", "model name", "stepping", "cache size", "flags")
+"""Of /proc/cpuinfo. Its clock frequencies are not."""
 
 
 def describe_machine() -> dict[str, Any]:
-    """Processor, accelerators and versions, without anything that names a person or a host."""
-    import numpy
-    import torch
-
+    """Processor, accelerators, versions and an identity, without anything that names a person or a host."""
     return {
-        "processor": _processor(), "cores": os.cpu_count(), "threads": torch.get_num_threads(),
-        "accelerators": [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())],
-        "system": platform.system(), "python": platform.python_version(), "torch": torch.__version__,
-        "numpy": numpy.__version__,
+        "identity": _identity(), "processor": _processor(), "cores": len(_usable_cores()), "memory_gib": _memory(),
+        "accelerators": _accelerators(), "system": platform.system(), "python": platform.python_version(),
+        **{package: metadata.version(package) for package in ("torch", "numpy")},
     }
 
 
-def write_machine(path: Path) -> None:
-    """Write the description if it differs from what is there, so that an unchanged machine changes no file."""
-    now = describe_machine()
-    if not path.exists() or read_json(path) != now:
-        write_json(path, now)
+def _identity() -> str:
+    """Sixteen hexadecimal digits that another machine does not share, though its processor has the same name.
+
+    They are a digest, which tells nothing of what they were made from: the operating system's machine id, the network
+    addresses' hardware, the processor's details, and a random number that is drawn once. None of these changes when the
+    machine boots. Copies of one system image may agree in all of them but the last.
+    """
+    facts = [_text("/etc/machine-id"), f"{uuid.getnode():x}", platform.machine(), *_processor_details(), _drawn_once()]
+    return hashlib.sha256("\0".join(facts).encode()).hexdigest()[:16]
+
+
+def _drawn_once() -> str:
+    path = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / _IDENTITY
+    try:
+        if not path.exists():
+            write_text(path, secrets.token_hex(16) + "\n")
+        return path.read_text(encoding="utf-8")
+    except (OSError, RuntimeError, ValueError, PipelineError):  # no home that can be written: the rest must do
+        return ""
 
 
 def _processor() -> str:
+    names = [line.split(":", 1)[1].strip() for line in _processor_details() if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _processor_details() -> list[str]:
+    """The lines of the first processor of /proc/cpuinfo that do not change; none where there is no such file."""
+    first = _text("/proc/cpuinfo").split("\n\n")[0].splitlines()
+    return [line for line in first if line.split("\t")[0].strip() in _SAME_ON_EVERY_BOOT]
+
+
+def _usable_cores() -> list[int]:
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
+def _memory() -> int | None:
+    """Of the machine, in GiB, rounded."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _accelerators() -> list[str]:
+    """Their names. PyTorch takes a second to import and is only asked where there may be one."""
+    if platform.system() != "Darwin" and not any(Path("/dev").glob("nvidia[0-9]*")) and not Path("/dev/kfd").exists():
+        return []
+    import torch
+
+    return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+        return ""

@@ -11,10 +11,10 @@ from pipeline.evaluation.figures import DARK, quality_speed_png
 from pipeline.evaluation.page import Texts, render_page
 from pipeline.evaluation.rows import Row, assemble_rows, read_speed, read_texts, timed_decoders
 from pipeline.evaluation.table import markdown_table, measurement_notes
-from pipeline.files import atomic_path, read_json, write_json, write_text
+from pipeline.files import atomic_path, write_json, write_text
 
 
-def build_report(*, quality: Path, evaluation: Path, speed: Path, benchmark: Path, references: Sequence[Path],
+def build_report(*, quality: Path, evaluation: Path, speed: Path, references: Sequence[Path],
                  sources: Path, out: Path, page: Path, source_language: str, target_language: str,
                  tokenizer: str = "13a", samples: int = 1000, seed: int = 12345) -> None:
     """Write `decoders.json`, `decoders.md`, `claims.json`, `quality_speed.png` and `.json` into `out`; the page.
@@ -26,7 +26,6 @@ def build_report(*, quality: Path, evaluation: Path, speed: Path, benchmark: Pat
         quality: folder of `<family>.json`, {family, data, decoders: {name: `quality.Quality` and more}}.
         evaluation: folder of `<family>/<decoder>.jsonl`.
         speed: file of `speed.speed_report`.
-        benchmark: file of `benchmarks/multi_token.py`; it need not exist.
         references: files with a reference of each test sentence, one a line.
         sources: the test sentences, likewise.
         source_language, target_language: language tags for the page.
@@ -45,8 +44,7 @@ def build_report(*, quality: Path, evaluation: Path, speed: Path, benchmark: Pat
     hypotheses = read_texts(evaluation, timed_decoders(measured), len(source_lines))
     rows = assemble_rows(quality, measured, hypotheses, reference_lines, tokenizer=tokenizer, samples=samples,
                          seed=seed)
-    found = claims(hypotheses, reference_lines, measured, read_json(benchmark) if benchmark.exists() else None,
-                   tokenizer, samples, seed)
+    found = claims(hypotheses, reference_lines, measured, tokenizer, samples, seed)
     texts = Texts(source_lines, reference_lines, hypotheses, source_language, target_language)
     picture = quality_speed_png(rows)
     html = render_page(rows, texts, measured, picture, quality_speed_png(rows, DARK))

@@ -102,7 +102,7 @@ _SOME_SCORES = ("precision", "recall", "f05", "edits_signature", "gleu", "gleu_s
 """Of some tasks and decoders only."""
 _SIGNATURES = {"bleu_signature": "BLEU", "edits_signature": "F0.5", "gleu_signature": "GLEU"}
 _QUALITY_HEADER = ("family", "data", "decoders")
-_SPEED_HEADER = ("sentences", "long_sentences", "long_rule", "repetitions", "baseline", "machine",
+_SPEED_HEADER = ("sentences", "long_sentences", "long_rule", "repetitions", "baseline", "machine", "made",
                  "contestants")
 _BARE = ("ms_per_sentence", "ms_per_sentence_long", "tokens_per_second", "tokens_per_second_batch32", "calls_long")
 _RATIOS = ("speedup_vs_beam5", "speedup_vs_greedy", "speedup_vs_beam5_all", "speedup_vs_greedy_all")

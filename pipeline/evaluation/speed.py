@@ -202,7 +202,8 @@ def speed_ratio(baseline: Floats, other: Floats, *, samples: int = 1000,
 
 
 def speed_report(timings: Mapping[int, Timings], every: Bools, long: Bools, *, long_rule: str, baseline: str,
-                 counterparts: Mapping[str, str], machine: Mapping[str, Any]) -> dict[str, Any]:
+                 counterparts: Mapping[str, str], machine: Mapping[str, Any],
+                 made: Mapping[str, Any]) -> dict[str, Any]:
     """The content of `reports/speed.json`: milliseconds, and ratios as [ratio, low, high].
 
     What is said of long sentences is null where there are none.
@@ -215,6 +216,7 @@ def speed_report(timings: Mapping[int, Timings], every: Bools, long: Bools, *, l
         baseline: the family that speeds are compared with.
         counterparts: of each decoder, the baseline's that searches as widely; decoders without one are absent.
         machine: device, threads and versions, copied into the report.
+        made: when and by which commit, likewise.
 
     Raises:
         PipelineError: the baseline was not measured under the reference decoders.
@@ -226,6 +228,7 @@ def speed_report(timings: Mapping[int, Timings], every: Bools, long: Bools, *, l
                                 "compared with it; add it to that family's decoders in params.yaml")
     return {"sentences": int(every.sum()), "long_sentences": int(long.sum()), "long_rule": long_rule,
             "repetitions": timings[1].seconds.shape[1], "baseline": baseline, "machine": dict(machine),
+            "made": dict(made),
             "contestants": [_entry(timings, at, every, long, baseline, counterparts) for at in range(len(names))]}
 
 

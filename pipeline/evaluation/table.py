@@ -101,7 +101,9 @@ def measurement_notes(rows: Sequence[Row], speed: Mapping[str, Any]) -> list[str
     sizes = (f"Speed: {speed['sentences']} sentences, {speed['long_sentences']} of them long "
              f"({speed['long_rule']}); median of {speed['repetitions']} repetitions, all decoders "
              "interleaved sentence by sentence in one process; intervals by paired bootstrap over sentences.")
-    return [*signatures, sizes, f"Machine: {_flatten(speed['machine'])}"]
+    made = speed["made"]
+    return [*signatures, sizes, f"Measured on {made['date']} by commit {made['commit'] or 'unknown'}.",
+            f"Machine: {_flatten(speed['machine'])}"]
 
 
 def _flatten(machine: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from pipeline.corpus.settings import (
     Source,
     UaGecSettings,
 )
-from pipeline.corpus.sources import READERS
+from pipeline.corpus.sources import SOURCES
 from pipeline.errors import PipelineError
 
 WHEEL: dict[str, Any] = {"version": "1.2", "sha256": "ab" * 32}
@@ -52,8 +52,8 @@ def test_unknown_keys_and_wrong_types_are_errors(block: dict[str, Any]) -> None:
 
 
 def test_every_source_has_a_reader_and_a_block() -> None:
-    assert set(READERS) == set(get_args(Source))
-    assert {source.replace("-", "_") for source in READERS} < {field.name for field in fields(CorpusSettings)}
+    assert set(SOURCES) == set(get_args(Source))
+    assert {source.replace("-", "_") for source in SOURCES} < {field.name for field in fields(CorpusSettings)}
 
 
 def test_a_corpus_of_corrections_has_one_language() -> None:

@@ -44,7 +44,7 @@ class Run:
 
     def build(self) -> None:
         build_report(quality=self.root / "quality", evaluation=self.root / "hypotheses",
-                     speed=self.root / "speed.json", benchmark=self.root / "benchmark.json",
+                     speed=self.root / "speed.json",
                      references=[self.root / name for name in self.references], sources=self.root / "test.source",
                      out=self.root / "reports", page=self.root / "page" / "index.html", source_language="en",
                      target_language="de", samples=100)
@@ -69,7 +69,8 @@ def speeds(long: np.ndarray) -> dict[str, Any]:
                32: Timings(tuple(MILLISECONDS), *batched)}
     decoders = {decoder: decoder for family, decoder in MILLISECONDS if family == "ar"}
     return speed_report(timings, np.ones_like(long), long, long_rule="the second half", baseline="ar",
-                        counterparts=decoders, machine={"device": "R&D <1>"})
+                        counterparts=decoders, machine={"device": "R&D <1>"},
+                        made={"date": "2026-01-02", "commit": "abc"})
 
 
 def measured(root: Path, further: Sequence[Sequence[str]] = (), metrics: Sequence[str] = ()) -> Run:

@@ -193,14 +193,14 @@ SECONDS = [[0.1, 0.2], [0.2, 0.6], [0.1, 0.3], [0.4, 1.2], [0.1, 0.2]]
 def report(long: list[bool]) -> dict[str, object]:
     return speed_report(synthetic(NAMES, SECONDS), np.ones(len(long), dtype=bool), np.array(long),
                         long_rule="the second", baseline="ar", counterparts={"beam5": "beam5", "beam5_twice": "beam5"},
-                        machine={"device": "abacus"})
+                        machine={"device": "abacus"}, made={"date": "2026-01-02", "commit": "abc"})
 
 
 def test_the_report_has_the_numbers_of_the_definitions() -> None:
     whole = report([False, True])
     entries = whole.pop("contestants")
     assert whole == {"sentences": 2, "long_sentences": 1, "long_rule": "the second", "repetitions": 1,
-                     "baseline": "ar", "machine": {"device": "abacus"}}
+                     "baseline": "ar", "machine": {"device": "abacus"}, "made": {"date": "2026-01-02", "commit": "abc"}}
     assert isinstance(entries, list)
     entry = entries[2]
     assert (entry["family"], entry["decoder"]) == ("interleaved", "beam5")
@@ -235,4 +235,4 @@ def test_a_report_needs_its_baseline(absent: str) -> None:
     timings = synthetic([NAMES[at] for at in kept], [SECONDS[at] for at in kept])
     with pytest.raises(PipelineError, match=f"'{absent}' of family 'ar' was not measured"):
         speed_report(timings, np.array([True, True]), np.array([True, True]), long_rule="", baseline="ar",
-                     counterparts={}, machine={})
+                     counterparts={}, machine={}, made={"date": "2026-01-02", "commit": "abc"})

@@ -69,7 +69,8 @@ def run(workspace: Path, change_params: Change) -> Callable[..., Params]:
         heads = np.concatenate([np.minimum(np.arange(len(pairs.target(row))), len(pairs.source(row)) - 1)
                                 for row in range(len(pairs))]).astype(np.int32)
         write_arrays(layout.ALIGNMENT / "raw.safetensors", {"heads": heads}, {
-            "format": FORMAT, "digest": tokenizer.digest, "pairs": str(len(pairs))})
+            "format": FORMAT, "digest": tokenizer.digest, "pairs": str(len(pairs)), "tension": "4.0",
+            "null_probability": "0.08"})
         counts = count([Aligned(bitext, heads)], top=40, target_vocabulary=120, copies=piece_copies(tokenizer),
                        digest=tokenizer.digest, tension=4.0, null_probability=0.08)
         for name, network in {"lattice": lattice(counts=counts, **NETWORK), "nat": masked(**NETWORK)}.items():
@@ -99,7 +100,7 @@ def write_measurements(timed: dict[str, tuple[str, ...]]) -> None:
     timings = {size: Timings(names, seconds, words, words) for size in (1, 32)}
     write_json(layout.REPORTS / "speed.json", speed_report(
         timings, np.array([True, True]), np.array([False, True]), long_rule="the second", baseline="teacher",
-        counterparts={}, machine={}))
+        counterparts={}, machine={}, made={"date": "2026-01-02", "commit": "abc"}))
     for family, decoders in timed.items():
         write_json(layout.REPORTS / f"quality/{family}.json", {"decoders": {
             name: {"bleu": 10.0, **({"accepted_per_call": 1.75} if name == "gad" else {})} for name in decoders}})

@@ -78,7 +78,7 @@ def written(folder: Path, long: bool) -> None:
     words = np.ones((3, 2))
     timings = {size: Timings(names, seconds, words, words) for size in (1, 32)}
     report = speed_report(timings, np.array([True, True]), np.array([False, long]), long_rule="the second",
-                          baseline="ar", counterparts={}, machine={})
+                          baseline="ar", counterparts={}, machine={}, made={"date": "2026-01-02", "commit": "abc"})
     write_json(folder / "speed.json", report)
     for family, scores in {"ar": {"greedy": 20.0, "beam5": 22.0}, "swift": {"counts": 3.0}}.items():
         write_json(folder / "quality" / f"{family}.json",

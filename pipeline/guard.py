@@ -1,0 +1,72 @@
+"""Run a command that ends when the process which started it ends, in whatever way that happens.
+
+The command runs under a process of this file, whose standard input is a pipe. The operating system closes that pipe
+when the process at its other end exits, is killed, or closes it on purpose; the command and all that it has started are
+then interrupted, as control-C would, and killed where that does not end them. No signal handler could see to that:
+`kill -9` runs none.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+PATIENCE = 30.0
+"""Seconds that an interrupted command has to end by itself."""
+
+
+def start(command: Sequence[str], folder: Path, environment: Mapping[str, str],
+          stdout: int | None = None) -> "subprocess.Popen[str]":
+    """Start a guarded command in a session of its own, so that one signal reaches all that it starts.
+
+    Args:
+        command: to run.
+        folder: to run it in.
+        environment: all of its environment variables.
+        stdout: `subprocess.PIPE` to read what it prints, errors included; None: it prints where this process does.
+    """
+    # -P: or Python would look for its own modules among the files of this folder.
+    return subprocess.Popen(
+        [sys.executable, "-P", __file__, *command], cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=stdout,
+        stderr=None if stdout is None else subprocess.STDOUT, text=True, encoding="utf-8", errors="replace",
+        start_new_session=True)
+
+
+def stop(processes: Sequence["subprocess.Popen[str]"]) -> None:
+    """End guarded commands that have not ended yet, and wait for them."""
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.close()
+    for process in processes:
+        process.wait()
+
+
+def run(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> int:
+    """Run a guarded command to its end and return its exit status."""
+    process = start(command, folder, environment)
+    try:
+        return process.wait()
+    finally:
+        stop([process])
+
+
+def _main(command: Sequence[str]) -> int:
+    # What is handled, if only by doing nothing, is not inherited by the command; an ignored signal would be.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    threading.Thread(target=_end_with_the_pipe, daemon=True).start()
+    return process.wait()
+
+
+def _end_with_the_pipe() -> None:
+    os.read(0, 1)  # returns when the pipe is closed: nothing is ever written into it
+    os.killpg(0, signal.SIGINT)
+    threading.Event().wait(PATIENCE)
+    os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))
