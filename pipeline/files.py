@@ -1,4 +1,4 @@
-"""Files and folders that are whole or absent, and locks on what a run writes; docs/reliability.md says what is promised.
+"""Files and folders that are whole or absent, and locks on what a run writes; docs/reliability.md has the promises.
 
 Every artifact is written aside and renamed into place.
 """

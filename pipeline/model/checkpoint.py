@@ -172,7 +172,7 @@ def column_major(network: Transformer) -> Transformer:
 def write_weights(path: Path, weights: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
     """Write tensors to a safetensors file, whole or not at all.
 
-    Not by the library's `save_file`, whose files nobody else may read, and whose error of a full disk is none of Python's.
+    Not by the library's `save_file`: nobody else may read its files, and a full disk is an error of its own to it.
 
     Raises:
         PipelineError: the disk is full, or the folder is not writable.
