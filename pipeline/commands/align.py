@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.alignment.settings import METHODS, AlignmentSettings
 from pipeline.errors import PipelineError
+from pipeline.files import locked
 
 if TYPE_CHECKING:
     from pipeline.alignment.bitext import Bitext
@@ -68,8 +69,9 @@ def _align_corpus() -> None:
     from pipeline.corpus.bpe import Tokenizer
     from pipeline.params import load_params
 
-    align(layout.TRAINING_SIDES, Tokenizer.load(layout.BPE), load_params().alignment, layout.ALIGNMENT,
-          layout.REPORTS / "alignment.json")
+    with locked(layout.ALIGNMENT):
+        align(layout.TRAINING_SIDES, Tokenizer.load(layout.BPE), load_params().alignment, layout.ALIGNMENT,
+              layout.REPORTS / "alignment.json")
 
 
 def _settings(given: dict[str, object]) -> AlignmentSettings:

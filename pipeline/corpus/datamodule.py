@@ -108,7 +108,7 @@ class PairsDataModule(lightning.LightningDataModule):
 
     def train_dataloader(self) -> DataLoader[Batch]:
         trainer = self._trainer()
-        if trainer.overfit_batches:  # type: ignore[attr-defined]  # Lightning sets it
+        if trainer.overfit_batches:
             raise PipelineError("--trainer.overfit_batches: Lightning would deal out rows in its own way; use "
                                 "--trainer.limit_train_batches and --trainer.max_epochs")
         data = PairBatches([Pairs.open(path) for path in self.training_paths()], self.longest)
