@@ -204,24 +204,24 @@ def read_json(path: Path) -> Any:
         raise PipelineError(f"{path}: not valid JSON ({error}); remove it and run `dvc repro`") from None
 
 
-def check_output(output: Path, *inputs: Path) -> None:
+def check_output(output: Path, *inputs: Path | None) -> None:
     """Insist, before the work that fills it, that a file that the user names can be created, or replaced by a file.
 
     The pipeline makes its own folders; one that the user mistyped must not appear.
 
     Args:
         output: to be written.
-        inputs: files that are read.
+        inputs: files that are read; None: standard input.
 
     Raises:
         PipelineError: its folder does not exist, or it is a folder, a device or the like, or one of the inputs.
     """
-    if output.is_dir():
+    if os.path.isdir(output):
         raise PipelineError(f"{output}: is a folder; name a file in it")
-    if not output.parent.is_dir():
+    if not os.path.isdir(output.parent):
         raise PipelineError(f"{output}: cannot be written: there is no folder {output.parent}; create it first "
                             "(mkdir -p)")
-    if output.exists() and not output.is_file():
+    if os.path.exists(output) and not os.path.isfile(output):
         raise PipelineError(f"{output}: is not a regular file, and would be replaced by one; name another")
-    if any(output.exists() and path.exists() and output.samefile(path) for path in inputs):
+    if any(path and os.path.exists(path) and os.path.exists(output) and output.samefile(path) for path in inputs):
         raise PipelineError(f"{output}: is what is read; name another file")

@@ -14,9 +14,9 @@ import argparse
 from pathlib import Path
 
 from pipeline import layout
-from pipeline.commands.translate import add_model_arguments, check_output, open_model, read_utf8
+from pipeline.commands.translate import add_model_arguments, open_model, read_utf8
 from pipeline.errors import PipelineError
-from pipeline.files import locked
+from pipeline.files import check_output, locked
 from pipeline.params import load_params
 
 PASSES_ON = True
