@@ -74,7 +74,7 @@ def test_of_a_shard(workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     monkeypatch.setattr(Shard, "write", while_full(Shard.write))
     assert main(["distill", "--devices", "1", "--accelerator", "cpu"]) == 2
     told = capsys.readouterr().err
-    assert "shard-000000.npz: cannot be written: File too large" in told and told.count("\n") == 1
+    assert "shard-000000: cannot be written: File too large" in told and told.count("\n") == 1
     assert not [path for path in WORK.rglob("*") if path.is_file()]
 
 
