@@ -7,6 +7,7 @@ in the pages is written by hand. A test compares the pages with the reports.
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,10 @@ def summary() -> str:
 
 def choice() -> str:
     """Which decoder to use, by size and device, with what is known of it."""
-    def here(family: str, decoder: str, run: str = RUN, section: str = "quality-and-speed") -> str:
+    def here(family: str, decoder: str, run: str = RUN) -> str:
         row = find(run, family, decoder)
         quality = f"BLEU {row['bleu']:.1f}" if row["f05"] is None else f"F0.5 {row['f05']:.1f}"
-        return (f"{quality}; {row['speedup_vs_beam5']:.1f} × `beam5`, {row['speedup_vs_greedy']:.1f} × `greedy` "
-                f"([table](docs/results.md#{section}))")
+        return f"{quality}; {row['speedup_vs_beam5']:.1f} × `beam5`, {row['speedup_vs_greedy']:.1f} × `greedy`"
 
     [large] = [one["round_in_greedy_tokens"] for one in read(ROUNDS)["results"] if one["network"]["width"] == 512]
     costs = [cost for name, (cost, *_) in large.items() if name.endswith(", 3")]
@@ -58,11 +58,11 @@ def choice() -> str:
         [["d=128, CPU", "the shortest time", f"`{baseline()}`", "`greedy`", here(baseline(), "greedy")],
          ["d=128, CPU", "the quality of beam search", f"`{baseline()}`", "`beam5`", here(baseline(), "beam5")],
          ["d=128, CPU", "corrections, which copy most of the input", f"`{baseline()}`", "`iad`",
-          here(baseline(), "iad", CORRECTION, "grammatical-error-correction")],
+          f"{here(baseline(), 'iad', CORRECTION)} ([corrector](docs/results.md#grammatical-error-correction))"],
          ["d=128, CPU", "one network pass per sentence", "`lattice`", "`lattice64`", here("lattice", "lattice64")],
          ["d=512, CPU", "the text of greedy search in fewer steps", "`speculative`", "`speculative`",
-          f"drafting and verifying three tokens costs {min(costs):.1f} to {max(costs):.1f} steps, with random weights "
-          "([table](docs/results.md#what-a-round-costs)); no trained model"],
+          f"three drafted tokens cost {min(costs):.1f} to {max(costs):.1f} steps ([random "
+          "weights](docs/results.md#what-a-round-costs)); no trained model"],
          ["any, GPU", "any of these", "all", "all", "nothing yet"]], texts=5)
 
 
@@ -178,6 +178,7 @@ def dated(report: str, *paragraphs: str) -> str:
     return "\n\n".join((measured(report), *paragraphs))
 
 
+@cache
 def baseline() -> str:
     """The family that all others are compared with."""
     return load_params(ROOT / "params.yaml").baseline
@@ -220,13 +221,13 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "summary": summary, "choice": choice, "search": search, "peers": peers, "drafting": drafting,
     "correction": correction, "drafters": drafters, "rounds": rounds, "alignment": alignment, "claims": claims}
 """What stands between the marks of each name."""
-_MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(\n<!-- end of \2 -->)", re.DOTALL)
+_MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 
 
 def pages() -> dict[Path, str]:
     """Every page with something generated, as it should be."""
     found = {path: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))}
-    return {path: _MARKED.sub(lambda block: f"{block[1]}{BLOCKS[block[2]]()}{block[3]}", text)
+    return {path: _MARKED.sub(lambda block: f"{block[1]}{BLOCKS[block[2]]()}\n{block[3]}", text)
             for path, text in found.items() if _MARKED.search(text)}
 
 
