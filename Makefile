@@ -1,28 +1,32 @@
 # `make repro` runs the pipeline, `make test` checks it; both do all their own set-up.
-PYTHON ?= python3
+#   PROFILE=smoke      a preset of presets/ laid over params.yaml
+#   TORCH=cpu          PyTorch's CPU build: 200 MB instead of 3 GB for a GPU. Where pip knows none, it asks for
+#                      PIP_EXTRA_INDEX_URL=ADDRESS, too: the one that pytorch.org shows for pip and CPU.
+#   PYTHON=python3.13  makes .venv anew if it is of another version; unless said, .venv's own Python, or python3.
+PYTHON ?= $(shell test -x .venv/bin/python && echo .venv/bin/python || echo python3)
 PROFILE ?=
+TORCH ?=
 BIN := .venv/bin
-INSTALLED := .venv/.installed
 
 # A run starts about a hundred processes that import PyTorch and Lightning: the others need what the first one compiles.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: repro test clean
+.PHONY: install repro test clean
+# Two commands at once would install into one environment.
+.NOTPARALLEL:
 
-repro: $(INSTALLED)
+install:
+	@$(PYTHON) install.py pipeline,peers --torch=$(TORCH)
+
+repro: install
 	$(BIN)/python -m pipeline repro $(if $(PROFILE),--profile $(PROFILE))
 
-test: $(INSTALLED)
+test:
+	@$(PYTHON) install.py development --torch=$(TORCH)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n logical --dist loadfile --no-loadscope-reorder
-
-# constraints.txt lists every package with its version, so there is nothing to resolve.
-$(INSTALLED): constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --no-deps --no-compile --disable-pip-version-check -r constraints.txt
-	touch $@
 
 clean:
 	rm -rf .venv profiles .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

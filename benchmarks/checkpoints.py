@@ -16,7 +16,7 @@ import torch
 from benchmarks.clock import RESULTS, argument_parser, machine, table
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
-from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.padding import pad_sources
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.checkpoint import time_checkpoint

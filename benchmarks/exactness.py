@@ -22,7 +22,7 @@ from benchmarks.clock import RESULTS, argument_parser, machine, table
 from pipeline import layout
 from pipeline.alignment.directions import cores
 from pipeline.corpus.bpe import Tokenizer
-from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding import apart, greedy
 from pipeline.decoding.hypotheses import Hypotheses

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, TypeVar
 
+from pipeline.checks import Refused
 from pipeline.errors import PipelineError
 
 T = TypeVar("T")
@@ -20,7 +21,7 @@ def build(kind: type[T], block: Any, where: str) -> T:
         where: its dotted name, for error messages.
 
     Raises:
-        PipelineError: an unknown or missing key, or a value of another type.
+        PipelineError: an unknown or missing key, a value of another type, or one that its type refuses (`checks`).
 
     >>> from pipeline.model.settings import NetworkSettings
     >>> build(NetworkSettings, {"width": 64, "heads": 2}, "network").width
@@ -40,7 +41,11 @@ def build(kind: type[T], block: Any, where: str) -> T:
         if name not in block and field.default is MISSING and field.default_factory is MISSING:
             raise PipelineError(f"params.yaml: {where}.{name} is missing; add it")
     hints = typing.get_type_hints(kind)
-    return kind(**{key: _convert(hints[key], value, f"{where}.{key}") for key, value in block.items()})
+    converted = {key: _convert(hints[key], value, f"{where}.{key}") for key, value in block.items()}
+    try:
+        return kind(**converted)
+    except Refused as error:
+        raise PipelineError(f"params.yaml: {where}.{error}") from None
 
 
 def merge(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,7 +91,11 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if origin is dict:
         if not isinstance(value, Mapping):
             raise PipelineError(f"params.yaml: {where} must be a block of keys, not {value!r}")
-        return {str(key): _convert(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
+        for key in value:
+            if not isinstance(key, str):
+                raise PipelineError(f"params.yaml: {where}: the name {key!r} is read as {type(key).__name__}, not as "
+                                    "text; put it in quotes")
+        return {key: _convert(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
     if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     if hint is float and isinstance(value, str):  # YAML 1.1 reads 1e-9 as a string

@@ -3,10 +3,11 @@
 import argparse
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pipeline import __version__
 from pipeline.errors import PipelineError
+from pipeline.streams import Unread, standard_error, standard_output
 
 VERBS = {
     "facts": "write down the machine and the state of the user's files, which DVC cannot see",
@@ -33,11 +34,49 @@ VERBS = {
     "repro": "run the whole pipeline of a profile with DVC",
 }
 """Verbs and their help; each is a file of `pipeline.commands`, imported only when it is called for."""
+PRINTING = {"translate", "explain", "ddg", "tune", "score", "orders"}
+"""Verbs whose product is what they print. What looks at a --model prints it too; all others write files."""
+EXTRAS = {
+    "ctranslate2": "peers", "dvc": "pipeline", "dvclive": "pipeline", "jsonargparse": "pipeline",
+    "matplotlib": "pipeline", "pytorch_lightning": "pipeline", "rich": "pipeline", "sacrebleu": "pipeline",
+    "torchmetrics": "pipeline", "transformers": "peers",
+}
+"""The extra of pyproject.toml that brings a library which a verb may want."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb and return the exit status: 0, 2 for a `PipelineError`, 130 when interrupted."""
+    """Run one verb and return the exit status.
+
+    0: its product is there, whether or not somebody has read the messages; 2: a `PipelineError`; 130: interrupted; 141:
+    what it prints is its product, and nobody reads it any more (what a shell says of a program that SIGPIPE ends).
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    with standard_error():
+        try:
+            with standard_output(product=True):
+                verb, options, run = _parse(given)
+            with standard_output(product=verb in PRINTING or getattr(options, "model", None) is not None):
+                run()
+        except PipelineError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+        except ModuleNotFoundError as error:
+            library = str(error.name).split(".")[0]
+            if library not in EXTRAS:
+                raise
+            print(f"error: {given[0]} needs {library}, which is not installed; run "
+                  f"pip install 'fast-nmt-decoding[{EXTRAS[library]}]'", file=sys.stderr)
+            return 2
+        except KeyboardInterrupt:
+            print("interrupted; the same command goes on where it stopped", file=sys.stderr)
+            return 130
+        except Unread:
+            return 141
+        return 0
+
+
+def _parse(given: list[str]) -> tuple[str, argparse.Namespace, Callable[[], None]]:
+    """The verb, its options, and what runs it with them."""
     parser = argparse.ArgumentParser(
         prog="python -m pipeline", formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Fast neural machine translation decoding: one command line for the whole pipeline.",
@@ -47,21 +86,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("verb", choices=VERBS, metavar="VERB", help="one of the verbs below")
     verb = parser.parse_args(given[:1]).verb
     module = importlib.import_module(f"pipeline.commands.{verb.replace('-', '_')}")
-    options = argparse.ArgumentParser(prog=f"python -m pipeline {verb}", description=module.__doc__,
-                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    module.add_arguments(options)
-    try:
-        # The Lightning verbs hand what they do not know on to Lightning's own parser.
-        if getattr(module, "PASSES_ON", False):
-            module.run(*options.parse_known_args(given[1:]))
-        else:
-            module.run(options.parse_args(given[1:]))
-    except PipelineError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted; the same command goes on where it stopped", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        return 0
-    return 0
+    own = argparse.ArgumentParser(prog=f"python -m pipeline {verb}", description=module.__doc__,
+                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+    module.add_arguments(own)
+    # The Lightning verbs hand what they do not know on to Lightning's own parser.
+    if getattr(module, "PASSES_ON", False):
+        options, rest = own.parse_known_args(given[1:])
+        return verb, options, lambda: module.run(options, rest)
+    options = own.parse_args(given[1:])
+    return verb, options, lambda: module.run(options)

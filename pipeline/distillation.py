@@ -3,26 +3,62 @@
 The training source is cut into shards of sentences of like length; every shard is a file, so a run that is cut short
 goes on with the first missing one, and devices share the shards among them. What a shard holds depends on nothing
 but the teacher, the search and the source: any number of devices writes the same bytes.
+
+A shard begins with the SHA-256 of what follows. One that a broken disk or another program has changed is made again.
 """
 
 import hashlib
+import io
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytorch_lightning as lightning
 from torch.utils.data import DataLoader, Dataset
 
-from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.padding import count_cut, pad_sources, report_cut
 from pipeline.corpus.pairs import Pairs, write_pairs
 from pipeline.decoding.settings import Decoder
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, read_json, remove, write_json
-from pipeline.model.checkpoint import WEIGHTS
+from pipeline.fingerprint import code_digest, digest
+from pipeline.model.checkpoint import CONFIG, WEIGHTS
 from pipeline.model.transformer import Transformer
 
 FINGERPRINT = "fingerprint.json"
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
+
+class Shard(NamedTuple):
+    """The translations of R sentences."""
+
+    rows: np.ndarray[Any, np.dtype[np.int64]]
+    """(R,) places of the sentences in the corpus."""
+    ended: np.ndarray[Any, np.dtype[np.bool_]]
+    """(R,), false where a translation met the length limit."""
+    lengths: np.ndarray[Any, np.dtype[np.int32]]
+    """(R,) words, 0 where it did not end."""
+    ids: np.ndarray[Any, np.dtype[np.int32]]
+    """All words, one translation after the other."""
+
+    def write(self, path: Path) -> None:
+        """Write it, whole or not at all."""
+        arrays = io.BytesIO()
+        np.savez(arrays, **self._asdict())
+        with atomic_path(path) as aside:
+            aside.write_bytes(hashlib.sha256(arrays.getvalue()).digest() + arrays.getvalue())
+
+    @classmethod
+    def read(cls, path: Path) -> "Shard | None":
+        """What `write` wrote; None where the file is damaged."""
+        content = path.read_bytes()
+        arrays = content[_DIGEST_BYTES:]
+        if hashlib.sha256(arrays).digest() != content[:_DIGEST_BYTES]:
+            return None
+        with np.load(io.BytesIO(arrays), allow_pickle=False) as stored:
+            return cls(*(stored[name] for name in cls._fields))
 
 
 class Shards(Dataset[int]):
@@ -60,8 +96,9 @@ class DistillationModule(lightning.LightningModule):
         self._shards = [order[start:start + shard_rows] for start in range(0, len(order), shard_rows)]
 
     def missing(self) -> list[int]:
-        """Shards that no earlier run has finished."""
-        return [shard for shard in range(len(self._shards)) if not self._path(shard).exists()]
+        """Shards that no earlier run has finished, and damaged ones."""
+        paths = map(self._path, range(len(self._shards)))
+        return [shard for shard, path in enumerate(paths) if not path.exists() or Shard.read(path) is None]
 
     def predict_dataloader(self) -> DataLoader[int]:
         shards = Shards(self._todo, self.trainer.global_rank, self.trainer.world_size)
@@ -70,6 +107,9 @@ class DistillationModule(lightning.LightningModule):
     def setup(self, stage: str) -> None:
         # Listed once, before any device writes: all of them must see the same list.
         self._todo = self.missing()
+        for path in map(self._path, self._todo):
+            if path.exists() and self.trainer.is_global_zero:
+                print(f"{path}: damaged; its sentences are translated again", file=sys.stderr)
         self.trainer.strategy.barrier()
 
     def predict_step(self, shard: int, batch_idx: int) -> None:
@@ -85,21 +125,20 @@ class DistillationModule(lightning.LightningModule):
             tokens = found.tokens[:, 0].cpu().numpy().astype(np.int32)
             words += [row[:max(length, 0)] for row, length in zip(tokens, lengths, strict=True)]
             ended += [length >= 0 for length in lengths]
-        with atomic_path(self._path(shard)) as aside, open(aside, "wb") as file:
-            lengths_kept = np.array([len(row) for row in words], dtype=np.int32)
-            np.savez(file, rows=rows, ended=np.array(ended), lengths=lengths_kept,
-                     ids=np.concatenate(words))
+        Shard(rows, np.array(ended), np.array([len(row) for row in words], dtype=np.int32),
+              np.concatenate(words)).write(self._path(shard))
 
     def targets(self) -> Iterator[tuple[int, np.ndarray[Any, np.dtype[np.int32]]]]:
-        """(row, ids) of every sentence whose translation ended, shard by shard."""
-        for shard in range(len(self._shards)):
-            with np.load(self._path(shard), allow_pickle=False) as stored:
-                parts = np.split(stored["ids"], np.cumsum(stored["lengths"])[:-1])
-                rows = zip(stored["rows"].tolist(), parts, stored["ended"].tolist(), strict=True)
-                yield from ((row, ids) for row, ids, ended in rows if ended)
+        """(row, ids) of every sentence whose translation ended, shard by shard; none is `missing`."""
+        for path in map(self._path, range(len(self._shards))):
+            shard = Shard.read(path)
+            assert shard is not None
+            parts = np.split(shard.ids, np.cumsum(shard.lengths)[:-1])
+            yield from ((row, ids) for row, ids, ended in
+                        zip(shard.rows.tolist(), parts, shard.ended.tolist(), strict=True) if ended)
 
     def _path(self, shard: int) -> Path:
-        return self._folder / f"shard-{shard:06d}.npz"
+        return self._folder / f"shard-{shard:06d}"
 
 
 def prepare_folder(folder: Path, fingerprint: dict[str, Any]) -> None:
@@ -111,19 +150,19 @@ def prepare_folder(folder: Path, fingerprint: dict[str, Any]) -> None:
 
 
 def teacher_fingerprint(checkpoint: Path, pairs: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """What the shards depend on."""
-    return {"teacher": hashlib.sha256((checkpoint / WEIGHTS).read_bytes()).hexdigest(),
-            "source": hashlib.sha256(pairs.read_bytes()).hexdigest(), "settings": settings}
+    """What the shards depend on; the file of pairs names its vocabulary."""
+    return {"teacher": digest(*((checkpoint / name).read_bytes() for name in (CONFIG, WEIGHTS))),
+            "source": digest(pairs.read_bytes()), "settings": settings, "code": code_digest("distillation.py")}
 
 
 def write_distilled(module: DistillationModule, pairs: Pairs, vocabulary: int, out: Path) -> dict[str, Any]:
     """Merge the shards into `out/train.pairs`, in the order of the corpus, and describe them.
 
     Raises:
-        PipelineError: a shard is missing.
+        PipelineError: a shard is missing or damaged.
     """
-    if module.missing():
-        raise PipelineError(f"{out}: {len(module.missing())} shards are missing; run the same command again")
+    if missing := module.missing():
+        raise PipelineError(f"{out}: {len(missing)} shards are missing or damaged; run the same command again")
     targets = dict(module.targets())
     rows = sorted(targets)
     if not rows:
@@ -133,6 +172,10 @@ def write_distilled(module: DistillationModule, pairs: Pairs, vocabulary: int, o
         distilled = ((pairs.source(row), targets[row].tolist()) for row in rows)
         write_pairs(folder / "train.pairs", distilled, vocabulary, pairs.digest)
     lengths = np.array([len(targets[row]) for row in rows])
-    return {"pairs": len(rows), "without_end": module.sentences - len(rows), "tokens": int(lengths.sum()),
+    longest = module.teacher.settings.max_length
+    cut = count_cut(pairs.source_lengths[:module.sentences], longest)
+    report_cut(cut, module.sentences, longest)
+    return {"pairs": len(rows), "without_end": module.sentences - len(rows), "sources_cut": cut,
+            "tokens": int(lengths.sum()),
             "mean_length": round(float(lengths.mean()), 2),
             "raw_mean_length": round(float(pairs.target_lengths[:module.sentences].mean()), 2)}

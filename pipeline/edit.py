@@ -9,6 +9,7 @@ import yaml
 from pipeline.blocks import merge
 from pipeline.errors import PipelineError
 from pipeline.files import write_text
+from pipeline.strict_yaml import load_yaml
 
 Changes = Mapping[str, Any]
 """Blocks within blocks, to be laid over those of a file."""
@@ -47,7 +48,7 @@ def edited_yaml(text: str, changes: Changes) -> str:
     edited = text
     for path, value in _leaves(text, changes, ()):
         edited = _with(edited, path, value)
-    if yaml.safe_load(edited) != merge(yaml.safe_load(text), changes):
+    if load_yaml(edited) != merge(load_yaml(text), changes):
         raise ValueError("another value would change with it")
     return edited
 

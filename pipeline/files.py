@@ -79,3 +79,17 @@ def read_json(path: Path) -> Any:
         raise PipelineError(f"{path}: not found; run `dvc repro` to produce it") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise PipelineError(f"{path}: not valid JSON ({error}); remove it and run `dvc repro`") from None
+
+
+def check_output(path: Path) -> None:
+    """Insist that a file that the user names can be created, before the work that fills it: in a folder that exists.
+
+    The pipeline makes its own folders; one that the user mistyped must not appear.
+
+    Raises:
+        PipelineError: the folder does not exist, or the path is a folder itself.
+    """
+    if path.is_dir():
+        raise PipelineError(f"{path}: is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise PipelineError(f"{path}: cannot be written: there is no folder {path.parent}; create it first (mkdir -p)")

@@ -4,17 +4,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
 from pipeline.alignment.settings import AlignmentSettings, CountSettings
 from pipeline.analysis_settings import AnalysesSettings
 from pipeline.blocks import build, merge
+from pipeline.checks import Amount, Checked, Natural, Positive, Seed
 from pipeline.corpus.settings import BpeSettings, CorpusSettings, DataSettings
 from pipeline.errors import PipelineError
 from pipeline.families.settings import KINDS, MASKINGS, DraftingSettings, OptimisationSettings, TrainingSettings
 from pipeline.model.settings import NetworkSettings, OrderSettings
+from pipeline.names import Name
 from pipeline.peer_settings import FAMILY as PEER
 from pipeline.peer_settings import PeerSettings
+from pipeline.strict_yaml import read_yaml
 
 PARAMS = Path("params.yaml")
 TEACHER = "teacher"
@@ -68,74 +69,70 @@ class FamilySettings:
 
 
 @dataclass(frozen=True)
-class LimitSettings:
+class LimitSettings(Checked):
     """The longest output: `ratio` * source pieces + `extra`."""
 
-    ratio: float = 2.0
-    extra: int = 10
+    ratio: Amount = 2.0
+    extra: Natural = 10
 
 
 @dataclass(frozen=True)
-class DistillationSettings:
+class DistillationSettings(Checked):
     """Sequence-level knowledge distillation (Kim and Rush 2016): the teacher translates the training source."""
 
     decoder: str = "beam5"
     """An entry of `decoders`."""
-    shard_rows: int = 2048
+    shard_rows: Positive = 2048
     """Sentences a shard; a run that is cut short loses at most one shard a device."""
-    batch_rows: int = 64
+    batch_rows: Positive = 64
     """Sentences searched together."""
-    sentences: int | None = None
+    sentences: Positive | None = None
     """How many training sentences to translate, the first ones; null: all. For runs whose students learn from the
     corpus alone."""
 
-    def __post_init__(self) -> None:
-        if self.sentences is not None and self.sentences < 1:
-            raise PipelineError(f"distillation.sentences: {self.sentences} must be at least 1, or null for all")
-
 
 @dataclass(frozen=True)
-class EvaluationSettings:
+class EvaluationSettings(Checked):
     """Translation quality on the test split."""
 
-    batch_rows: int = 64
+    batch_rows: Positive = 64
     """Sentences searched together."""
     bleu_tokenizer: str = "13a"
     """sacreBLEU's tokenizer: 13a, intl, zh, ja-mecab, ko-mecab, …"""
-    bootstrap_samples: int = 1000
+    bootstrap_samples: Positive = 1000
     """Of the paired test against the baseline."""
     metrics: tuple[Literal["edits", "gleu"], ...] = ()
     """Further ones, for correctors: precision, recall and F0.5 of edits, GLEU."""
 
 
 @dataclass(frozen=True)
-class SpeedSettings:
+class SpeedSettings(Checked):
     """The one clock."""
 
-    sentences: int = 60
+    sentences: Positive = 60
     """Test sentences to time, evenly spaced over the lengths of their sources."""
-    long_sentences: int = 40
+    long_sentences: Natural = 40
     """Long test sentences to time, likewise; the ratios are over these."""
-    repetitions: int = 3
+    repetitions: Positive = 3
     """Rounds over them; the median of a sentence counts."""
-    warmup: int = 5
+    warmup: Natural = 5
     """Sentences translated before the clock starts."""
-    long_tokens: int = 20
+    long_tokens: Natural = 20
     """A sentence is long if the baseline's greedy output has this many tokens."""
     device: str = "auto"
     """cpu, cuda or auto."""
-    threads: int = 0
+    threads: Natural = 0
     """CPU threads; 0: all."""
 
 
 @dataclass(frozen=True)
-class Params:
+class Params(Checked):
     """All of params.yaml."""
 
     corpus: CorpusSettings
     bpe: BpeSettings
-    families: dict[str, FamilySettings]
-    decoders: dict[str, dict[str, Any]]
+    families: dict[Name, FamilySettings]
+    decoders: dict[Name, dict[str, Any]]
     default_decoders: tuple[str, ...]
     """The entries of `decoders` that a family is evaluated under unless it names its own."""
     students: dict[str, str]
@@ -147,9 +144,9 @@ class Params:
     """Students that also need a count model, likewise."""
     baseline: str = "ar"
     """The family that all others are compared with."""
-    peers: dict[str, PeerSettings] = field(default_factory=dict)
+    peers: dict[Name, PeerSettings] = field(default_factory=dict)
     """Searches of other libraries with the baseline's weights."""
-    seed: int = 1
+    seed: Seed = 1
     limit: LimitSettings = LimitSettings()
     distillation: DistillationSettings = DistillationSettings()
     alignment: AlignmentSettings = field(default_factory=AlignmentSettings)
@@ -165,6 +162,7 @@ class Params:
     data: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in self.systems:
             self.family(name, "systems")
         for name in self.systems:
@@ -272,23 +270,6 @@ class Params:
         return 1 if block.get("algorithm") == "greedy" else block.get("beams")
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML file of keys.
-
-    Raises:
-        PipelineError: absent, not YAML, or not a block of keys.
-    """
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise PipelineError(f"{path}: not found; run in the folder that holds params.yaml") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise PipelineError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict):
-        raise PipelineError(f"{path}: must be a block of keys")
-    return content
-
-
 def parse_params(content: dict[str, Any]) -> Params:
     """Parameters from the content of params.yaml.
 
@@ -327,16 +308,20 @@ def with_students(content: dict[str, Any]) -> dict[str, Any]:
     >>> chosen["students"], chosen["lattices"]
     ({'ar': 'teacher', 'drafter': 'ar'}, {'lattice': 'teacher'})
     """
-    families, starts = content.get("families"), dict[str, str]()
-    if not isinstance(families, dict) or not isinstance(content.get("systems"), list):
+    blocks, systems, starts = content.get("families"), content.get("systems"), dict[str, str]()
+    if not (isinstance(blocks, dict) and isinstance(systems, list) and all(isinstance(name, str) for name in systems)):
         return content  # `parse_params` will refuse it
-    for system in content["systems"]:
-        chain = []
-        while system != TEACHER and system not in starts and system not in chain and system in families:
+
+    def start_of(name: str) -> str:
+        return blocks[name].get("start") or TEACHER
+
+    for system in systems:
+        chain = list[str]()
+        while isinstance(blocks.get(system), dict) and system not in (TEACHER, *starts, *chain):
             chain.append(system)
-            system = (families[system] or {}).get("start") or TEACHER
-        starts |= {name: (families[name] or {}).get("start") or TEACHER for name in reversed(chain)}
-    is_lattice = {name: (families[name] or {}).get("kind") == "lattice" for name in starts}
+            system = start_of(system)
+        starts |= {name: start_of(name) for name in reversed(chain)}
+    is_lattice = {name: blocks[name].get("kind") == "lattice" for name in starts}
     return {**content, "students": {name: start for name, start in starts.items() if not is_lattice[name]},
             "lattices": {name: start for name, start in starts.items() if is_lattice[name]}}
 

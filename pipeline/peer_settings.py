@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from pipeline.checks import Checked, Natural, Positive
 from pipeline.errors import PipelineError
 
 FAMILY = "peer"
@@ -11,24 +12,22 @@ QUANTIZATIONS = ("float32", "int8")
 
 
 @dataclass(frozen=True)
-class PeerSettings:
+class PeerSettings(Checked):
     """A search of another library with the baseline's weights."""
 
     library: str
     """`hf`: `generate` of Hugging Face's transformers; `ctranslate2`."""
-    beams: int = 1
+    beams: Positive = 1
     """1: greedy search. Scores are divided by the length, as by `length_penalty: {kind: average, alpha: 1.0}`."""
-    prompt_lookup: int = 0
+    prompt_lookup: Natural = 0
     """Tokens that `generate` proposes at once from what stands in its prompt; 0: it does not (hf only)."""
     quantization: str = "float32"
     """Of the matrices: float32 or int8 (ctranslate2 only)."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.library not in LIBRARIES:
             raise PipelineError(f"peers: library {self.library!r} is unknown; choose one of {', '.join(LIBRARIES)}")
-        if self.beams < 1 or self.prompt_lookup < 0:
-            raise PipelineError(f"peers: beams: {self.beams} must be at least 1, and prompt_lookup: "
-                                f"{self.prompt_lookup} at least 0")
         if self.quantization not in QUANTIZATIONS:
             raise PipelineError(f"peers: quantization {self.quantization!r} is unknown; choose one of "
                                 f"{', '.join(QUANTIZATIONS)}")

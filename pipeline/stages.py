@@ -27,8 +27,9 @@ from typing import Any
 
 from pipeline import guard
 from pipeline.errors import PipelineError
-from pipeline.params import PARAMS, TEACHER, Params, load_params, read_yaml
+from pipeline.params import PARAMS, TEACHER, Params, load_params
 from pipeline.schedule import After, choose, length
+from pipeline.strict_yaml import read_yaml
 
 PIPELINE = Path("dvc.yaml")
 DVC = (sys.executable, "-m", "dvc")

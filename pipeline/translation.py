@@ -2,18 +2,18 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
-from pipeline.corpus.datamodule import pad_sources
 from pipeline.corpus.filtering import normalise
+from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.settings import UnicodeForm
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
@@ -174,6 +174,15 @@ def _scores(found: Hypotheses, sentence: int, count: int) -> list[float]:
     return scores
 
 
+class PairLine(NamedTuple):
+    """A translation to be scored."""
+
+    name: str
+    """Where it comes from, for error messages."""
+    source: str
+    translation: str
+
+
 class Scorer:
     """Log-probabilities of given translations."""
 
@@ -187,21 +196,22 @@ class Scorer:
                                 "whole translation; choose an ordered family")
 
     @torch.inference_mode()
-    def __call__(self, pairs: list[tuple[str, str]]) -> list[tuple[float, int]]:
-        """Score (source, translation) pairs as one batch.
+    def __call__(self, pairs: Sequence[PairLine]) -> list[tuple[float, int]]:
+        """Score pairs as one batch.
 
         Returns:
             Of each pair the summed log-probability of its slots, end symbols included, and their number.
 
         Raises:
-            PipelineError: a translation is longer than the model's limit.
+            PipelineError: a source or a translation is longer than the model's limit.
         """
-        sources = self.tokenizer.encode_source([normalise(source, self.unicode) for source, _ in pairs])
-        targets = self.tokenizer.encode_target([normalise(target, self.unicode) for _, target in pairs])
-        for (_, text), target in zip(pairs, targets, strict=True):
-            if len(target) >= self.longest:
-                raise PipelineError(f"a translation of {len(target)} pieces is longer than the model's "
-                                    f"{self.longest - 1}: {text[:40]}…; split it")
+        sources = self.tokenizer.encode_source([normalise(pair.source, self.unicode) for pair in pairs])
+        targets = self.tokenizer.encode_target([normalise(pair.translation, self.unicode) for pair in pairs])
+        for pair, left, right in zip(pairs, sources, targets, strict=True):
+            for what, ids in (("source", left), ("translation", right)):
+                if len(ids) >= self.longest:
+                    raise PipelineError(f"{pair.name}: a {what} of {len(ids)} pieces is longer than the model's "
+                                        f"{self.longest - 1}; split the pair, or leave it out")
         lengths = torch.tensor([len(target) for target in targets])
         padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(target, dtype=torch.long) for target in targets],
                                                  batch_first=True, padding_value=PAD)

@@ -17,8 +17,10 @@ from pipeline.corpus.inputs import describe_inputs
 from pipeline.errors import PipelineError
 from pipeline.evaluation.machine import describe_machine
 from pipeline.files import atomic_path, write_json, write_text
-from pipeline.params import PARAMS, lay_over, load_params, parse_params, read_yaml
+from pipeline.names import check_name
+from pipeline.params import PARAMS, lay_over, load_params, parse_params
 from pipeline.stages import DVC, PIPELINE, ending_like_control_c, environment
+from pipeline.strict_yaml import read_yaml
 
 PRESETS = Path("presets")
 PROFILES = Path("profiles")
@@ -34,8 +36,9 @@ def prepare(profile: str, folder: Path | None = None) -> Path:
         folder: where to make it; None: `profiles/PROFILE`.
 
     Raises:
-        PipelineError: no such preset, or the merged parameters are not valid.
+        PipelineError: no such preset, the merged parameters are not valid, or a file is missing beside params.yaml.
     """
+    check_name(profile, "--profile")
     preset = PRESETS / f"{profile}.yaml"
     if not preset.exists():
         known = sorted(path.stem for path in PRESETS.glob("*.yaml"))
@@ -45,7 +48,7 @@ def prepare(profile: str, folder: Path | None = None) -> Path:
     folder = folder or PROFILES / profile
     _write(folder / PARAMS, yaml.safe_dump(params, sort_keys=False, allow_unicode=True))
     for file in (PIPELINE, IGNORED, *PLOTS.glob("*.json")):
-        _write(folder / file, file.read_text(encoding="utf-8"))
+        _write(folder / file, _read(file))
     cache = os.path.relpath(Path(".dvc/cache"), folder / ".dvc")
     _write(folder / ".dvc/config", f"[core]\n    analytics = false\n    no_scm = true\n[cache]\n    dir = {cache}\n")
     code = Path(__file__).parent
@@ -82,6 +85,14 @@ def publish(folder: Path, out: Path) -> None:
         if path.is_file():
             with atomic_path(out / path.relative_to(reports)) as aside:
                 shutil.copyfile(path, aside)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise PipelineError(f"{path}: not found; a profile needs the whole checkout, so restore it (git checkout "
+                            f"{path})") from None
 
 
 def _write(path: Path, text: str) -> None:

@@ -75,6 +75,7 @@ def test_a_small_number_without_a_point_is_a_number() -> None:
     ({"name": "x", "inner": {"sise": 3}}, r"block.inner.sise is unknown; did you mean block.inner.size\?"),
     ({"name": "x", "inners": {"one": {"size": "3"}}}, "block.inners.one.size is '3'; it must be of type int"),
     ({"name": "x", "inners": ["one"]}, "block.inners must be a block of keys"),
+    ({"name": "x", "inners": {7: {}}}, "block.inners: the name 7 is read as int, not as text; put it in quotes"),
 ])
 def test_mistakes(block: Any, message: str) -> None:
     with pytest.raises(PipelineError, match=rf"^params.yaml: {message}") as caught:

@@ -124,7 +124,7 @@ def test_bugs_keep_their_traceback(workspace: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_statuses(workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    for error, status in ((PipelineError("a line"), 2), (KeyboardInterrupt(), 130), (BrokenPipeError(), 0)):
+    for error, status in ((PipelineError("a line"), 2), (KeyboardInterrupt(), 130)):
         def fail(error: BaseException = error) -> None:
             raise error
 
@@ -133,7 +133,7 @@ def test_statuses(workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert capsys.readouterr().err.splitlines()[0] == "error: a line"
 
 
-def test_one_decoder_leaves_the_figures_of_the_others(workspace: Path) -> None:
+def test_one_decoder_leaves_the_figures_of_the_others(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["test", "--family", "teacher", "--trainer.accelerator", "cpu"]
     report = Path("reports/quality/teacher.json")
     assert main(options) == 0
@@ -141,3 +141,20 @@ def test_one_decoder_leaves_the_figures_of_the_others(workspace: Path) -> None:
     assert len(whole["decoders"]) > 1
     assert main([*options, "--decoder", "greedy"]) == 0
     assert json.loads(report.read_text()) == whole
+    for damaged in ("{}", "[]", '{"decoders": 3}'):
+        report.write_text(damaged)
+        assert main([*options, "--decoder", "greedy"]) == 2 and report.read_text() == damaged
+        assert f"error: {report}: holds no figures of decoders" in capsys.readouterr().err
+
+
+def test_killed_while_it_writes_a_test_leaves_no_figures_of_other_hypotheses(
+        workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    report = Path("reports/quality/teacher.json")
+    report.parent.mkdir(parents=True)
+    report.write_text('{"decoders": {"greedy": {"bleu": 99}}}')
+    monkeypatch.setattr("pipeline.evaluation.test.write_hypotheses", killed)
+    assert main(["test", "--family", "teacher", "--decoder", "beam3", "--trainer.accelerator", "cpu"]) == 130
+    assert not report.exists()

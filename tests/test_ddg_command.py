@@ -76,6 +76,20 @@ def test_a_folder_to_which_a_file_was_added_is_left_alone(workspace: Path, capsy
     assert ddg(SENTENCE, "--output", ".") == 2 and Path("params.yaml").exists()
 
 
+@pytest.mark.parametrize(("output", "message"), [
+    (".", "is the current folder; name another one"), ("o" * 300, "cannot be written: File name too long"),
+    ("params.yaml/ddg", "cannot be written: File exists")])
+def test_an_output_that_cannot_be_written(workspace: Path, monkeypatch: pytest.MonkeyPatch,
+                                          capsys: pytest.CaptureFixture[str], output: str, message: str) -> None:
+    if output == ".":
+        Path("empty").mkdir()
+        monkeypatch.chdir("empty")  # which would be replaced under the shell that is in it
+        monkeypatch.setattr("pipeline.commands.ddg.load_params", None)
+    assert ddg(SENTENCE, "--output", output) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("error: ") and message in said
+
+
 @pytest.mark.parametrize(("sentence", "options", "message"), [
     ("", (), "sentence: '' has no words; give one that has"),
     (" \t", (), "has no words; give one that has"),

@@ -1,6 +1,7 @@
 """params.yaml and the presets: all that is shipped parses, and every mistake is one line."""
 
 import copy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,21 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
 from pipeline.model.orders import make_order
-from pipeline.params import Params, lay_over, load_params, parse_params, read_yaml, with_students
+from pipeline.names import check_name
+from pipeline.params import Params, lay_over, load_params, parse_params, with_students
+from pipeline.strict_yaml import read_yaml
 
 ROOT = Path(pipeline.__file__).parents[1]
 PRESETS = sorted((ROOT / "presets").glob("*.yaml"))
 
 
-def shipped() -> dict[str, Any]:
+@cache
+def shipped_once() -> dict[str, Any]:
     return read_yaml(ROOT / "params.yaml")
+
+
+def shipped() -> dict[str, Any]:
+    return copy.deepcopy(shipped_once())
 
 
 def check(params: Params) -> None:
@@ -77,7 +85,7 @@ def test_a_family_inherits_the_defaults_and_overrides_them() -> None:
 
 def changed(path: str, value: Any) -> dict[str, Any]:
     """The shipped parameters with one key set, or removed where the value is `...`."""
-    content = copy.deepcopy(shipped())
+    content = shipped()
     *blocks, key = path.split(".")
     block = content
     for name in blocks:
@@ -100,12 +108,12 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("network.width", 130, "network.width: 130 must be even and divisible by network.heads = 4"),
     ("network", 5, "network must be a block of keys, not 5"),
     ("optimisation.betas", [0.9], "optimisation.betas must have 2 entries, not 1"),
-    ("optimisation.learning_rate", 0, "learning_rate 0.0 must be positive"),
+    ("optimisation.learning_rate", 0, "learning_rate: 0.0 must be above 0"),
     ("optimisation.schedule", "cosine", "schedule: 'cosine' is unknown; choose one of inverse_square_root"),
-    ("optimisation.label_smoothing", 1.0, r"label_smoothing 1.0 in \[0, 1\)"),
+    ("optimisation.label_smoothing", 1.0, "label_smoothing: 1.0 must be at least 0 and below 1"),
     ("training.steps", 0, "training.steps: 0 must be at least 1"),
     ("training.average_by", "luck", "training.average_by: 'luck' is unknown; choose one of last, best"),
-    ("training.clip", -1, "clip -1.0 and patience 0 must not be negative"),
+    ("training.clip", -1, "clip: -1.0 must be at least 0"),
     ("data.side", "left", "left"),
     ("families.ar.order", ..., "a family of kind ordered must name `order`"),
     ("families.ar.order", "left_to_right", "families.ar.order must be a block of keys, not 'left_to_right'"),
@@ -148,11 +156,45 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("distillation.decoder", "beam99", "distillation.decoder: decoder 'beam99' is unknown"),
     ("limit.ratio", "twice", "params.limit.ratio is 'twice'; it must be of type float"),
     ("evaluation.batch_row", 3, "params.evaluation.batch_row is unknown"),
+    ("seed", -1, "^params.yaml: params.seed: -1 must be at least 0 and at most 4294967295$"),
+    ("seed", 2 ** 32, "params.seed: 4294967296 must be at least 0 and at most 4294967295"),
+    ("distillation.shard_rows", 0, "^params.yaml: params.distillation.shard_rows: 0 must be at least 1$"),
+    ("distillation.batch_rows", 0, "params.distillation.batch_rows: 0 must be at least 1"),
+    ("evaluation.batch_rows", 0, "params.evaluation.batch_rows: 0 must be at least 1"),
+    ("speed.repetitions", 0, "params.speed.repetitions: 0 must be at least 1"),
+    ("limit.extra", -50, "params.limit.extra: -50 must be at least 0"),
+    ("limit.ratio", float("inf"), "params.limit.ratio: inf must be finite and at least 0"),
+    ("optimisation.betas", [2, 3], r"families.teacher.optimisation.betas\[0\]: 2.0 must be at least 0 and below 1"),
+    ("optimisation.learning_rate", float("nan"), "optimisation.learning_rate: nan must be finite and above 0"),
+    ("corpus.keep", {"train": 0}, "params.corpus.keep.train: 0 must be at least 1"),
+    ("families.ar.training", {"clip": float("nan")}, "params.families.ar.training.clip: nan must be finite"),
+    ("peers.hf_greedy.beams", 0, "params.peers.hf_greedy.beams: 0 must be at least 1"),
+    ("decoders", {5: {}}, "params.decoders: the name 5 is read as int, not as text; put it in quotes"),
+    ("families", {False: {}}, "params.families: the name False is read as bool, not as text; put it in quotes"),
 ])
 def test_one_mistake(path: str, value: Any, message: str) -> None:
     with pytest.raises(PipelineError, match=message) as caught:
         parse_params(changed(path, value))
     assert "\n" not in str(caught.value)
+
+
+NO_NAMES = ["", ".", "..", "../../x", "a/b", "a\\b", ".work", "-rf", "a b", "a;b", "a'b", "$(x)", "a.b", "a@b", "a\nb",
+            "a\n", "é", "x" * 65]
+
+
+@pytest.mark.parametrize("block", ["families", "decoders", "peers"])
+@pytest.mark.parametrize("name", NO_NAMES)
+def test_a_name_is_no_path_and_nothing_to_a_shell(block: str, name: str) -> None:
+    content = shipped()
+    content[block][name] = next(iter(content[block].values()))
+    with pytest.raises(PipelineError, match=rf"^params.yaml: params.{block}: .* must be a name") as caught:
+        parse_params(content)
+    assert repr(name) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_the_shipped_presets_have_names() -> None:
+    for preset in PRESETS:
+        check_name(preset.stem, "--profile")
 
 
 def test_every_system_has_a_start() -> None:

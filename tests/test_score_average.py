@@ -52,6 +52,40 @@ def test_a_line_without_a_tab_is_named(workspace: Path, monkeypatch: pytest.Monk
     assert status == 2 and said == "error: standard input: line 2 has no tab; give SOURCE<TAB>TRANSLATION\n"
 
 
+@pytest.mark.parametrize("side", ["source", "translation"])
+def test_two_long_texts_do_not_share_a_score(workspace: Path, monkeypatch: pytest.MonkeyPatch,
+                                             capsysbinary: pytest.CaptureFixture[bytes], side: str) -> None:
+    """The model reads 63 pieces; what follows would change nothing."""
+    lines = ["a red moth\tlumo"]
+    for last in ("raven", "snail"):
+        text = "otter " * 80 + last
+        lines.append(f"{text}\tlumo" if side == "source" else f"a red moth\t{text}")
+    status, rows, said = scored("".join(line + "\n" for line in lines), "teacher", monkeypatch, capsysbinary)
+    assert status == 2 and rows == []
+    assert said.startswith(f"error: standard input: line 2: a {side} of ") and said.count("\n") == 1
+    assert said.endswith(" pieces is longer than the model's 63; split the pair, or leave it out\n")
+
+
+def test_the_longest_source_that_is_read_whole_has_a_score(workspace: Path, monkeypatch: pytest.MonkeyPatch,
+                                                           capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    text = next(text for n in range(200) for text in ["o" * n]
+                if len(Tokenizer.load(layout.BPE).encode_source([text])[0]) == 63)
+    status, rows, _ = scored(f"{text}\tlumo\n", "teacher", monkeypatch, capsysbinary)
+    assert status == 0 and len(rows) == 1
+    assert scored(f"{text}o\tlumo\n", "teacher", monkeypatch, capsysbinary)[0] == 2
+
+
+def test_a_score_of_nothing_is_nothing(workspace: Path, monkeypatch: pytest.MonkeyPatch,
+                                       capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert scored("", "teacher", monkeypatch, capsysbinary) == (0, [], "")
+
+
+def test_a_byte_order_mark_is_not_scored(workspace: Path, monkeypatch: pytest.MonkeyPatch,
+                                         capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    both = [scored(f"{mark}a red moth\tlumo\n", "teacher", monkeypatch, capsysbinary) for mark in ("", "\ufeff")]
+    assert both[0] == both[1] and both[0][0] == 0
+
+
 def test_the_average_of_a_checkpoint_with_itself_is_itself(workspace: Path) -> None:
     folder = str(layout.checkpoint("teacher"))
     assert main(["average", folder, folder, "--output", "mean"]) == 0
@@ -71,3 +105,10 @@ def test_an_average_overwrites_nothing(workspace: Path, capsys: pytest.CaptureFi
     folder = str(layout.checkpoint("teacher"))
     assert main(["average", folder, "--output", folder]) == 2
     assert "exists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("output", [".", "o" * 300, "params.yaml/mean"])
+def test_an_average_that_cannot_be_written(workspace: Path, capsys: pytest.CaptureFixture[str], output: str) -> None:
+    assert main(["average", str(layout.checkpoint("teacher")), "--output", output]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: {output}: ") and said.count("\n") == 1

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from pipeline import guard, stages
 from pipeline.cli import main
-from pipeline.params import load_params, read_yaml
+from pipeline.params import load_params
 from pipeline.schedule import choose, length, simulate
 from pipeline.stages import changed_stages, default_jobs, find_stages, shares, with_followers
+from pipeline.strict_yaml import read_yaml
 
 ROOT = Path(__file__).parents[1]
 STARTS = {"ar": "teacher", "nat": "teacher", "small": "ar", "wide": "ar", "tiny": "nat", "late": "small"}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pipeline.cli import main
+from pipeline.decoding import greedy
 from pipeline.errors import PipelineError
 from pipeline.params import load_params
 from pipeline.translation import Translator, lost_placeholders, open_family
@@ -106,6 +107,20 @@ def test_nbest_and_json(translate: Translate, family: str) -> None:
         result["hypotheses"] for result in results]
 
 
+def test_scores_are_computed_for_those_who_ask(translate: Translate, monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[None] = []
+    later = greedy.scored_later
+
+    def scored_later(*arguments: Any) -> Callable[[], Any]:
+        scored = later(*arguments)
+        return lambda: (computed.append(None), scored())[1]
+
+    monkeypatch.setattr(greedy, "scored_later", scored_later)
+    text = b"The red otter\nThe pale moth\n"
+    assert translate(text)[0] == 0 and not computed
+    assert translate(text, "--format", "json")[0] == 0 and len(computed) == 2
+
+
 def test_from_file_to_file(translate: Translate, workspace: Path) -> None:
     (workspace / "in.txt").write_bytes(b"The red otter\n\nThe pale moth\n")
     status, printed, _ = translate(b"", "--input", "in.txt", "--output", "deep/out.txt")
@@ -123,13 +138,53 @@ def test_invalid_utf8_names_its_line_and_leaves_no_file(translate: Translate, wo
     assert status == 2 and "standard input: line 1 is not UTF-8" in error
 
 
+def test_a_byte_order_mark_is_not_translated(translate: Translate) -> None:
+    """As the corpus is read; further on it is a character like others."""
+    text = "The red otter\nThe pale moth\n"
+    _, printed, _ = translate(text.encode("utf-8-sig"), "--format", "json")
+    assert printed == translate(text.encode(), "--format", "json")[1]
+    _, printed, _ = translate(b"The red otter\n\xef\xbb\xbfmoth\n", "--format", "json")
+    assert [json.loads(line)["source"] for line in printed.splitlines()] == ["The red otter", "\ufeffmoth"]
+
+
+def test_nothing_in_is_nothing_out(translate: Translate, workspace: Path) -> None:
+    for options in ((), ("--format", "json"), ("--nbest", "2", "--decoder", "beam3")):
+        assert translate(b"", *options) == (0, b"", "")
+    assert translate(b"", "--output", "out.txt") == (0, b"", "")
+    assert (workspace / "out.txt").read_bytes() == b""
+
+
 def test_an_output_that_exists_survives_an_error(translate: Translate, workspace: Path) -> None:
     (workspace / "out.txt").write_text("precious\n")
     assert translate(b"\xff\n", "--output", "out.txt")[0] == 2
     assert (workspace / "out.txt").read_text() == "precious\n"
 
 
-@pytest.mark.parametrize("output", ["params.yaml/out.txt", "data", "o" * 300])
+@pytest.mark.parametrize(("output", "message"), [
+    (".", ". is a folder; name a file"), ("data", "data is a folder; name a file"),
+    ("/dev/null", "/dev/null is not a regular file"), ("in.txt", "in.txt is what is read; name another file"),
+    ("data/../in.txt", "data/../in.txt is what is read"), ("link.txt", "link.txt is what is read")])
+def test_an_output_that_would_replace_something_else(
+        translate: Translate, workspace: Path, monkeypatch: pytest.MonkeyPatch, output: str, message: str) -> None:
+    """Said before a model is loaded."""
+    monkeypatch.setattr("pipeline.commands.translate.load_params", None)
+    (workspace / "in.txt").write_text("The red otter\n")
+    (workspace / "link.txt").symlink_to("in.txt")
+    status, printed, error = translate(b"", "--input", "in.txt", "--output", output)
+    assert (status, printed) == (2, b"")
+    assert error.startswith(f"error: --output: {message}") and error.count("\n") == 1
+    assert (workspace / "in.txt").read_text() == "The red otter\n" and Path("/dev/null").is_char_device()
+
+
+def test_an_input_that_cannot_be_read(workspace: Path, monkeypatch: pytest.MonkeyPatch,
+                                      capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stdin", None)  # as after <&-
+    for verb in ("translate", "score", "explain"):
+        assert main([verb, "--family", "teacher"]) == 2
+        assert capsys.readouterr().err.startswith("error: standard input: closed; redirect it")
+
+
+@pytest.mark.parametrize("output", ["params.yaml/out.txt", "o" * 300])
 def test_an_output_that_cannot_be_written(translate: Translate, output: str) -> None:
     status, _, error = translate(b"The red otter\n", "--output", output)
     assert status == 2

@@ -58,7 +58,7 @@ def map_arrays(path: Path, remedy: str) -> tuple[dict[str, NDArray[Any]], dict[s
             if length > _LONGEST_HEADER or _LENGTH.size + length > size:
                 raise PipelineError(f"{path}: truncated or not a safetensors file; {remedy}")
             header = json.loads(file.read(length))
-        metadata = header.pop("__metadata__", {})
+        metadata = {name: str(text) for name, text in header.pop("__metadata__", {}).items()}
         payload = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))[_LENGTH.size + length:]
         if len(payload) < max((entry["data_offsets"][1] for entry in header.values()), default=0):
             raise PipelineError(f"{path}: truncated; {remedy}")
@@ -74,4 +74,6 @@ def map_arrays(path: Path, remedy: str) -> tuple[dict[str, NDArray[Any]], dict[s
 
 def _array(payload: NDArray[np.uint8], dtype: str, shape: list[int], data_offsets: tuple[int, int]) -> NDArray[Any]:
     begin, end = data_offsets
+    if begin < 0 or min(shape, default=0) < 0:
+        raise ValueError  # what counts from the end would be taken for something else
     return payload[begin:end].view(_KINDS[dtype]).reshape(shape)

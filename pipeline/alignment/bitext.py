@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.corpus.pairs import Pairs
 from pipeline.errors import PipelineError
+from pipeline.lines import read_lines
 
 
 class Side(NamedTuple):
@@ -57,7 +58,7 @@ class Bitext(NamedTuple):
 
 
 def read_text(source: Path, target: Path, lowercase: bool = False) -> tuple[Bitext, list[str], list[str]]:
-    """Read two files of tokenised sentences, one a line.
+    """Read two files of tokenised sentences, one a line, plain or .gz.
 
     Words are separated by spaces, tabs and the like of ASCII; a no-break space is part of its word.
 
@@ -65,7 +66,8 @@ def read_text(source: Path, target: Path, lowercase: bool = False) -> tuple[Bite
         The pairs, and the words of both languages by id, in the order of their first appearance.
 
     Raises:
-        PipelineError: a file cannot be read or is not UTF-8, or the files differ in their number of lines.
+        PipelineError: a file cannot be read or is not UTF-8, the files differ in their number of lines, or both are
+            empty.
     """
     source_side, source_words = _read_side(source, lowercase)
     target_side, target_words = _read_side(target, lowercase)
@@ -73,6 +75,8 @@ def read_text(source: Path, target: Path, lowercase: bool = False) -> tuple[Bite
     if bitext.pairs != bitext.swapped().pairs:
         raise PipelineError(f"{source} has {bitext.pairs} lines and {target} has {bitext.swapped().pairs}; "
                             "line N of one must translate line N of the other")
+    if not bitext.pairs:
+        raise PipelineError(f"{source} and {target}: both are empty; give files with a sentence a line")
     return bitext, source_words, target_words
 
 
@@ -80,26 +84,8 @@ def _read_side(path: Path, lowercase: bool) -> tuple[Side, list[str]]:
     known: defaultdict[bytes, int] = defaultdict()
     known.default_factory = known.__len__  # a new word gets the next id
     ids, offsets = array("i"), array("q", [0])
-    try:
-        with open(path, "rb") as file:
-            for line in file:
-                words = line.decode().lower().encode().split() if lowercase else line.split()
-                ids.extend(map(known.__getitem__, words))
-                offsets.append(len(ids))
-        side = Side(np.frombuffer(ids, np.int32), np.frombuffer(offsets, np.int64))
-        return side, [word.decode() for word in known]
-    except UnicodeDecodeError:
-        raise PipelineError(f"{path}: line {_first_bad_line(path)} is not UTF-8; convert the file first "
-                            "(iconv -t UTF-8)") from None
-    except OSError as error:
-        raise PipelineError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def _first_bad_line(path: Path) -> int:
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                line.decode()
-            except UnicodeDecodeError:
-                return number
-    raise AssertionError(f"{path} changed while it was read")
+    for line in read_lines(path):
+        # Bytes are split at the white space of ASCII alone.
+        ids.extend(map(known.__getitem__, (line.lower() if lowercase else line).encode().split()))
+        offsets.append(len(ids))
+    return Side(np.frombuffer(ids, np.int32), np.frombuffer(offsets, np.int64)), [word.decode() for word in known]

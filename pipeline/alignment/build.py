@@ -51,7 +51,7 @@ def align(sides: Mapping[str, Path], tokenizer: Tokenizer, settings: AlignmentSe
     from pipeline.alignment.symmetrise import symmetrise
     from pipeline.alignment.table import write_table
 
-    bitexts = {side: Bitext.from_pairs(Pairs.open(path, tokenizer.digest)) for side, path in sides.items()}
+    bitexts = {side: _open_bitext(path, tokenizer) for side, path in sides.items()}
     with progress(settings.iterations, "forward", "reverse") as shows:
         forward, reverse = align_both(list(bitexts.values()), settings, cores(), shows)
     model = forward.model
@@ -74,31 +74,44 @@ def align(sides: Mapping[str, Path], tokenizer: Tokenizer, settings: AlignmentSe
     write_json(report, figures)
 
 
-def read_aligned(pairs: Path, path: Path, digest: str) -> tuple[Aligned, dict[str, str]]:
-    """A side with its links, mapped, and what is known of the aligner.
+def read_aligned(pairs: Path, path: Path, tokenizer: Tokenizer) -> tuple[Aligned, dict[str, float]]:
+    """A side with its links, mapped, and the numbers of the aligner's prior by name.
 
     Args:
         pairs: file of encoded pairs.
         path: of their links, written by `align`.
-        digest: of the vocabulary.
+        tokenizer: that made the pairs.
 
     Raises:
         PipelineError: a file is absent, damaged or made with another vocabulary, or the links are of another corpus.
     """
-    bitext = Bitext.from_pairs(Pairs.open(pairs, digest))
+    bitext = _open_bitext(pairs, tokenizer)
     arrays, metadata = map_arrays(path, _REMEDY)
     if metadata.get("format") != FORMAT:
         raise PipelineError(f"{path}: not links of format {FORMAT!r}; {_REMEDY}")
-    if metadata["digest"] != digest:
-        raise PipelineError(f"{path}: aligned with vocabulary {metadata['digest'][:12]}, but {digest[:12]} is in use; "
+    try:
+        digest, heads = metadata["digest"], arrays["heads"]
+        aligned_pairs = int(metadata["pairs"])
+        prior = {name: float(metadata[name]) for name in ("tension", "null_probability")}
+    except (KeyError, ValueError) as error:
+        raise PipelineError(f"{path}: damaged ({error}); {_REMEDY}") from None
+    if digest != tokenizer.digest:
+        raise PipelineError(f"{path}: aligned with vocabulary {digest[:12]}, but {tokenizer.digest[:12]} is in use; "
                             f"{_REMEDY}")
-    heads = arrays["heads"]
-    if int(metadata["pairs"]) != bitext.pairs or len(heads) != len(bitext.target.ids):
-        raise PipelineError(f"{path}: links of {metadata['pairs']} pairs with {len(heads)} target words, but the "
+    if aligned_pairs != bitext.pairs or heads.shape != bitext.target.ids.shape:
+        raise PipelineError(f"{path}: links of {aligned_pairs} pairs with {heads.size} target words, but the "
                             f"corpus has {bitext.pairs} with {len(bitext.target.ids)}; {_REMEDY}")
+    if heads.dtype != np.int32 or bool((heads < -1).any()):
+        raise PipelineError(f"{path}: damaged: links that are neither positions nor -1; {_REMEDY}")
     if bool((heads >= np.repeat(bitext.source.lengths, bitext.target.lengths)).any()):
         raise PipelineError(f"{path}: links to words behind the end of their source, so of another corpus; {_REMEDY}")
-    return Aligned(bitext, heads), metadata
+    return Aligned(bitext, heads), prior
+
+
+def _open_bitext(path: Path, tokenizer: Tokenizer) -> Bitext:
+    pairs = Pairs.open(path, tokenizer.digest)
+    pairs.check_ids(tokenizer.source_size, tokenizer.target_size)  # what is counted is read whole anyway
+    return Bitext.from_pairs(pairs)
 
 
 def count_sides(sides: Mapping[str, Path], links: Path, tokenizer: Tokenizer, settings: CountSettings, out: Path,
@@ -117,16 +130,15 @@ def count_sides(sides: Mapping[str, Path], links: Path, tokenizer: Tokenizer, se
         PipelineError: links and pairs do not belong together.
     """
     aligned: dict[str, Aligned] = {}
-    aligner: dict[str, str] = {}
+    prior: dict[str, float] = {}
     for side, path in sides.items():
-        aligned[side], aligner = read_aligned(path, links / f"{side}.safetensors", tokenizer.digest)
+        aligned[side], prior = read_aligned(path, links / f"{side}.safetensors", tokenizer)
     parts = {**{side: [one] for side, one in aligned.items()}, "both": list(aligned.values())}
     copies = piece_copies(tokenizer)
 
     def counted(part: list[Aligned]) -> CountModel:
         return count(part, top=settings.top, target_vocabulary=tokenizer.target_size, copies=copies,
-                     digest=tokenizer.digest, tension=float(aligner["tension"]),
-                     null_probability=float(aligner["null_probability"]))
+                     digest=tokenizer.digest, **prior)
 
     figures = {}
     with atomic_path(out) as folder:

@@ -3,6 +3,8 @@
 Without --source, the stage of dvc.yaml: the training pairs and, where there are any, the teacher's translations.
 With it, tokenised text in and Pharaoh format out: a line a pair, SOURCE-TARGET positions from 0. By default every
 target word is linked to one source word or none; --reverse does the opposite, --symmetrise joins both.
+Text may be compressed (.gz). Empty files are an error; an empty line is a sentence without words. The folders of --out
+and --table must exist; files that are there are replaced.
 """
 
 import argparse
@@ -82,8 +84,15 @@ def _align_text(arguments: argparse.Namespace, settings: AlignmentSettings) -> N
         raise PipelineError(f"--threads: {arguments.threads} must be at least 1")
     if arguments.table is None and arguments.table_minimum is not None:
         raise PipelineError("--table-minimum: has no effect without --table; name a file for the table")
+    if not 0 <= minimum <= 1:
+        raise PipelineError(f"--table-minimum: {minimum} must lie between 0 and 1")
+    if arguments.table == arguments.out:
+        raise PipelineError(f"--table: {arguments.table} is also --out; name another file")
     from pipeline.alignment.bitext import read_text
+    from pipeline.files import check_output
 
+    for path in filter(None, (arguments.out, arguments.table)):
+        check_output(path)
     bitext, source_words, target_words = read_text(arguments.source, arguments.target, bool(arguments.lowercase))
     if arguments.show is not None and not 1 <= arguments.show <= bitext.pairs:
         raise PipelineError(f"--show: {arguments.show} is no line of {arguments.source}, which has {bitext.pairs}")

@@ -1,6 +1,7 @@
 """Average the weights of several checkpoints of one family into one."""
 
 import argparse
+import os
 from pathlib import Path
 
 
@@ -14,7 +15,7 @@ def run(arguments: argparse.Namespace) -> None:
     from pipeline.model.checkpoint import average_weights, load_checkpoint, save_checkpoint, unique_weights
     from pipeline.model.settings import VocabularySettings
 
-    if arguments.output.exists():
+    if os.path.lexists(arguments.output):
         raise PipelineError(f"{arguments.output}: exists; remove it or choose another --output")
     loaded = [load_checkpoint(folder) for folder in arguments.checkpoints]
     network, config = loaded[0]

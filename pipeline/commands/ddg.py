@@ -4,6 +4,7 @@ Prints the iterations, and writes them as a page to look into (ddg.html) and as 
 """
 
 import argparse
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -57,15 +58,17 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _refuse_what_is_not_ours(folder: Path) -> None:
-    """Only what an earlier call has written, and nothing besides, may be replaced.
+    """Only what an earlier call has written, and nothing else, may be replaced.
 
     Raises:
-        PipelineError: the folder holds anything else, or is none.
+        PipelineError: the folder holds anything else, is none, or is the current one.
     """
     from pipeline.evaluation.analyses.jacobi.page import GENERATOR
 
-    if not folder.exists():
+    if not os.path.exists(folder):
         return
+    if folder == Path.cwd():
+        raise PipelineError(f"--output: {folder} is the current folder; name another one")
     if not folder.is_dir():
         raise PipelineError(f"--output: {folder} is a file; name a folder")
     found = {path.name for path in folder.iterdir()}

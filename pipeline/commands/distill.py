@@ -1,22 +1,27 @@
 """Translate the training source with the teacher: data/distilled, reports/distilled.json.
 
 Cut short, the same command goes on with the first unfinished shard. Several devices write the same bytes as one.
+Sources that are longer than the teacher reads are cut to its limit: how many is said, and stands in the report.
 """
 
 import argparse
 import dataclasses
 
 from pipeline import layout
+from pipeline.errors import PipelineError
 from pipeline.params import TEACHER, load_params
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--devices", default="auto",
                         help="how many, or auto (default): all GPUs, else a process a CPU core")
-    parser.add_argument("--accelerator", default="auto", help="cpu, gpu or auto (default)")
+    parser.add_argument("--accelerator", default="auto", choices=("cpu", "gpu", "auto"),
+                        help="cpu, gpu or auto (default)")
 
 
 def run(arguments: argparse.Namespace) -> None:
+    if arguments.devices != "auto" and not (arguments.devices.isdecimal() and int(arguments.devices)):
+        raise PipelineError(f"--devices: {arguments.devices!r} must be a number from 1, or auto")
     import sys
 
     import pytorch_lightning as lightning

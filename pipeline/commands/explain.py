@@ -8,7 +8,8 @@ Every call of the verifier is two rows: D, what the drafter proposed, and V, wha
   bold red          [piece]     where draft and verifier part; the verifier's is accepted
   dim, struck out   ~piece~     thrown away
 
-▁ stands for the space in front of a word. An accepted end symbol counts as a token.
+▁ stands for the space in front of a word. An accepted end symbol counts as a token. Text is UTF-8; a byte-order mark at
+its beginning is no part of it. From an empty input comes an empty output.
 """
 
 import argparse

@@ -2,6 +2,9 @@
 
 Reads SOURCE<TAB>TRANSLATION lines from --input or standard input. The sum covers every slot that a search would have
 filled, end symbols included, so it is what the search itself scores a translation with, before any length penalty.
+
+A pair of which either side is longer than the model reads has no score: the command names its line and ends there. From
+an empty input comes an empty output.
 """
 
 import argparse
@@ -22,19 +25,18 @@ def run(arguments: argparse.Namespace) -> None:
 
     from pipeline.commands.translate import read_utf8
     from pipeline.errors import PipelineError
-    from pipeline.translation import Scorer
+    from pipeline.translation import PairLine, Scorer
 
-    lines = read_utf8(arguments.input)
+    lines = enumerate(read_utf8(arguments.input), 1)
     scorer = Scorer(load_params(), arguments.family, arguments.device)
-    number = 0
     while chunk := list(islice(lines, 64)):
         pairs = []
-        for line in chunk:
-            number += 1
+        for number, line in chunk:
+            name = f"{arguments.input or 'standard input'}: line {number}"
             source, tab, target = line.partition("\t")
             if not tab:
-                raise PipelineError(f"{arguments.input or 'standard input'}: line {number} has no tab; give "
-                                    "SOURCE<TAB>TRANSLATION")
-            pairs.append((source, target))
-        for (source, target), (score, slots) in zip(pairs, scorer(pairs), strict=True):
-            sys.stdout.buffer.write(f"{score:.6f}\t{slots}\t{source}\t{target}\n".encode())
+                raise PipelineError(f"{name} has no tab; give SOURCE<TAB>TRANSLATION")
+            pairs.append(PairLine(name, source, target))
+        for pair, (score, slots) in zip(pairs, scorer(pairs), strict=True):
+            sys.stdout.buffer.write(f"{score:.6f}\t{slots}\t{pair.source}\t{pair.translation}\n".encode())
+        sys.stdout.buffer.flush()

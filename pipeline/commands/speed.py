@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import layout
-from pipeline.commands.translate import add_checkpoint_arguments, open_checkpoint_model, read_utf8
+from pipeline.commands.translate import add_checkpoint_arguments, check_output, open_checkpoint_model, read_utf8
 from pipeline.errors import PipelineError
 from pipeline.params import load_params
 
@@ -31,7 +31,10 @@ def run(arguments: argparse.Namespace) -> None:
 
         time_all(params, layout.REPORTS / "speed.json")
         return
-    lines = list(read_utf8(arguments.input or layout.CORPUS / "test.source"))
+    source = arguments.input or layout.CORPUS / "test.source"
+    lines = list(read_utf8(source))
+    if arguments.output is not None:
+        check_output(arguments.output, source)
     from pipeline.evaluation.checkpoint import time_checkpoint
     from pipeline.evaluation.machine import describe_machine
     from pipeline.evaluation.peers import Numbering

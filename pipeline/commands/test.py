@@ -6,13 +6,15 @@ Any option of the Lightning CLI may follow, for example --trainer.devices 2 --tr
 figures do not depend on the number of devices.
 
 With --model, score that checkpoint under any decoders, on the test split or on files, and print the figures.
+
+Sources that are longer than the model reads are cut to its limit: how many is said, and stands in the JSON.
 """
 
 import argparse
 from pathlib import Path
 
 from pipeline import layout
-from pipeline.commands.translate import add_model_arguments, open_model, read_utf8
+from pipeline.commands.translate import add_model_arguments, check_output, open_model, read_utf8
 from pipeline.errors import PipelineError
 from pipeline.params import load_params
 
@@ -47,16 +49,27 @@ def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
                             "has no part in")
     if (arguments.input is None) != (arguments.reference is None):
         raise PipelineError("--input, --reference: belong together; give both, or none for the test split")
-    sources = list(read_utf8(arguments.input or layout.CORPUS / "test.source"))
-    references = [list(read_utf8(path)) for path in arguments.reference or layout.references("test")]
+    files = [arguments.input or layout.CORPUS / "test.source", *(arguments.reference or layout.references("test"))]
+    sources, *references = [list(read_utf8(path)) for path in files]
+    for path, lines in zip(files[1:], references, strict=True):
+        if len(lines) != len(sources):
+            raise PipelineError(f"--reference: {path} has {len(lines)} lines and {files[0]} {len(sources)}; line i of "
+                                "one must translate line i of the other")
+    if arguments.output is not None:
+        check_output(arguments.output, *files)
+    import numpy as np
+
+    from pipeline.corpus.padding import count_cut, report_cut
     from pipeline.evaluation.checkpoint import score_checkpoint
     from pipeline.files import write_json
 
     params = load_params()
     model, _ = open_model(params, arguments)
     figures = score_checkpoint(params, model, arguments.decoder or ["greedy"], sources, references)
+    cut = count_cut(np.array([len(ids) for ids in model.encode(sources)]), model.longest)
+    report_cut(cut, len(sources), model.longest)
     for name, one in figures.items():
         print(f"{arguments.model} {name}: BLEU {one['bleu']:.2f}, chrF {one['chrf']:.2f}, TER {one['ter']:.2f}, "
               f"{one['calls']:.2f} calls a sentence")
     if arguments.output is not None:
-        write_json(arguments.output, {"model": arguments.model, "decoders": figures})
+        write_json(arguments.output, {"model": arguments.model, "sources_cut": cut, "decoders": figures})

@@ -1,9 +1,11 @@
 """Translate lines: standard input to standard output, or --input to --output. One line out for each line in.
 
-Empty lines stay empty; notes about single lines go to standard error.
+Empty lines stay empty, and from an empty input comes an empty output. Text is UTF-8; a byte-order mark at its beginning
+is no part of it. Notes about single lines, such as that a source was cut to what the model reads, go to standard error.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
     parser.add_argument("--decoder", help="an entry of `decoders` (default: the family's first)")
     parser.add_argument("--input", type=Path, help="text file (default: standard input)")
-    parser.add_argument("--output", type=Path, help="written when all is done (default: standard output)")
+    parser.add_argument("--output", type=Path, help="written when all is done, in a folder that is made if it is "
+                                                          "absent; not the --input (default: standard output)")
     parser.add_argument("--nbest", type=int, default=1, metavar="N",
                         help="hypotheses a line; in text format, tab-separated")
     parser.add_argument("--format", choices=("text", "json"), default="text",
@@ -34,7 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     if arguments.nbest < 1:
         raise PipelineError(f"--nbest: {arguments.nbest} must be at least 1")
-    lines = read_utf8(arguments.input)  # a missing file is said before a model is loaded
+    # What is wrong with a file is said before a model is loaded.
+    lines = read_utf8(arguments.input)
+    if arguments.output is not None:
+        check_output(arguments.output, arguments.input)
     from pipeline.files import atomic_path
     from pipeline.translation import Translator
 
@@ -106,30 +112,59 @@ def open_checkpoint_model(arguments: argparse.Namespace) -> "tuple[HuggingFaceCh
 
 
 def read_utf8(path: Path | None) -> Iterator[str]:
-    """Lines by line feed alone: a sentence may hold form feeds, U+2028 and the like.
+    """Lines by line feed alone: a sentence may hold form feeds, U+2028 and the like. A byte-order mark is left out.
 
     Args:
         path: of a file; None: standard input.
 
     Raises:
-        PipelineError: the file cannot be opened, at once; a line is not UTF-8, when it is reached.
+        PipelineError: the file cannot be opened, at once; it cannot be read on, or a line is not UTF-8, when that is
+            reached.
     """
+    name = str(path or "standard input")
     try:
         if path is not None:
             path.open("rb").close()
+        elif sys.stdin is None:
+            raise PipelineError(f"{name}: closed; redirect it, or name a file with --input")
     except OSError as error:
-        raise PipelineError(f"{path}: cannot be read: {error.strerror}") from None
+        raise PipelineError(f"{name}: cannot be read: {error.strerror}") from None
 
     def decoded() -> Iterator[str]:
-        with sys.stdin.buffer if path is None else path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
-                except UnicodeDecodeError:
-                    raise PipelineError(f"{path or 'standard input'}: line {number} is not UTF-8; convert the file "
-                                        "first (iconv -t UTF-8)") from None
+        number = 0
+        try:
+            with sys.stdin.buffer if path is None else path.open("rb") as file:
+                for number, line in enumerate(file, 1):
+                    yield line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError:
+            raise PipelineError(f"{name}: line {number} is not UTF-8; convert the file first (iconv -t "
+                                "UTF-8)") from None
+        except OSError as error:
+            raise PipelineError(f"{name}: cannot be read after line {number}: {error.strerror}") from None
 
     return decoded()
+
+
+def check_output(output: Path, *inputs: Path | None) -> None:
+    """Refuse to write where no file can be put, or where one is that is read.
+
+    Args:
+        output: to be written.
+        inputs: files to be read; None: standard input.
+
+    Raises:
+        PipelineError: it is a folder, a device or the like, or one of the inputs.
+    """
+    if os.path.isdir(output):
+        raise PipelineError(f"--output: {output} is a folder; name a file")
+    if not os.path.exists(output):
+        return
+    if not os.path.isfile(output):
+        raise PipelineError(f"--output: {output} is not a regular file, and would be replaced by one; name another, or "
+                            "leave the option out and redirect standard output")
+    for path in inputs:
+        if path is not None and os.path.samefile(path, output):
+            raise PipelineError(f"--output: {output} is what is read; name another file")
 
 
 def _render(number: int, result: "Translation", arguments: argparse.Namespace) -> bytes:

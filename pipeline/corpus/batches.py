@@ -109,7 +109,10 @@ class TrainingBatches(Sampler[Slice]):
 
 
 class EvaluationBatches(Sampler[Slice]):
-    """Every row exactly once over all devices, in batches that do not depend on how many devices there are."""
+    """Every row exactly once over all devices, in batches that do not depend on how many devices there are.
+
+    All devices have as many batches, because they validate in step; the last one of some may be empty.
+    """
 
     def __init__(self, source_lengths: NDArray[np.int64], *, rows: int, rank: int = 0, world: int = 1) -> None:
         """Args:
@@ -119,7 +122,7 @@ class EvaluationBatches(Sampler[Slice]):
         """
         order = np.argsort(-source_lengths, kind="stable")  # longest first: the worst memory use shows at once
         batches = [order[start:start + rows] for start in range(0, len(order), rows)]
-        self._mine = batches[rank::world]
+        self._mine = [*batches[rank::world], order[:0]][:-(-len(batches) // world)]
 
     def __len__(self) -> int:
         return len(self._mine)

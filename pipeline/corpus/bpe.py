@@ -34,11 +34,11 @@ class Tokenizer:
             PipelineError: a file is absent or damaged, or the models are not those of `meta.json`.
         """
         meta = read_json(folder / "meta.json")
+        if not isinstance(meta, dict) or not {"joint", "digest"} <= meta.keys():
+            raise PipelineError(f"{folder / 'meta.json'}: does not describe a vocabulary; run `dvc checkout` or "
+                                "`dvc repro`")
         paths = [folder / name for name in (JOINT_MODELS if meta["joint"] else SEPARATE_MODELS)]
-        for path in paths:
-            if not path.is_file():
-                raise PipelineError(f"{path}: not found; run `dvc repro` to produce it")
-        tokenizer = cls([path.read_bytes() for path in paths], [str(path) for path in paths])
+        tokenizer = cls([_read_model(path) for path in paths], [str(path) for path in paths])
         if tokenizer.digest != meta["digest"]:
             raise PipelineError(f"{paths[0]}: not the vocabulary that {folder / 'meta.json'} describes; run "
                                 "`dvc checkout` or `dvc repro`")
@@ -90,6 +90,15 @@ def model_digest(models: Sequence[bytes]) -> str:
 
 def _pieces(processor: sentencepiece.SentencePieceProcessor) -> list[str]:
     return [processor.id_to_piece(token) for token in range(len(processor))]
+
+
+def _read_model(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise PipelineError(f"{path}: not found; run `dvc repro` to produce it") from None
+    except OSError as error:
+        raise PipelineError(f"{path}: cannot be read: {error.strerror}; check its permissions") from None
 
 
 def _load_model(model: bytes, name: str) -> sentencepiece.SentencePieceProcessor:

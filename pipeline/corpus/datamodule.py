@@ -2,25 +2,25 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytorch_lightning as lightning
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from pipeline.corpus.batches import EvaluationBatches, Slice, TrainingBatches
+from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
 from pipeline.corpus.settings import DataSettings
 from pipeline.corpus.sources.splits import SYNTHETIC
 from pipeline.errors import PipelineError
-from pipeline.vocabulary import EOS, PAD
+from pipeline.vocabulary import PAD
 
 
 class Batch(NamedTuple):
-    """B sentence pairs."""
+    """B sentence pairs; B may be 0 in an evaluation on several devices."""
 
     rows: Tensor
     """(B,) place of each pair in its split."""
@@ -34,19 +34,18 @@ class Batch(NamedTuple):
     """Multiplies the summed token losses; see `batches.Slice`."""
 
 
-def pad_sources(sources: Sequence[Sequence[int] | NDArray[np.integer]], longest: int) -> Tensor:
-    """(B, S) ids with EOS behind each source, then PAD. A source is cut to `longest` tokens, EOS included."""
-    cut = [np.append(np.asarray(source, dtype=np.int64)[:longest - 1], EOS) for source in sources]
-    padded = np.full((len(cut), max(map(len, cut), default=0)), PAD, dtype=np.int64)
-    for row, source in zip(padded, cut, strict=True):
-        row[:len(source)] = source
-    return torch.from_numpy(padded)
-
-
 class PairBatches(Dataset[Batch]):
-    """Collates slices of one or several id files, whose rows are numbered through."""
+    """Collates slices of one or several id files, whose rows are numbered through.
+
+    Sources and targets are cut to what the model takes. Targets of training are never longer
+    (`PairsDataModule.train_dataloader`).
+    """
 
     def __init__(self, files: Sequence[Pairs], longest: int) -> None:
+        """Args:
+            files: of encoded pairs.
+            longest: tokens that a source or a target may have, its end symbol included.
+        """
         self.files = files
         self.longest = longest
         self._starts = np.cumsum([0, *map(len, files)])
@@ -56,9 +55,10 @@ class PairBatches(Dataset[Batch]):
     def __getitem__(self, batch: Slice) -> Batch:
         which = np.searchsorted(self._starts, batch.rows, side="right") - 1
         sources = [self.files[f].source(int(row - self._starts[f])) for f, row in zip(which, batch.rows, strict=True)]
-        targets = [self.files[f].target(int(row - self._starts[f])) for f, row in zip(which, batch.rows, strict=True)]
-        lengths = torch.tensor([len(target) for target in targets])
-        target = torch.full((len(targets), int(lengths.max())), PAD)
+        targets = [self.files[f].target(int(row - self._starts[f]))[:self.longest - 1]
+                   for f, row in zip(which, batch.rows, strict=True)]
+        lengths = torch.tensor([len(target) for target in targets], dtype=torch.long)
+        target = torch.full((len(targets), max(map(len, targets), default=0)), PAD)
         for row, ids in zip(target, targets, strict=True):
             row[:len(ids)] = torch.from_numpy(np.asarray(ids, dtype=np.int64))
         return Batch(torch.from_numpy(batch.rows), pad_sources(sources, self.longest), target, lengths, batch.weight)
@@ -81,7 +81,8 @@ class PairsDataModule(lightning.LightningDataModule):
             batch_tokens: target tokens of one optimiser step over all devices, padding included.
             evaluation_rows: sentences of a validation or test batch.
             validation_sentences: the first ones of the split to validate on; None: all.
-            longest: tokens that a source may have; longer ones are cut.
+            longest: tokens that a source or a target may have. Longer sources are cut, and so are longer targets of
+                validation, with a notice; longer targets of training are an error.
             seed: of the order of batches.
             workers: processes that collate; 0 collates in the training process.
         """
@@ -107,6 +108,9 @@ class PairsDataModule(lightning.LightningDataModule):
 
     def train_dataloader(self) -> DataLoader[Batch]:
         trainer = self._trainer()
+        if trainer.overfit_batches:
+            raise PipelineError("--trainer.overfit_batches: Lightning would deal out rows in its own way; use "
+                                "--trainer.limit_train_batches and --trainer.max_epochs")
         data = PairBatches([Pairs.open(path) for path in self.training_paths()], self.longest)
         too_long = int(data.target_lengths.max()) > self.longest
         if too_long:
@@ -119,7 +123,14 @@ class PairsDataModule(lightning.LightningDataModule):
         return self._loader(data, sampler)
 
     def val_dataloader(self) -> DataLoader[Batch]:
-        return self._evaluation("validation", self.validation_sentences)
+        loader = self._evaluation("validation", self.validation_sentences)
+        assert isinstance(loader.dataset, PairBatches)
+        lengths = loader.dataset.target_lengths[:self.validation_sentences]
+        cut = int((lengths > self.longest).sum())
+        if cut and self._trainer().is_global_zero:
+            print(f"{cut} of {len(lengths)} validation targets are cut to the {self.longest} tokens that the model "
+                  "takes; the validation loss is over what is left, BLEU is against the whole references")
+        return loader
 
     def test_dataloader(self) -> DataLoader[Batch]:
         return self._evaluation("test")
@@ -134,7 +145,7 @@ class PairsDataModule(lightning.LightningDataModule):
         return DataLoader(data, sampler=sampler, batch_size=None, num_workers=self.settings.workers,
                           pin_memory=torch.cuda.is_available())
 
-    def _trainer(self) -> lightning.Trainer:
+    def _trainer(self) -> Any:  # Lightning declares few of its attributes
         if self.trainer is None:
             raise RuntimeError("the data module makes batches for a trainer; pass it to one")
         return self.trainer

@@ -128,8 +128,10 @@ class Pairs:
     def open(cls, path: Path, digest: str | None = None) -> "Pairs":
         """Map a file; with `digest`, insist that this tokenizer (SHA-256, hexadecimal) made it.
 
+        What the header and the offsets say is checked, which takes 0.4 ms for a million pairs. The ids are not read.
+
         Raises:
-            PipelineError: the file is absent, truncated, of another format, or of another tokenizer.
+            PipelineError: the file is absent, truncated, damaged, of another format, or of another tokenizer.
         """
         header = _read_header(path)
         if digest is not None and header.digest != digest:
@@ -142,6 +144,10 @@ class Pairs:
         whole = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
         arrays = [whole[start:start + count * kind.itemsize].view(kind)
                   for start, (count, kind) in zip(starts, header.arrays(), strict=False)]
+        for side, offsets, tokens in (("source", arrays[0], header.source_tokens),
+                                      ("target", arrays[1], header.target_tokens)):
+            if offsets[0] != 0 or offsets[-1] != tokens or (offsets[1:] < offsets[:-1]).any():
+                raise PipelineError(f"{path}: damaged: the {side} offsets do not rise from 0 to {tokens}; {_REMEDY}")
         return cls(path, header.digest, (arrays[0], arrays[1]), (arrays[2], arrays[3]))
 
     def __len__(self) -> int:
@@ -164,6 +170,17 @@ class Pairs:
     def target_lengths(self) -> NDArray[np.int32]:
         """Target ids of every pair, shape (pairs)."""
         return np.diff(self._offsets[1]).astype(np.int32)
+
+    def check_ids(self, source_size: int, target_size: int) -> None:
+        """Insist that all ids lie in these vocabularies; reads the whole file (a million pairs: 3 ms from memory).
+
+        Raises:
+            PipelineError: one does not.
+        """
+        for side, ids, size in zip(("source", "target"), self._ids, (source_size, target_size), strict=True):
+            if len(ids) and int(ids.max()) >= size:
+                raise PipelineError(f"{self.path}: damaged: the {side} id {ids.max()} lies outside the vocabulary of "
+                                    f"{size}; {_REMEDY}")
 
     def sides(self) -> tuple[tuple[IdArray, NDArray[np.int64]], tuple[IdArray, NDArray[np.int64]]]:
         """Return (ids, offsets) of all sources and of all targets: row i is `ids[offsets[i]:offsets[i + 1]]`."""
@@ -216,6 +233,8 @@ def _read_header(path: Path) -> _Header:
             header = file.read(_HEADER.size)
     except FileNotFoundError:
         raise PipelineError(f"{path}: not found; run `dvc repro` to produce it") from None
+    except OSError as error:
+        raise PipelineError(f"{path}: cannot be read: {error.strerror}; {_REMEDY}") from None
     if header[:len(_MAGIC)] != _MAGIC:
         raise PipelineError(f"{path}: not a file of encoded pairs; {_REMEDY}")
     if len(header) < _HEADER.size:

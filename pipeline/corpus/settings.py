@@ -1,8 +1,9 @@
 """The `corpus` and `bpe` blocks of params.yaml, checked when they are built."""
 
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
+from pipeline.checks import Checked, Natural, Positive, Range, Seed, Share, SomeButNotAll
 from pipeline.errors import PipelineError
 
 Source = Literal["home-assistant", "ua-gec", "files", "tsv", "po", "tmx", "huggingface"]
@@ -16,10 +17,10 @@ def _check_choice(key: str, value: str, choices: object) -> None:
         raise PipelineError(f"params.yaml: {key} is '{value}'; choose one of {', '.join(get_args(choices))}")
 
 
-def _check_shares(block: str, **shares: float) -> None:
-    if not (min(shares.values()) > 0 and sum(shares.values()) < 1):
-        named = " and ".join(f"{name} {share}" for name, share in shares.items())
-        raise PipelineError(f"params.yaml: {block}: {named} must lie above 0 and leave something for train")
+def _check_shares(block: str, validation: float, test: float) -> None:
+    if validation + test >= 1:
+        raise PipelineError(f"params.yaml: {block}: validation_share {validation} and test_share {test} must leave "
+                            "something for train")
 
 
 def _check_sha256(key: str, value: str) -> None:
@@ -34,25 +35,26 @@ corrections has the same on both sides."""
 
 
 @dataclass(frozen=True)
-class HomeAssistantSettings:
+class HomeAssistantSettings(Checked):
     """Interface strings of the `homeassistant` wheel (Apache-2.0), split by integration."""
 
     version: str
     """Release to download, for example `2026.11.0`."""
     sha256: str
     """Expected hash of the wheel, 64 hexadecimal digits."""
-    validation_share: float = 0.04
+    validation_share: SomeButNotAll = 0.04
     """Share of the integrations whose strings become the validation split."""
-    test_share: float = 0.04
+    test_share: SomeButNotAll = 0.04
     """Share of the integrations whose strings become the test split."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_sha256("corpus.home_assistant.sha256", self.sha256)
-        _check_shares("corpus.home_assistant", validation_share=self.validation_share, test_share=self.test_share)
+        _check_shares("corpus.home_assistant", self.validation_share, self.test_share)
 
 
 @dataclass(frozen=True)
-class UaGecSettings:
+class UaGecSettings(Checked):
     """Ukrainian texts with their corrections, the `ua-gec` wheel (CC-BY-4.0); test is the test of its publishers."""
 
     version: str
@@ -61,13 +63,13 @@ class UaGecSettings:
     """Expected hash of the wheel, 64 hexadecimal digits."""
     layer: UaGecLayer = "gec-only"
     """`gec-only`: errors are corrected; `gec-fluency`: what sounds unnatural is reworded besides."""
-    validation_share: float = 0.04
+    validation_share: SomeButNotAll = 0.04
     """Share of the training documents that become the validation split."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_sha256("corpus.ua_gec.sha256", self.sha256)
         _check_choice("corpus.ua_gec.layer", self.layer, UaGecLayer)
-        _check_shares("corpus.ua_gec", validation_share=self.validation_share)
 
 
 @dataclass(frozen=True)
@@ -92,21 +94,22 @@ class TsvSettings:
 
 
 @dataclass(frozen=True)
-class CatalogueSettings:
+class CatalogueSettings(Checked):
     """Files without splits of their own (.po, .tmx): the split of a pair follows from a hash."""
 
     files: tuple[str, ...]
     """Paths or glob patterns (`locale/**/de.po`)."""
     split_by: SplitUnit = "file"
     """`file`: all pairs of a file stay together; `pair`: all pairs of the same source string do."""
-    validation_share: float = 0.04
+    validation_share: SomeButNotAll = 0.04
     """Share of the files or pairs that become the validation split."""
-    test_share: float = 0.04
+    test_share: SomeButNotAll = 0.04
     """Share of the files or pairs that become the test split."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_choice("corpus: split_by", self.split_by, SplitUnit)
-        _check_shares("corpus", validation_share=self.validation_share, test_share=self.test_share)
+        _check_shares("corpus", self.validation_share, self.test_share)
 
 
 @dataclass(frozen=True)
@@ -130,16 +133,16 @@ class HuggingFaceSettings:
 
 
 @dataclass(frozen=True)
-class FilterSettings:
+class FilterSettings(Checked):
     """Which pairs are kept. Lengths are measured after normalisation."""
 
     unicode: UnicodeForm = "NFC"
     """Unicode normalisation form: NFC, NFKC or none."""
-    min_words: int = 3
+    min_words: Positive = 3
     """Fewest white-space separated words of a source."""
-    max_words: int = 60
+    max_words: Positive = 60
     """Most white-space separated words of a source."""
-    max_length_ratio: float = 4.0
+    max_length_ratio: Annotated[float, Range(at_least=1)] = 4.0
     """Longer side over shorter side, in characters: words would not do for scripts without spaces."""
     drop_identical: bool = True
     """Drop pairs whose two sides are equal."""
@@ -150,52 +153,36 @@ class FilterSettings:
     both whole, line for line (a published test set), and drop their source strings from train."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_choice("corpus.filters.unicode", self.unicode, UnicodeForm)
-        if not 1 <= self.min_words <= self.max_words:
-            raise PipelineError(f"params.yaml: corpus.filters: min_words {self.min_words} and max_words "
-                                f"{self.max_words} must satisfy 1 <= min_words <= max_words")
-        if self.max_length_ratio < 1:
-            raise PipelineError(f"params.yaml: corpus.filters.max_length_ratio is {self.max_length_ratio}; "
-                                "it must be at least 1")
+        if self.min_words > self.max_words:
+            raise PipelineError(f"params.yaml: corpus.filters: min_words {self.min_words} must not exceed max_words "
+                                f"{self.max_words}")
 
 
 @dataclass(frozen=True)
-class KeepSettings:
+class KeepSettings(Checked):
     """How many pairs of each split to keep, the first ones; null: all. For quick trials."""
 
-    train: int | None = None
-    validation: int | None = None
-    test: int | None = None
-
-    def __post_init__(self) -> None:
-        for split in ("train", "validation", "test"):
-            if getattr(self, split) is not None and getattr(self, split) < 1:
-                raise PipelineError(f"params.yaml: corpus.keep.{split} is {getattr(self, split)}; it must be at least "
-                                    "1, or null for all")
+    train: Positive | None = None
+    validation: Positive | None = None
+    test: Positive | None = None
 
 
 @dataclass(frozen=True)
-class NoiseSettings:
+class NoiseSettings(Checked):
     """Synthetic errors in the targets of train, from which to learn correction before the real ones (`noise.py`)."""
 
-    copies: int = 2
+    copies: Positive = 2
     """Wrong versions of each sentence."""
-    words: float = 0.08
+    words: Share = 0.08
     """Share of the words that are replaced, left out, put in, swapped with the next one, given another case or followed
     by a mark that does not belong there. This share and the next two are means over sentences, which vary much."""
-    characters: float = 0.04
+    characters: Share = 0.04
     """Share of the words that are misspelt."""
-    marks: float = 0.2
+    marks: Share = 0.2
     """Share of the punctuation marks that are left out or changed into another."""
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        if self.copies < 1:
-            raise PipelineError(f"params.yaml: corpus.noise.copies is {self.copies}; it must be at least 1")
-        for name in ("words", "characters", "marks"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise PipelineError(f"params.yaml: corpus.noise.{name} is {getattr(self, name)}; it must lie between "
-                                    "0 and 1")
+    seed: Seed = 1
 
 
 @dataclass(frozen=True)
@@ -236,44 +223,34 @@ class CorpusSettings:
 
 
 @dataclass(frozen=True)
-class BpeSettings:
+class BpeSettings(Checked):
     """Byte-pair encoding by SentencePiece."""
 
-    vocabulary: int = 3000
+    vocabulary: Positive = 3000
     """Size of the vocabulary (of each of the two if not joint), special ids included."""
     joint: bool = True
     """One vocabulary for both languages (needed to tie all embeddings) or one a side."""
-    character_coverage: float = 1.0
+    character_coverage: Annotated[float, Range(at_least=0.9, at_most=1)] = 1.0
     """Share of the characters seen that get a piece; 0.9995 suits scripts with thousands of characters."""
-    max_length: int = 256
+    max_length: Positive = 256
     """Training pairs with more pieces than this on either side are dropped, and counted."""
-    sample: int = 2_000_000
+    sample: Positive = 2_000_000
     """Lines that the vocabulary is learned from, at about 0.5 KB of memory each; a larger corpus is thinned
     evenly."""
 
-    def __post_init__(self) -> None:
-        if not 0.9 <= self.character_coverage <= 1:
-            raise PipelineError(f"params.yaml: bpe.character_coverage is {self.character_coverage}; "
-                                "it must lie between 0.9 and 1")
-        for name in ("vocabulary", "max_length", "sample"):
-            if getattr(self, name) < 1:
-                raise PipelineError(f"params.yaml: bpe.{name} is {getattr(self, name)}; it must be positive")
-
 
 @dataclass(frozen=True)
-class DataSettings:
+class DataSettings(Checked):
     """What a family is trained on."""
 
     side: str = "raw"
     """Targets: `raw` (the corpus), `distilled` (the teacher's) or `both`; `synthetic`: pairs made by `corpus.noise`."""
-    batch_tokens: int = 600
+    batch_tokens: Positive = 600
     """Target tokens of one optimiser step over all devices and accumulated batches, padding included."""
-    workers: int = 0
+    workers: Natural = 0
     """Processes that collate batches; 0: the training process itself."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.side not in SIDES:
             raise PipelineError(f"data.side: {self.side!r} is unknown; choose one of {', '.join(SIDES)}")
-        if self.batch_tokens < 1 or self.workers < 0:
-            raise PipelineError(f"data: batch_tokens {self.batch_tokens} must be positive and workers {self.workers} "
-                                "not negative")

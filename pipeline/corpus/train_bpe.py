@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from pipeline.corpus.bpe import JOINT_MODELS, SEPARATE_MODELS, Tokenizer
 from pipeline.corpus.pairs import Pairs, write_pairs
 from pipeline.corpus.settings import BpeSettings
-from pipeline.corpus.sources.files import read_aligned, read_lines
+from pipeline.corpus.sources.files import read_aligned
 from pipeline.corpus.sources.splits import SPLITS, SYNTHETIC, Pair
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, write_json
+from pipeline.lines import read_lines
 from pipeline.vocabulary import BOS, EOS, PAD, SPECIALS, UNK
 
 EncodedPair = tuple[list[int], list[int]]

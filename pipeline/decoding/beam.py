@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pipeline.checks import Checked, Positive
 from pipeline.decoding.beams import Candidates, Expand, Expansion, LengthPenalty, beam_search
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
@@ -32,19 +33,20 @@ ALONE = True
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Checked):
     """Beam search."""
 
-    beams: int
+    beams: Positive
     """K, hypotheses a sentence; smaller than the vocabulary."""
     length_penalty: LengthPenalty = field(default_factory=LengthPenalty)
     """Ranks finished hypotheses of different lengths."""
-    nbest: int = 1
+    nbest: Positive = 1
     """N <= K, hypotheses to return."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.nbest <= self.beams:
-            raise PipelineError(f"nbest: {self.nbest} must lie between 1 and the beam, {self.beams}")
+        super().__post_init__()
+        if self.nbest > self.beams:
+            raise PipelineError(f"nbest: {self.nbest} must not exceed the beams, {self.beams}")
 
 
 def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings) -> Hypotheses:

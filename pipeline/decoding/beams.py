@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from pipeline.checks import Amount, Checked
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit, shortest_and_longest
 from pipeline.decoding.protocol import Model
@@ -29,7 +30,7 @@ Slots = TypeVar("Slots", Tensor, float)
 
 
 @dataclass(frozen=True)
-class LengthPenalty:
+class LengthPenalty(Checked):
     """What the log-probability of a hypothesis of t slots is divided by.
 
     `average`: t ** alpha (fairseq, and Zhang et al. 2020 with alpha 1); `gnmt`: ((5 + t) / 6) ** alpha (Wu et al.
@@ -37,14 +38,13 @@ class LengthPenalty:
     """
 
     kind: str = "average"
-    alpha: float = 1.0
+    alpha: Amount = 1.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.kind not in LENGTH_PENALTIES:
             raise PipelineError(f"length_penalty.kind: {self.kind!r} is unknown; choose one of "
                                 f"{', '.join(LENGTH_PENALTIES)}")
-        if self.alpha < 0:
-            raise PipelineError(f"length_penalty.alpha: {self.alpha} must not be negative")
 
     def __call__(self, slots: Slots) -> Slots:
         """The divisor of each length.

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from pipeline.checks import Checked, Natural
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
@@ -25,16 +26,12 @@ ALONE = True
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Checked):
     """Blockwise parallel decoding."""
 
-    block: int = 0
+    block: Natural = 0
     """k, tokens that a call accepts at most, one more than are drafted; 0: as many as the model has heads for."""
     acceptance: Acceptance = field(default_factory=Acceptance)
-
-    def __post_init__(self) -> None:
-        if self.block < 0:
-            raise PipelineError(f"block: {self.block} must be at least 1, or 0 for the model's own")
 
 
 def search(model: HeadsModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from pipeline.checks import Checked, Positive
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
@@ -21,16 +22,12 @@ KIND = "lattice"
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Checked):
     """Draft and verify by counts."""
 
-    block: int = 5
+    block: Positive = 5
     """k, tokens to draft."""
     acceptance: Acceptance = field(default_factory=Acceptance)
-
-    def __post_init__(self) -> None:
-        if self.block < 1:
-            raise PipelineError(f"block: {self.block} must be at least 1")
 
 
 def search(model: LatticeModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:

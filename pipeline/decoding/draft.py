@@ -8,25 +8,21 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pipeline.checks import Checked, Natural
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import DrafterModel
-from pipeline.errors import PipelineError
 
 KIND = "drafter"
 """Of the models that it searches."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Checked):
     """The drafter alone."""
 
-    block: int = 0
+    block: Natural = 0
     """k, tokens a call; 0: as many as the drafter was trained for."""
-
-    def __post_init__(self) -> None:
-        if self.block < 0:
-            raise PipelineError(f"block: {self.block} must be at least 1, or 0 for the drafter's own")
 
 
 @torch.inference_mode()

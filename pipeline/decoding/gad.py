@@ -8,13 +8,13 @@ from typing import Any
 
 from torch import Tensor
 
+from pipeline.checks import Checked, Natural
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import DecoderState, DrafterModel
 from pipeline.decoding.verify import verify
 from pipeline.decoding.whole import Sentence, reading_of
-from pipeline.errors import PipelineError
 
 KIND = "drafter"
 """Of the models that it searches."""
@@ -23,16 +23,12 @@ ALONE = True
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Checked):
     """Generalized Aggressive Decoding."""
 
-    block: int = 0
+    block: Natural = 0
     """k, tokens to draft; 0: as many as the drafter was trained for."""
     acceptance: Acceptance = field(default_factory=Acceptance)
-
-    def __post_init__(self) -> None:
-        if self.block < 0:
-            raise PipelineError(f"block: {self.block} must be at least 1, or 0 for the drafter's own")
 
 
 def search(model: DrafterModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:

@@ -10,7 +10,7 @@ from torch import Tensor
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit, shortest_and_longest
 from pipeline.decoding.protocol import Model
-from pipeline.decoding.whole import reading_of
+from pipeline.decoding.whole import reading_of, scored_later
 from pipeline.model.top import score_best
 
 ALONE = True
@@ -44,7 +44,7 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     steps = limit.steps(source, model.order)
     shortest, longest = shortest_and_longest(steps)
     state = model.start(model.encode(source), capacity=longest * z)
-    if B == 1 and (alone := _alone(model, state, longest)) is not None:
+    if B == 1 and (alone := _alone(model, source, state, longest)) is not None:
         return alone
     slots = source.new_full((B, longest * z), end)
     scores = torch.zeros(B, device=source.device, dtype=torch.float64)
@@ -83,18 +83,17 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scores.unsqueeze(1), ended.unsqueeze(1), calls)
 
 
-def _alone(model: Model, state: Any, most: int) -> Hypotheses | None:
+def _alone(model: Model, source: Tensor, state: Any, most: int) -> Hypotheses | None:
     """One sentence of at most so many steps in one compiled call, where the model has that."""
     order, z = model.order, model.order.width
     if (reading := reading_of(model, state, most * z, z)) is None:
         return None
-    from pipeline.kernels.greedy import finish, score  # numba: half a second that no other search needs
+    from pipeline.kernels.greedy import finish  # numba: half a second that no other search needs
     said, starts = np.full((most, z), order.end), np.array(order.starts)
     calls = finish(starts, order.end, said, reading)
     words, lengths = order.restore(torch.from_numpy(said.reshape(1, -1)))
     ended = bool(said[calls - 1, -1] == order.end)  # behind an end symbol nothing but end symbols may follow
-    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1),
-                      lambda: torch.tensor([[score(starts, said[:calls], reading)]], dtype=torch.float64),
+    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scored_later(model, source, said[:calls]),
                       torch.tensor([[ended]]), torch.tensor([calls]))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pipeline.checks import Checked, Natural, Positive
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Bools, Ints, Prefix
@@ -28,23 +29,21 @@ ALONE = True
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Checked):
     """Input-guided Aggressive Decoding."""
 
-    shortest: int = 1
+    shortest: Positive = 1
     """Fewest tokens of a suffix that must occur in the source (the paper's q + 1)."""
-    longest: int = 8
+    longest: Positive = 8
     """Most tokens that may decide between several places where the suffix occurs."""
-    block: int = 0
+    block: Natural = 0
     """k, most tokens to propose; 0: all that are left of the source."""
     acceptance: Acceptance = field(default_factory=Acceptance)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.shortest <= self.longest:
-            raise PipelineError(f"shortest: {self.shortest} and longest: {self.longest} must satisfy "
-                                "1 <= shortest <= longest")
-        if self.block < 0:
-            raise PipelineError(f"block: {self.block} must be at least 1, or 0 for no limit")
+        super().__post_init__()
+        if self.shortest > self.longest:
+            raise PipelineError(f"shortest: {self.shortest} must not exceed longest, {self.longest}")
 
 
 def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:

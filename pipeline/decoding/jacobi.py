@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pipeline.checks import Amount, Checked, Natural, Positive
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Prefix
@@ -39,17 +40,13 @@ ALONE = True
 
 
 @dataclass(frozen=True)
-class Blocks:
+class Blocks(Checked):
     """What is solved at once."""
 
-    block: int = 0
+    block: Natural = 0
     """b, words of a block; 0: the whole translation, as long as it is expected to be (PJ)."""
     hybrid: bool = False
     """Whether blocks end where the translation is expected to (HGJ)."""
-
-    def __post_init__(self) -> None:
-        if self.block < 0:
-            raise PipelineError(f"block: {self.block} must be at least 1, or 0 for the whole translation")
 
 
 @dataclass(frozen=True)
@@ -58,17 +55,15 @@ class Settings(Blocks):
 
     start: str = "padding"
     """What a block starts from: `padding`, as in the paper, or the `source`'s words in the same places."""
-    ratio: float = 1.0
+    ratio: Amount = 1.0
     """The expected length in words: so many times the source's …"""
-    extra: int = 1
+    extra: Positive = 1
     """… and so many more, the end symbol among them."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.start not in STARTS:
             raise PipelineError(f"start: {self.start!r} is unknown; choose one of {', '.join(STARTS)}")
-        if self.ratio < 0 or self.extra < 1:
-            raise PipelineError(f"ratio: {self.ratio} must not be negative, and extra: {self.extra} at least 1")
 
 
 def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from pipeline.checks import Checked, Natural, Positive
 from pipeline.decoding.beams import LengthPenalty
 from pipeline.decoding.chain import Edges, Paths, best_paths, viterbi
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import LatticeModel
-from pipeline.errors import PipelineError
 from pipeline.vocabulary import PAD
 
 KIND = "lattice"
@@ -26,24 +26,19 @@ KIND = "lattice"
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Checked):
     """Search in a lattice."""
 
-    candidates: int = 64
+    candidates: Positive = 64
     """K, words a position at most."""
-    window: int = 3
+    window: Natural = 3
     """D, by how much a translation may be shorter or longer than predicted (the paper's delta L)."""
-    nbest: int = 1
+    nbest: Positive = 1
     """N, hypotheses to return, of all lengths together."""
     length_penalty: LengthPenalty = field(default_factory=lambda: LengthPenalty(alpha=0.0))
     """Ranks translations of different lengths; a translation of T words fills T + 1 slots."""
     associative: bool = False
     """Search in O(log N) steps instead of N, for devices with cores to spare."""
-
-    def __post_init__(self) -> None:
-        for name, lowest in (("candidates", 1), ("window", 0), ("nbest", 1)):
-            if getattr(self, name) < lowest:
-                raise PipelineError(f"{name}: {getattr(self, name)} must be at least {lowest}")
 
 
 @torch.inference_mode()

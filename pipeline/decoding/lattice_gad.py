@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from pipeline.checks import Checked, Natural, Positive
 from pipeline.decoding.chain import Edges
 from pipeline.decoding.counts_gad import verifier_of
 from pipeline.decoding.hypotheses import Hypotheses
@@ -16,7 +17,6 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import LatticeModel
 from pipeline.decoding.verify import verify
-from pipeline.errors import PipelineError
 from pipeline.vocabulary import PAD
 
 KIND = "lattice"
@@ -24,21 +24,16 @@ KIND = "lattice"
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Checked):
     """Draft and verify by a lattice."""
 
-    candidates: int = 16
+    candidates: Positive = 16
     """K, words a position at most."""
-    window: int = 3
+    window: Natural = 3
     """D, by how much a path may be shorter or longer than predicted."""
-    block: int = 5
+    block: Positive = 5
     """k, tokens to draft."""
     acceptance: Acceptance = field(default_factory=Acceptance)
-
-    def __post_init__(self) -> None:
-        for name, lowest in (("candidates", 1), ("window", 0), ("block", 1)):
-            if getattr(self, name) < lowest:
-                raise PipelineError(f"{name}: {getattr(self, name)} must be at least {lowest}")
 
 
 @torch.inference_mode()

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pipeline.checks import Checked, Positive
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import MaskedModel
@@ -28,21 +29,20 @@ KIND = "masked"
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Checked):
     """Mask-Predict."""
 
-    iterations: int = 10
+    iterations: Positive = 10
     """T."""
-    candidates: int = 5
+    candidates: Positive = 5
     """K, the most probable lengths, which are decoded side by side (the paper's l)."""
-    nbest: int = 1
+    nbest: Positive = 1
     """N <= K, hypotheses to return."""
 
     def __post_init__(self) -> None:
-        if self.iterations < 1:
-            raise PipelineError(f"iterations: {self.iterations} must be at least 1")
-        if not 1 <= self.nbest <= self.candidates:
-            raise PipelineError(f"nbest: {self.nbest} must lie between 1 and the candidates, {self.candidates}")
+        super().__post_init__()
+        if self.nbest > self.candidates:
+            raise PipelineError(f"nbest: {self.nbest} must not exceed the candidates, {self.candidates}")
 
 
 @torch.inference_mode()

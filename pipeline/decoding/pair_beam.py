@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from pipeline.checks import Checked, Positive
 from pipeline.decoding.beams import Candidates, Expand, Expansion, LengthPenalty, beam_search
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
@@ -29,23 +30,22 @@ from pipeline.model.top import best_words
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Checked):
     """Beam search with pairs."""
 
-    beams: int
+    beams: Positive
     """W, hypotheses that go on; smaller than the vocabulary."""
-    hypotheses: int | None = None
+    hypotheses: Positive | None = None
     """K, finished hypotheses at which a sentence is done; W where nothing is said."""
     length_penalty: LengthPenalty = field(default_factory=LengthPenalty)
     """Ranks finished hypotheses of different lengths."""
-    nbest: int = 1
+    nbest: Positive = 1
     """N <= K, hypotheses to return."""
 
     def __post_init__(self) -> None:
-        if self.beams < 1:
-            raise PipelineError(f"beams: {self.beams} must be at least 1")
-        if not 1 <= self.nbest <= self.finish:
-            raise PipelineError(f"nbest: {self.nbest} must lie between 1 and the hypotheses, {self.finish}")
+        super().__post_init__()
+        if self.nbest > self.finish:
+            raise PipelineError(f"nbest: {self.nbest} must not exceed the hypotheses, {self.finish}")
 
     @property
     def finish(self) -> int:

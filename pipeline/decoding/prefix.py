@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pipeline.errors import PipelineError
+from pipeline.checks import Amount, Checked, Positive
 from pipeline.model.top import best, compiles
 from pipeline.vocabulary import PAD
 
@@ -17,19 +17,13 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Acceptance:
+class Acceptance(Checked):
     """When a proposed token is kept. By default only where it is the verifier's best: greedy search's output."""
 
-    beta: int = 1
+    beta: Positive = 1
     """It must be among the verifier's beta best tokens (equation 8) …"""
-    tau: float = 0.0
+    tau: Amount = 0.0
     """… and at most tau below the best one in log-probability (equation 9)."""
-
-    def __post_init__(self) -> None:
-        if self.beta < 1:
-            raise PipelineError(f"beta: {self.beta} must be at least 1")
-        if not self.tau >= 0:
-            raise PipelineError(f"tau: {self.tau} must be 0 or more")
 
     @property
     def exact(self) -> bool:

@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pipeline.checks import Checked, Positive
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import DecoderState, DrafterModel
 from pipeline.decoding.verify import verify
 from pipeline.decoding.whole import Sentence, reading_of
-from pipeline.errors import PipelineError
 
 KIND = "drafter"
 """Of the models that it searches."""
@@ -26,16 +26,12 @@ ALONE = True
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Checked):
     """Speculative decoding with a small model."""
 
-    block: int = 4
+    block: Positive = 4
     """k, tokens to draft."""
     acceptance: Acceptance = field(default_factory=Acceptance)
-
-    def __post_init__(self) -> None:
-        if self.block < 1:
-            raise PipelineError(f"block: {self.block} must be at least 1")
 
 
 def search(model: DrafterModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:

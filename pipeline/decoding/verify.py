@@ -28,7 +28,7 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import EXACT, Acceptance, Prefix
 from pipeline.decoding.protocol import Model
-from pipeline.decoding.whole import Sentence
+from pipeline.decoding.whole import Sentence, scored_later
 from pipeline.errors import PipelineError
 
 ALONE = True
@@ -161,7 +161,7 @@ def verify(verifier: Model, drafter: Drafter, source: Tensor, memory: Any, limit
         except IndexError as error:
             raise PipelineError(f"draft and verify: {error}; they need the same vocabulary") from None
         if own is not None:
-            return _searched(sentence, verifier, own, acceptance)
+            return _searched(sentence, verifier, source, own, acceptance)
     slots, calls, ended = np.full((B, longest), end), np.zeros(B, np.int64), np.zeros(B, bool)
     scores = torch.zeros(B, device=device, dtype=torch.float64)
     rounds: list[Round] = []
@@ -209,13 +209,12 @@ def _call(verifier: Model, last: Tensor, draft: Tensor, state: Any) -> Tensor:
                             "which the verifier does not know; they need the same vocabulary") from None
 
 
-def _searched(sentence: Sentence, verifier: Model, own: int, acceptance: Acceptance) -> Hypotheses:
+def _searched(sentence: Sentence, verifier: Model, source: Tensor, own: int, acceptance: Acceptance) -> Hypotheses:
     """What a compiled loop has found, as `verify` returns it; `own` are the calls of the drafter's network."""
     found = sentence.found()
     words, lengths = verifier.order.restore(torch.from_numpy(found.words))
     first = torch.zeros(1, dtype=torch.long)
-    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1),
-                      lambda: torch.tensor([[found.score()]], dtype=torch.float64),
+    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scored_later(verifier, source, found.said),
                       torch.from_numpy(found.ends)[None], torch.tensor([found.calls]),
                       Verification(acceptance.exact, torch.tensor([own]), lambda: [
                           Round(first, *map(torch.from_numpy, one)) for one in found.rounds()]))

@@ -4,10 +4,11 @@ Of what a round of a small model takes, much is the way back to Python and the n
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from pipeline.decoding.prefix import Acceptance, Bools, Ints
 from pipeline.decoding.protocol import DecoderState, Model
@@ -22,8 +23,8 @@ class Found(NamedTuple):
 
     words: Ints
     """(1, T), end symbols behind."""
-    score: Callable[[], float]
-    """Computes the summed log-probability."""
+    said: Ints
+    """(T', 1), what was accepted, the end symbol included."""
     ends: Bools
     """(1,), whether the end symbol is among what was accepted."""
     calls: int
@@ -69,14 +70,39 @@ class Sentence:
 
     def found(self) -> Found:
         """What the loop has made of the line."""
-        from pipeline.kernels.greedy import score
         line = self._line
         assert line is not None  # the drafter has run its loop
-        said = line.words[0, 1:line.length[0], None]
-        return Found(
-            line.words[:, 1:], partial(score, line.words[0, :1], said, line.verifier), line.ends, int(line.rounds[0]),
-            lambda: [(line.drafts[now:now + 1, :n], line.said[now:now + 1, :n + 1], line.accepted[now:now + 1])
-                     for now, n in enumerate(line.drafted[:line.rounds[0]].tolist())])
+        calls = int(line.rounds[0])
+        # Only what is small: with the line, the state of the search would stay in memory.
+        drafted, drafts, said, accepted = line.drafted[:calls].tolist(), line.drafts, line.said, line.accepted
+        return Found(line.words[:, 1:], line.words[0, 1:line.length[0], None], line.ends, calls, lambda: [
+            (drafts[now:now + 1, :n], said[now:now + 1, :n + 1], accepted[now:now + 1])
+            for now, n in enumerate(drafted)])
+
+
+def scored_later(model: Any, source: Tensor, said: Ints) -> Callable[[], Tensor]:
+    """What computes the score of a sentence that was searched in one compiled call, when somebody asks for it.
+
+    It reads the source and what was said once more: with the state of the search, its keys and values would stay in
+    memory for as long as the hypotheses do.
+
+    Args:
+        model: that was searched.
+        source: (1, S) ids.
+        said: (T, z), the steps taken, end symbols included.
+
+    Returns:
+        A function that returns the summed log-probability, (1, 1).
+    """
+    @torch.inference_mode()
+    def scored() -> Tensor:
+        from pipeline.kernels.greedy import score
+        starts = np.array(model.order.starts)
+        state = model.start(model.encode(source), capacity=said.size)
+        reading = reading_of(model, state, said.size, said.shape[1])
+        assert reading is not None  # it was searched in one compiled call
+        return torch.tensor([[score(starts, said, reading)]], dtype=torch.float64)
+    return scored
 
 
 def reading_of(model: Any, state: Any, tokens: int, at_once: int = 1, rounded: bool = False) -> Reading | None:

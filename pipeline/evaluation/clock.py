@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
-from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
@@ -49,7 +49,7 @@ def time_all(params: Params, out: Path) -> None:
             decode = make_decoder(name, params.decoder(name), limit)
             contestants.append(Contestant(family, name, lambda source, d=decode, n=network: d(n, source)))  # type: ignore[misc]
     pairs = Pairs.open(layout.BPE / "test.pairs", tokenizer.digest)
-    written = read_hypotheses(layout.HYPOTHESES / params.baseline / "greedy.jsonl")
+    written = read_hypotheses(layout.HYPOTHESES / params.baseline / "greedy.jsonl", len(pairs))
     is_long = np.array([line.tokens >= settings.long_tokens for line in written])
     of_all = spread(pairs.source_lengths, np.arange(len(pairs)), settings.sentences)
     of_long = spread(pairs.source_lengths, np.flatnonzero(is_long), settings.long_sentences)

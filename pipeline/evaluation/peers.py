@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
-from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.padding import count_cut, pad_sources, report_cut
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding.limits import LengthLimit
 from pipeline.evaluation.quality import HypothesisLine, score, write_hypotheses
@@ -138,7 +138,8 @@ def score_peers(params: Params) -> None:
     limit = LengthLimit(params.limit.ratio, params.limit.extra, network.settings.max_length - 1)
     pairs = Pairs.open(layout.BPE / "test.pairs", tokenizer.digest)
     references = [layout.read_lines(path) for path in layout.references("test")]
-    folder, quality = layout.HYPOTHESES / FAMILY, {}
+    folder, quality, report = layout.HYPOTHESES / FAMILY, {}, layout.REPORTS / "quality" / f"{FAMILY}.json"
+    remove(report)  # so that a run that is killed leaves no figures of other hypotheses
     for one in (folder, layout.PEERS):
         remove(one)
         one.mkdir(parents=True)
@@ -162,6 +163,8 @@ def score_peers(params: Params) -> None:
                        sources=layout.read_lines(layout.CORPUS / "test.source"))
         quality[name] = {**asdict(scores), "calls": None, "tokens": statistics.mean(line.tokens for line in lines)}
         print(f"{FAMILY} {name}: BLEU {scores.bleu:.2f}, chrF {scores.chrf:.2f}, TER {scores.ter:.2f}")
-    write_json(layout.REPORTS / "quality" / f"{FAMILY}.json",
-               {"family": FAMILY, "data": config["training"]["data"], "verifier": params.baseline,
-                "decoders": quality})
+    longest = network.settings.max_length
+    cut = count_cut(pairs.source_lengths, longest)
+    report_cut(cut, len(pairs), longest)
+    write_json(report, {"family": FAMILY, "data": config["training"]["data"], "verifier": params.baseline,
+                        "sources_cut": cut, "decoders": quality})

@@ -91,11 +91,12 @@ def write_hypotheses(path: Path, lines: Sequence[HypothesisLine], sentences: int
     write_text(path, "".join(json.dumps(asdict(line), ensure_ascii=False) + "\n" for line in ordered))
 
 
-def read_hypotheses(path: Path) -> list[HypothesisLine]:
-    """Read what `write_hypotheses` wrote.
+def read_hypotheses(path: Path, sentences: int) -> list[HypothesisLine]:
+    """Read what `write_hypotheses` wrote of a test set of so many sentences.
 
     Raises:
-        PipelineError: the file is absent, or a line is not a hypothesis or not the next sentence.
+        PipelineError: the file is absent or of another test set, or a line is not a hypothesis or not the next
+            sentence.
     """
     if not path.exists():
         raise PipelineError(f"{path}: not found; {_RERUN}")
@@ -110,6 +111,8 @@ def read_hypotheses(path: Path) -> list[HypothesisLine]:
             raise PipelineError(f"{path}:{number}: sentence {line.index} where {number - 1} should be; "
                                 f"remove the file and {_RERUN}")
         lines.append(line)
+    if len(lines) != sentences:
+        raise PipelineError(f"{path}: {len(lines)} hypotheses for {sentences} references; {_RERUN}")
     return lines
 
 

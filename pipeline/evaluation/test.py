@@ -7,6 +7,7 @@ same for any number of them.
 """
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import pytorch_lightning as lightning
@@ -16,10 +17,13 @@ from pytorch_lightning.cli import LightningCLI
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import Batch, PairsDataModule
+from pipeline.corpus.padding import count_cut, report_cut
+from pipeline.corpus.pairs import Pairs
 from pipeline.decoding import greedy
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
+from pipeline.errors import PipelineError
 from pipeline.evaluation.exactness import count_ties
 from pipeline.evaluation.processes import run_together, useful_processes
 from pipeline.evaluation.quality import HypothesisLine, score, write_hypotheses
@@ -62,6 +66,8 @@ class TestModule(lightning.LightningModule):
         self.quality: dict[str, dict[str, Any]] = {}
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
+        if not len(batch.rows):
+            return
         expected: Hypotheses | None = None
         for name, decode in self.decoders.items():
             found = decode(self.network, batch.source)
@@ -108,47 +114,70 @@ def test(family: str, decoders: list[str] | None, overrides: list[str]) -> None:
         overrides: options of the Lightning CLI.
 
     Raises:
-        PipelineError: unknown names, or a checkpoint that is missing, damaged or of another vocabulary.
+        PipelineError: unknown names; a checkpoint that is missing, damaged or of another vocabulary; or a damaged
+            report of the other decoders.
     """
     params = load_params()
     params.family(family)
     names = tuple(decoders or params.decoders_of(family))
     for name in names:
         params.decoder(name)
+    # Some decoders alone leave the figures of the others where they are.
+    others = _read_figures(_report(family)) if decoders else None
     sentences = len(layout.read_lines(layout.CORPUS / "test.target"))
     # Whoever has options for Lightning also has the choice of devices.
     processes = 1 if overrides else useful_processes(-(-sentences // params.evaluation.batch_rows))
     devices = ["--trainer.accelerator", "cpu", "--trainer.devices", str(processes)] if processes > 1 else []
     quiet_lightning()
     config = write_config(layout.WORK / f"test-{family}", _config(family, names))
-    run_together(lambda: _test(family, names, ["--config", config, *devices, *overrides], keep_others=bool(decoders)),
-                 processes)
+    run_together(lambda: _test(family, names, ["--config", config, *devices, *overrides], others), processes)
 
 
-def _test(family: str, names: tuple[str, ...], options: list[str], keep_others: bool) -> None:
-    """One process of the run; the first one writes."""
+def _test(family: str, names: tuple[str, ...], options: list[str], others: dict[str, Any] | None) -> None:
+    """One process of the run; the first one writes. `others` are figures of other decoders that stay; None: none do."""
     cli = LightningCLI(TestModule, PairsDataModule, run=False, save_config_callback=None, args=options)
     cli.trainer.test(cli.model, cli.datamodule, verbose=False)
     if not cli.trainer.is_global_zero:
         return
-    folder = layout.HYPOTHESES / family
-    if not keep_others:
+    folder, report = layout.HYPOTHESES / family, _report(family)
+    remove(report)  # so that a run that is killed here leaves no figures of other hypotheses
+    if others is None:
         remove(folder)
     sentences = len(layout.read_lines(layout.CORPUS / "test.target"))
     for name in names:
         write_hypotheses(folder / f"{name}.jsonl", cli.model.lines[name], sentences)
-    report = layout.REPORTS / "quality" / f"{family}.json"
-    # Some decoders alone leave the figures of the others where they are.
-    others = read_json(report)["decoders"] if keep_others and report.exists() else {}
     quality = {name: cli.model.quality[name] for name in names}
     drafting = load_params().family(family).drafting
+    longest = cli.datamodule.longest
+    cut = count_cut(Pairs.open(cli.datamodule.folder / "test.pairs").source_lengths, longest)
     write_json(report, {"family": family, "data": cli.model.config["training"]["data"],
-                        "verifier": drafting.verifier if drafting is not None else None,
-                        "decoders": {**others, **quality}})
+                        "verifier": drafting.verifier if drafting is not None else None, "sources_cut": cut,
+                        "decoders": {**(others or {}), **quality}})
     remove(layout.WORK / f"test-{family}")
+    report_cut(cut, sentences, longest)
     for name, figures in quality.items():
         print(f"{family} {name}: BLEU {figures['bleu']:.2f}, chrF {figures['chrf']:.2f}, "
               f"TER {figures['ter']:.2f}, {figures['calls']:.2f} calls a sentence")
+
+
+def _report(family: str) -> Path:
+    return layout.REPORTS / "quality" / f"{family}.json"
+
+
+def _read_figures(report: Path) -> dict[str, Any]:
+    """Of every decoder, from the file that `_test` writes; none where there is no such file.
+
+    Raises:
+        PipelineError: it is damaged.
+    """
+    if not report.exists():
+        return {}
+    content = read_json(report)
+    if not isinstance(content, dict) or not isinstance(content.get("decoders"), dict):
+        raise PipelineError(f"{report}: holds no figures of decoders; test the family without --decoder, which writes "
+                            "it anew")
+    figures: dict[str, Any] = content["decoders"]
+    return figures
 
 
 def _figures(lines: list[HypothesisLine], drafts: list[Drafts], sources: list[str], references: list[list[str]],

@@ -18,7 +18,7 @@ from torch import Tensor
 from pipeline import layout
 from pipeline.blocks import build, merge
 from pipeline.corpus.bpe import Tokenizer
-from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding import greedy
 from pipeline.decoding.hypotheses import Hypotheses

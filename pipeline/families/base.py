@@ -30,7 +30,7 @@ class TranslationModule(lightning.LightningModule):
         """
         super().__init__()
         self.network, self.optimisation, self.vocabulary, self.seed = network, optimisation, vocabulary, seed
-        self.validation_loss = MeanMetric()
+        self.validation_loss = MeanMetric(nan_strategy=torch.inf)  # by default it leaves NaN out
 
     def loss(self, batch: Batch, label_smoothing: float) -> tuple[Tensor, Tensor]:
         """The summed loss of what a batch predicts, and how much that is."""
@@ -57,6 +57,9 @@ class TranslationModule(lightning.LightningModule):
         return loss * batch.weight
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        if not len(batch.rows):
+            self.validation_loss.update(0.0, 0.0)
+            return
         loss, count = self.loss(batch, label_smoothing=0.0)
         self.validation_loss.update(loss / count, count)
 

@@ -53,8 +53,8 @@ def specification(weights: Weights, settings: NetworkSettings, source_pieces: li
     try:
         from ctranslate2.specs import common_spec, transformer_spec
     except ImportError:
-        raise PipelineError("export ctranslate2 needs ctranslate2; run pip install 'fast-nmt-decoding[ctranslate2]'"
-                            ) from None
+        raise PipelineError("export ctranslate2 needs ctranslate2; run "
+                            "pip install 'fast-nmt-decoding[peers]'") from None
     activation = {"relu": common_spec.Activation.RELU, "gelu": common_spec.Activation.GELU}[settings.activation]
     spec = transformer_spec.TransformerSpec.from_config(
         (settings.encoder_layers, settings.decoder_layers), settings.heads, pre_norm=settings.norm == "pre",

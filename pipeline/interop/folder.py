@@ -1,5 +1,6 @@
 """What every export has in common: a folder that replaces nothing but an earlier export, and SentencePiece models."""
 
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
 
 def check_output(output: Path) -> None:
     """Raise a PipelineError if an export to `output` would replace anything but an earlier export."""
-    if (output.exists() or output.is_symlink()) and not (output / MARKER).is_file():
+    if os.path.lexists(output) and not (output / MARKER).is_file():
         raise PipelineError(f"{output}: exists and is no earlier export (it has no {MARKER}); remove it or choose "
                             "another --output")
 

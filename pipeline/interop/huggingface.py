@@ -65,7 +65,7 @@ def open_checkpoint(name: str, source_language: str | None = None,
         import transformers  # noqa: F401
     except ImportError:
         raise PipelineError(f"{PREFIX}{name}: needs the transformers library; run "
-                            "pip install 'transformers>=5'") from None
+                            "pip install 'fast-nmt-decoding[huggingface]'") from None
     from pipeline.interop.network import inverse, renumber
     from pipeline.interop.text import HuggingFaceText
     from pipeline.interop.transplant import model_of

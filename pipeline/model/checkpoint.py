@@ -35,6 +35,12 @@ def unique_weights(network: Transformer) -> dict[str, Tensor]:
     return {name: parameter.detach() for name, parameter in network.named_parameters()}
 
 
+def not_finite(weights: dict[str, Tensor]) -> str | None:
+    """The name of the first weight that has an infinite value or NaN; None: all values are finite."""
+    finite = torch.stack([weight.isfinite().all() for weight in weights.values()])
+    return None if finite.all() else list(weights)[int(finite.int().argmin())]
+
+
 def save_checkpoint(folder: Path, network: Transformer, vocabulary: VocabularySettings, weights: dict[str, Tensor],
                     training: dict[str, Any]) -> None:
     """Write a checkpoint folder, whole or not at all.
@@ -45,7 +51,14 @@ def save_checkpoint(folder: Path, network: Transformer, vocabulary: VocabularySe
         vocabulary: that the model was trained on.
         weights: to store, named as `unique_weights` names them.
         training: how it came about, for the reader; plain JSON.
+
+    Raises:
+        PipelineError: a weight is not finite.
     """
+    damaged = not_finite(weights)
+    if damaged is not None:
+        raise PipelineError(f"{folder}: not saved, because {damaged} is not finite; train it again, with a lower "
+                            "optimisation.learning_rate")
     config = {
         "format": FORMAT,
         **_architecture(network),

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from pipeline.checks import Checked, Natural, Positive, ProperShare
 from pipeline.errors import PipelineError
 
 NORMS = ("pre", "post")
@@ -11,18 +12,18 @@ ACTIVATIONS = ("relu", "gelu")
 
 
 @dataclass(frozen=True)
-class NetworkSettings:
+class NetworkSettings(Checked):
     """Shape and regularisation of the Transformer of Vaswani et al. (2017)."""
 
-    width: int = 512
+    width: Positive = 512
     """Model dimension d."""
-    heads: int = 8
+    heads: Positive = 8
     """Attention heads; they divide `width`."""
-    feed_forward: int = 2048
+    feed_forward: Positive = 2048
     """Inner dimension of the feed-forward blocks."""
-    encoder_layers: int = 6
+    encoder_layers: Natural = 6
     """0: none; only for a drafter, which then reads its verifier's encoder."""
-    decoder_layers: int = 6
+    decoder_layers: Positive = 6
     norm: str = "pre"
     """Layer normalisation before each block (`pre`) or after its residual sum (`post`)."""
     tied_embeddings: str = "all"
@@ -30,50 +31,44 @@ class NetworkSettings:
     positions: str = "sinusoidal"
     """`sinusoidal` (an order with negative positions gets the odd continuation of the sine) or `learned`."""
     activation: str = "relu"
-    dropout: float = 0.1
+    dropout: ProperShare = 0.1
     """On embeddings and on the output of every block."""
-    attention_dropout: float = 0.0
+    attention_dropout: ProperShare = 0.0
     """On the attention weights."""
-    max_length: int = 256
+    max_length: Positive = 256
     """Longest source and longest target in pieces, end symbol included."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name, allowed in (("norm", NORMS), ("tied_embeddings", TIES), ("positions", POSITIONS),
                               ("activation", ACTIVATIONS)):
             if getattr(self, name) not in allowed:
                 raise PipelineError(f"network.{name}: {getattr(self, name)!r} is unknown; "
                                 f"choose one of {', '.join(allowed)}")
-        for name, lowest in (("width", 1), ("heads", 1), ("feed_forward", 1), ("encoder_layers", 0),
-                             ("decoder_layers", 1), ("max_length", 1)):
-            if getattr(self, name) < lowest:
-                raise PipelineError(f"network.{name}: {getattr(self, name)} must be at least {lowest}")
         if self.width % self.heads or self.width % 2:
             raise PipelineError(f"network.width: {self.width} must be even and divisible by "
                                 f"network.heads = {self.heads}")
-        for name in ("dropout", "attention_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise PipelineError(f"network.{name}: {getattr(self, name)} must lie in [0, 1)")
 
 
 @dataclass(frozen=True)
-class OrderSettings:
+class OrderSettings(Checked):
     """A generation order by name; see `pipeline.model.orders`."""
 
     name: str
     """left_to_right, right_to_left, interleaved, multi_directional, double_token, …"""
-    directions: int | None = None
+    directions: Positive | None = None
     """h, the ends from which words are generated at once; None: what the name says (4 for multi_directional)."""
-    words: int | None = None
+    words: Positive | None = None
     """c, the words that each direction produces a step; None: 1, or what the name says."""
 
 
 @dataclass(frozen=True)
-class VocabularySettings:
+class VocabularySettings(Checked):
     """The vocabulary that a model was built for."""
 
-    source: int
+    source: Positive
     """Pieces."""
-    target: int
+    target: Positive
     """Pieces."""
     digest: str
     """SHA-256 of its files: two vocabularies of one size are still two."""

@@ -17,12 +17,21 @@ from pipeline.families.base import TranslationModule
 from pipeline.files import remove
 from pipeline.model.checkpoint import unique_weights
 from pipeline.training.candidates import Candidate, Candidates
+from pipeline.training.resume import CURVE, PREVIOUS, RESUME, read_curve
 
-RESUME = "resume.ckpt"
+
+class Threads(Callback):
+    """Sets the number of CPU threads of a training, whatever the environment and Lightning have set before."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+
+    def setup(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, stage: str) -> None:
+        torch.set_num_threads(self._threads)
 
 
 class ValidationBleu(Callback):
-    """Translates the validation sentences by the family's quick search and logs their `validation_bleu`.
+    """Translates the sentences that are validated by the family's quick search and logs their `validation_bleu`.
 
     Of a search that drafts and verifies, whose BLEU says nothing of the drafts, also `validation_accepted`: tokens that
     the verifier accepts a call.
@@ -31,7 +40,7 @@ class ValidationBleu(Callback):
     def __init__(self, tokenizer: Tokenizer, references: list[str], limit: LengthLimit) -> None:
         """Args:
             tokenizer: of the data.
-            references: of the validation sentences.
+            references: of the validation split, of which the trainer may choose a part.
             limit: the longest output.
         """
         self._tokenizer, self._references, self._limit = tokenizer, references, limit
@@ -41,6 +50,8 @@ class ValidationBleu(Callback):
     def on_validation_batch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any,
                                 batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
         assert isinstance(pl_module, TranslationModule)
+        if not len(batch.rows):
+            return
         found = pl_module.search(batch.source, self._limit)
         words = [row[:length] for row, length in
                  zip(found.tokens[:, 0].tolist(), found.lengths[:, 0].tolist(), strict=True)]
@@ -60,26 +71,37 @@ class ValidationBleu(Callback):
         accepted, calls = (sum(counts) for counts in zip(*(drafted for _, drafted in parts), strict=True))
         if calls:
             pl_module.log("validation_accepted", accepted / calls, prog_bar=True, rank_zero_only=True)
-        ordered = [texts[index] for index in range(len(self._references))]
-        bleu = sacrebleu.corpus_bleu(ordered, [self._references]).score
+        rows = sorted(texts)
+        bleu = sacrebleu.corpus_bleu([texts[row] for row in rows], [[self._references[row] for row in rows]]).score
         pl_module.log("validation_bleu", bleu, prog_bar=True, rank_zero_only=True)
         # Also for the other ranks' callbacks, which must decide alike.
         trainer.callback_metrics["validation_bleu"] = torch.tensor(bleu)
 
 
 class KeepCandidates(Callback):
-    """Puts weights aside after every validation and at the last step."""
+    """Puts weights aside after every validation and at the last step; without validations where they would be."""
 
-    def __init__(self, candidates: Candidates) -> None:
-        self._candidates = candidates
+    def __init__(self, candidates: Candidates, every: int) -> None:
+        """Args:
+            candidates: to add them to.
+            every: optimiser steps, where the trainer validates nothing.
+        """
+        self._candidates, self._every = candidates, every
         self._last = -1
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         if trainer.is_global_zero:
             self._candidates.forget_after(trainer.global_step)
+        self._last = trainer.global_step
+
+    def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any,
+                           batch: Batch, batch_idx: int) -> None:
+        if not trainer.limit_val_batches and not trainer.global_step % self._every:
+            self.on_train_end(trainer, pl_module)
 
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        self._keep(trainer, pl_module, float(trainer.callback_metrics["validation_bleu"]))
+        if not trainer.sanity_checking:
+            self._keep(trainer, pl_module, float(trainer.callback_metrics["validation_bleu"]))
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         if self._last != trainer.global_step:
@@ -98,12 +120,13 @@ class ResumePoint(Callback):
     Saved when the next step begins: by then the validation and all it changes are done.
     """
 
-    def __init__(self, folder: Path, every: int) -> None:
+    def __init__(self, folder: Path, curve: Path, every: int) -> None:
         """Args:
-            folder: to save `resume.ckpt` in.
+            folder: to save `resume.ckpt` in; the one before stays beside it as `resume.previous.ckpt`.
+            curve: folder of the training curve, which becomes a part of the point.
             every: optimiser steps.
         """
-        self._path, self._every = folder / RESUME, every
+        self._path, self._previous, self._curve, self._every = folder / RESUME, folder / PREVIOUS, curve, every
         self._saved = -1
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
@@ -112,17 +135,27 @@ class ResumePoint(Callback):
     def on_train_batch_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Batch,
                              batch_idx: int) -> None:
         step = trainer.global_step
+        # By this Lightning numbers what it logs; on resuming it counts the batch before the point a second time.
+        trainer.fit_loop.epoch_loop._batches_that_stepped = step
         if step == self._saved or step % self._every:
             return
         self._saved = step
         aside = self._path.with_suffix(".aside")
         trainer.save_checkpoint(aside)
         if trainer.is_global_zero:
+            with open(aside, "rb") as written:
+                os.fsync(written.fileno())
+            if self._path.exists():
+                os.replace(self._path, self._previous)
             os.replace(aside, self._path)
 
     def on_save_checkpoint(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule,
                            checkpoint: dict[str, Any]) -> None:
-        """Uncount the batch that is about to begin: the resumed run counts it again, and validates by this count."""
+        """Uncount the batch that is about to begin: the resumed run counts it again, and validates by this count.
+
+        The curve goes with it, because DVC removes the stage's plots before it runs the stage again.
+        """
+        checkpoint[CURVE] = read_curve(self._curve)
         progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]["total"]
         progress["ready"] = progress["completed"]
 
@@ -144,7 +177,7 @@ class Progress(Callback):
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         metrics = trainer.callback_metrics
         seconds = time.perf_counter() - self._began
-        if trainer.is_global_zero:
+        if trainer.is_global_zero and not trainer.sanity_checking:
             accepted = metrics.get("validation_accepted")
             drafts = "" if accepted is None else f"{accepted:.2f} tokens accepted a call, "
             print(f"step {trainer.global_step}/{trainer.max_steps}: training loss {metrics['training_loss']:.3f}, "

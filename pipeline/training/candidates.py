@@ -7,6 +7,7 @@ from pathlib import Path
 from safetensors.torch import save_file
 from torch import Tensor
 
+from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, read_json, remove, write_json
 from pipeline.model.checkpoint import average_weights, read_weights
 
@@ -53,9 +54,29 @@ class Candidates:
             if one.step > step:
                 remove(self._path(one))
 
+    def damaged(self) -> Path | None:
+        """The first file that is missing or cannot be read, of those that a run with a resume point has; None: none."""
+        index = self._folder / INDEX
+        try:
+            known = self._known()
+        except (PipelineError, TypeError):
+            return index
+        for one in known:
+            try:
+                read_weights(self._path(one))
+            except PipelineError:
+                return self._path(one)
+        return None if known else index
+
     def average(self) -> tuple[dict[str, Tensor], list[Candidate]]:
-        """The mean of the candidates' weights, and the candidates."""
+        """The mean of the candidates' weights, and the candidates.
+
+        Raises:
+            PipelineError: there are none, or a file is missing or damaged.
+        """
         chosen = self._known()
+        if not chosen:
+            raise PipelineError(f"{self._folder}: no step was trained; let the trainer's options allow one")
         paths = [self._path(one) for one in chosen]
         return average_weights([read_weights(path) for path in paths], [str(path) for path in paths]), chosen
 

@@ -1,6 +1,7 @@
 """How long a run's training will take on this machine, measured before it begins."""
 
 import time
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -28,19 +29,21 @@ def training_seconds(params: Params, families: list[str]) -> float:
 
     Validation, start-up, decoding and everything else come on top.
     """
-    measured: dict[tuple[NetworkSettings, int], float] = {}
-    total = 0.0
-    for name in families:
-        family = params.family(name)
-        key = family.network, family.data.batch_tokens
-        if key not in measured:
-            measured[key] = seconds_a_step(*key, params.bpe.vocabulary)
-        total += family.training.steps * measured[key]
-    return total
+    return sum(family_seconds(params, families).values())
 
 
-def seconds_a_step(settings: NetworkSettings, batch_tokens: int, vocabulary: int) -> float:
-    """The seconds of one training step on random ids, the quickest of a few."""
+def family_seconds(params: Params, families: list[str]) -> dict[str, float]:
+    """The seconds that each family's steps will take by itself; see `training_seconds`."""
+    measured = cache(seconds_a_step)
+    return {name: family.training.steps * measured(family.network, family.data.batch_tokens, params.bpe.vocabulary,
+                                                   family.training.threads)
+            for name, family in ((name, params.family(name)) for name in families)}
+
+
+def seconds_a_step(settings: NetworkSettings, batch_tokens: int, vocabulary: int, threads: int = 1) -> float:
+    """The seconds of one training step on random ids with so many CPU threads, the quickest of a few."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
     network = Transformer(settings, vocabulary, vocabulary, make_order(OrderSettings("left_to_right"))).train()
     optimizer = torch.optim.AdamW(network.parameters(), fused=True)
     ids = torch.randint(7, vocabulary, (max(1, batch_tokens // _PIECES), _PIECES))
@@ -51,4 +54,5 @@ def seconds_a_step(settings: NetworkSettings, batch_tokens: int, vocabulary: int
         F.cross_entropy(network(ids, ids).flatten(0, 1), ids.flatten()).backward()
         optimizer.step()
         best = min(best, time.perf_counter() - start)
+    torch.set_num_threads(before)
     return best

@@ -1,10 +1,11 @@
 """The Lightning CLI of one family: its block of params.yaml in, its checkpoint out."""
 
 import dataclasses
-import hashlib
 import json
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 import yaml
 from pytorch_lightning.callbacks import Callback, EarlyStopping, RichProgressBar
 from pytorch_lightning.cli import LightningCLI
+from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
@@ -26,18 +28,21 @@ from pipeline.families.lattice import LatticeModule
 from pipeline.families.masked import MaskedModule
 from pipeline.families.ordered import OrderedModule
 from pipeline.families.settings import DRAFTING, DraftingSettings
-from pipeline.files import read_json, remove, write_json, write_text
+from pipeline.files import remove, write_text
+from pipeline.fingerprint import code_digest, digest
 from pipeline.model.checkpoint import WEIGHTS, load_weights, save_checkpoint
 from pipeline.params import Params, load_params
-from pipeline.training.callbacks import RESUME, KeepCandidates, Progress, ResumePoint, ValidationBleu
+from pipeline.training.callbacks import KeepCandidates, Progress, ResumePoint, Threads, ValidationBleu
 from pipeline.training.candidates import Candidates
+from pipeline.training.finite import StopIfNotFinite
+from pipeline.training.resume import begin
 
-FINGERPRINT = "fingerprint.json"
 MODULES: dict[str, type[TranslationModule]] = {
     "ordered": OrderedModule, "masked": MaskedModule, "lattice": LatticeModule,
     "drafter": DrafterModule, "heads": HeadsModule}
 """The LightningModule of each kind of family (`pipeline.families.settings.KINDS`)."""
-_TRAINER_KEYS = ("max_steps", "accumulate_grad_batches", "gradient_clip_val", "precision", "val_check_interval")
+_TRAINER_KEYS = ("max_steps", "accumulate_grad_batches", "gradient_clip_val", "precision", "val_check_interval",
+                 "limit_val_batches")
 """Options of the trainer that change the result; the others may differ when a run is resumed."""
 
 
@@ -60,27 +65,48 @@ def fit(family: str, overrides: list[str]) -> None:
     quiet_lightning()
     # Lightning's `deterministic` also fills all fresh memory with NaN, a debugging aid that costs time.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    cli = LightningCLI(
-        MODULES[settings.kind], PairsDataModule, run=False, save_config_callback=None,
-        args=["--config", write_config(work, config), *overrides],
-        trainer_defaults={"callbacks": _callbacks(params, family, tokenizer, candidates, work)})
-    trainer, module = cli.trainer, cli.model
+    with _one_line():
+        cli = LightningCLI(
+            MODULES[settings.kind], PairsDataModule, run=False, save_config_callback=None,
+            args=["--config", write_config(work, config), *overrides],
+            trainer_defaults={"callbacks": _callbacks(params, family, tokenizer, candidates, work)})
+    trainer: Any = cli.trainer  # Lightning declares few of its attributes
+    module = cli.model
     start = _start(params, family)
     if start is not None:
         fresh = load_weights(module.network, start, partial=True)
         if fresh and trainer.is_global_zero:
             print(f"not in {start}, initialised anew: {', '.join(fresh)}")
-    resumable = _same_run(work, _fingerprint(cli, params, family), trainer)
-    try:
-        trainer.fit(module, cli.datamodule, ckpt_path=work / RESUME if resumable else None, weights_only=True)
-    except SystemExit:  # how Lightning passes on control-C
-        raise KeyboardInterrupt from None
+    if trainer.fast_dev_run:  # nothing is kept, as of Lightning's own checkpoints and curves
+        trainer.callbacks = [one for one in trainer.callbacks if not isinstance(one, KeepCandidates | ResumePoint)]
+        _train(trainer, module, cli.datamodule, None)
+        return
+    _train(trainer, module, cli.datamodule,
+           begin(work, _fingerprint(cli, params, family), candidates, _curve(family), trainer))
     if trainer.is_global_zero:
         weights, chosen = candidates.average()
         save_checkpoint(layout.checkpoint(family), module.network, module.vocabulary, weights, {
             "family": family, "data": cli.datamodule.settings.side, "steps": trainer.global_step,
-            "averaged": [dataclasses.asdict(one) for one in chosen]})
+            "threads": settings.training.threads, "averaged": [dataclasses.asdict(one) for one in chosen]})
         remove(work)
+
+
+def _train(trainer: lightning.Trainer, module: TranslationModule, data: PairsDataModule, point: Path | None) -> None:
+    """Train from a resume point, or from the first step, to the last."""
+    try:
+        with _one_line():
+            trainer.fit(module, data, ckpt_path=point, weights_only=True)
+    except SystemExit:  # how Lightning passes on control-C
+        raise KeyboardInterrupt from None
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """What Lightning has to say against the trainer's options, as an error of ours."""
+    try:
+        yield
+    except MisconfigurationException as error:
+        raise PipelineError(f"options of the trainer: {' '.join(str(error).split())}") from error
 
 
 def family_config(params: Params, family: str, tokenizer: Tokenizer) -> dict[str, Any]:
@@ -98,7 +124,8 @@ def family_config(params: Params, family: str, tokenizer: Tokenizer) -> dict[str
             "enable_checkpointing": False, "enable_model_summary": False, "deterministic": "warn",
             "enable_progress_bar": sys.stderr.isatty(),
             "logger": {"class_path": "dvclive.lightning.DVCLiveLogger", "init_args": {
-                "dir": str(layout.REPORTS / "training" / family), "resume": (layout.WORK / family / RESUME).exists(),
+                # It takes its folder as it is: `resume.begin` makes that what it was at the resume point, or empty.
+                "dir": str(_curve(family)), "resume": True,
                 # dvc.yaml declares the curves; dvclive shall neither write a dvc.yaml of its own nor an experiment.
                 "dvcyaml": None, "save_dvc_exp": False, "report": None}},
         },
@@ -166,12 +193,14 @@ def quiet_lightning() -> None:
 
 def _callbacks(params: Params, family: str, tokenizer: Tokenizer, candidates: Candidates, work: Path) -> list[Callback]:
     training = params.family(family).training
-    references = layout.read_lines(layout.CORPUS / "validation.target")[:training.validation_sentences]
+    references = layout.read_lines(layout.CORPUS / "validation.target")
     limit = LengthLimit(params.limit.ratio, params.limit.extra, params.family(family).network.max_length - 1)
     callbacks: list[Callback] = [
-        ValidationBleu(tokenizer, references, limit),  # first: the others read what it logs
-        KeepCandidates(candidates),
-        ResumePoint(work, training.validate_every),
+        Threads(training.threads),
+        StopIfNotFinite(),  # before those that save
+        ValidationBleu(tokenizer, references, limit),  # before those that read what it logs
+        KeepCandidates(candidates, training.validate_every),
+        ResumePoint(work, _curve(family), training.validate_every),
         RichProgressBar(refresh_rate=20) if sys.stderr.isatty() else Progress(),
     ]
     if training.patience:
@@ -179,11 +208,15 @@ def _callbacks(params: Params, family: str, tokenizer: Tokenizer, candidates: Ca
     return callbacks
 
 
+def _curve(family: str) -> Path:
+    """Folder of a family's training curve, an output of its stage."""
+    return layout.REPORTS / "training" / family
+
+
 def _fingerprint(cli: LightningCLI, params: Params, family: str) -> dict[str, str]:
     """What must not have changed for a half-finished run to go on: parameters, data, start and code."""
     config = yaml.safe_load(cli.parser.dump(cli.config, skip_none=False))
     config["trainer"] = {key: config["trainer"][key] for key in _TRAINER_KEYS}
-    code = Path(__file__).parents[1]
     files = cli.datamodule.training_paths()
     start = _start(params, family)
     if start is not None:
@@ -196,36 +229,9 @@ def _fingerprint(cli: LightningCLI, params: Params, family: str) -> dict[str, st
     for file in files:
         if not file.exists():
             raise PipelineError(f"{file}: not found; run `dvc repro` to produce it")
-    parts = ("alignment", "corpus", "decoding", "families", "kernels", "model", "training")
-    sources = sorted(path for part in parts for path in (code / part).rglob("*.py"))
     return {
-        "parameters": _digest(json.dumps([config, plain(params.family(family).training)], sort_keys=True,
-                                         default=str).encode()),
-        "data": _digest(*(path.read_bytes() for path in files)),
-        "code": _digest(*(path.read_bytes() for path in sources)),
+        "parameters": digest(json.dumps([config, plain(params.family(family).training)], sort_keys=True,
+                                        default=str).encode()),
+        "data": digest(*(path.read_bytes() for path in files)),
+        "code": code_digest(),
     }
-
-
-def _digest(*parts: bytes) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little") + part)
-    return digest.hexdigest()
-
-
-def _same_run(work: Path, fingerprint: dict[str, str], trainer: lightning.Trainer) -> bool:
-    """Whether the work folder holds a run like this one to go on with; if not, it is emptied for this one."""
-    path = work / FINGERPRINT
-    same = path.exists() and read_json(path) == fingerprint
-    resumable = same and (work / RESUME).exists()
-    trainer.strategy.barrier()
-    if trainer.is_global_zero:
-        if not resumable:
-            remove(work / "candidates")
-            remove(work / RESUME)
-        write_json(path, fingerprint)
-        if resumable:
-            print(f"going on from {work / RESUME}")
-    trainer.strategy.barrier()
-    return resumable
-

@@ -115,17 +115,27 @@ def test_threads_do_not_change_a_byte(text: tuple[Path, Path, list[Pair]], tmp_p
     (["--source", "a.en", "--target", "a.xx", "--out", "o", "--tension", "-1"], "tension: -1.0 must be above 0"),
     (["--source", "a.en", "--target", "a.xx", "--out", "o", "--table-minimum", "0.5"],
      "--table-minimum: has no effect without --table"),
-    (["--source", "a.en", "--target", "a.xx", "--out", "a.en/o"], "cannot be written"),
+    (["--source", "a.en", "--target", "a.xx", "--out", "o", "--table", "t", "--table-minimum", "nan"],
+     "--table-minimum: nan must lie between 0 and 1"),
+    (["--source", "empty", "--target", "empty", "--out", "o"], "empty and empty: both are empty"),
+    (["--source", "a.en", "--target", "a.xx", "--out", "a.en/o"], "a.en/o: cannot be written: there is no folder a.en"),
+    (["--source", "a.en", "--target", "a.xx", "--out", "new/o"], "new/o: cannot be written: there is no folder new"),
+    (["--source", "a.en", "--target", "a.xx", "--out", "o", "--table", "new/t"],
+     "new/t: cannot be written: there is no folder new; create it first (mkdir -p)"),
+    (["--source", "a.en", "--target", "a.xx", "--out", "."], ".: is a folder; name a file in it"),
+    (["--source", "a.en", "--target", "a.xx", "--out", "o", "--table", "o"], "--table: o is also --out"),
 ])
 def test_mistakes_are_one_line_and_status_2(text: tuple[Path, Path, list[Pair]], tmp_path: Path,
                                             monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
                                             options: list[str], message: str) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "short").write_text("lumo\n")
+    (tmp_path / "empty").touch()
+    before = sorted(tmp_path.iterdir())
     assert main(["align", *options]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith("error: ") and message in error
-    assert not (tmp_path / "o").exists()
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_aligning_loads_no_network_library(text: tuple[Path, Path, list[Pair]], tmp_path: Path) -> None:

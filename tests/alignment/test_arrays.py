@@ -99,6 +99,9 @@ NOT_ONE = {
     "a shape of words": header(entry(shape="three")),
     "one offset": header(entry(data_offsets=(0,))),
     "offsets of words": header(entry(data_offsets=("0", "24"))),
+    "offsets from the end": header(entry(data_offsets=(-48, -24)), bytes(48)),
+    "a shape that fits whatever is there": header(entry(shape=(-1,))),
+    "metadata in a list": header({"__metadata__": ["format"], **entry()}),
     "part of an item": header(entry(data_offsets=(0, 23))),
 }
 

@@ -1,5 +1,6 @@
 """Text and encoded corpora become packed pairs."""
 
+import gzip
 from itertools import pairwise
 from pathlib import Path
 
@@ -43,9 +44,21 @@ def test_small_letters(tmp_path: Path) -> None:
     assert read_text(*paths, lowercase=True)[1:] == (["öl"], ["oil"])
 
 
-def test_empty_files(tmp_path: Path) -> None:
-    bitext, source_words, target_words = read_text(*write(tmp_path, b"", b""))
-    assert bitext.pairs == 0 and source_words == target_words == []
+def test_two_empty_files_are_a_mistake_and_empty_lines_are_not(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match=r"a\.en and .*a\.de: both are empty; give files with a sentence a line"):
+        read_text(*write(tmp_path, b"", b""))
+    bitext, source_words, target_words = read_text(*write(tmp_path, b"\n", b"\n"))
+    assert bitext.pairs == 1 and source_words == target_words == []
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path: Path) -> None:
+    assert read_text(*write(tmp_path, b"\xef\xbb\xbfkite\nkite\n", b"a\nb\n"))[1] == ["kite"]
+
+
+def test_compressed_text(tmp_path: Path) -> None:
+    source, target = write(tmp_path, b"kite\n", b"Drachen\n")
+    (tmp_path / "a.gz").write_bytes(gzip.compress(source.read_bytes()))
+    assert read_text(tmp_path / "a.gz", target)[1:] == (["kite"], ["Drachen"])
 
 
 def test_unequal_numbers_of_lines(tmp_path: Path) -> None:
@@ -58,7 +71,7 @@ def test_unequal_numbers_of_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lowercase", [False, True])
 def test_bytes_that_are_no_text(tmp_path: Path, lowercase: bool) -> None:
     source, target = write(tmp_path, b"fine\ncaf\xe9\n", b"gut\nKaffee\n")
-    with pytest.raises(PipelineError, match=r"a\.en: line 2 is not UTF-8"):
+    with pytest.raises(PipelineError, match=r"a\.en:2: invalid UTF-8 at byte 4"):
         read_text(source, target, lowercase)
 
 

@@ -70,14 +70,13 @@ def test_every_side_has_its_links(toy_folder: Path, stages: Path) -> None:
         "raw.safetensors", "distilled.safetensors", "raw.pharaoh", "distilled.pharaoh", "lexicon.tsv"}
     report = json.loads((stages / "alignment.json").read_text())
     assert all(len(report[direction]["cross_entropy"]) == 2 for direction in ("forward", "reverse"))
-    digest = tokenizer_of(toy_folder).digest
     for side, path in sides_of(toy_folder).items():
-        (bitext, heads), metadata = read_aligned(path, stages / f"alignment/{side}.safetensors", digest)
+        (bitext, heads), prior = read_aligned(path, stages / f"alignment/{side}.safetensors", tokenizer_of(toy_folder))
         longest = np.repeat(bitext.source.lengths, bitext.target.lengths)
         assert heads.dtype == np.int32 and (heads >= -1).all() and (heads < longest).all()
         assert not heads.flags.writeable
-        assert float(metadata["tension"]) == pytest.approx(report["forward"]["tension"], abs=1e-4)
-        assert float(metadata["null_probability"]) == SETTINGS.null_probability
+        assert prior["tension"] == pytest.approx(report["forward"]["tension"], abs=1e-4)
+        assert prior["null_probability"] == SETTINGS.null_probability
         links = read_pharaoh(stages / f"alignment/{side}.pharaoh")
         assert report[side] == {"pairs": links.pairs, "links": len(links.source),
                                 "unlinked_target_words": round(float((heads < 0).mean()), 4)}
@@ -185,10 +184,17 @@ def swap(folder: Path) -> None:
     shutil.copy(distilled, raw)
 
 
-def change(folder: Path, words: int | None = None, farther: int = 0, **changes: str) -> None:
+def change(folder: Path, words: int | None = None, farther: int = 0, kind: type = np.int32, **changes: str) -> None:
     path = folder / "raw.safetensors"
     arrays, metadata = map_arrays(path, "")
-    write_arrays(path, {"heads": arrays["heads"][:words] + np.int32(farther)}, {**metadata, **changes})
+    write_arrays(path, {"heads": (arrays["heads"][:words] + np.int32(farther)).astype(kind)}, {**metadata, **changes})
+
+
+def without(folder: Path, name: str) -> None:
+    path = folder / "raw.safetensors"
+    arrays, metadata = map_arrays(path, "")
+    write_arrays(path, {other: array for other, array in arrays.items() if other != name},
+                 {other: text for other, text in metadata.items() if other != name})
 
 
 @pytest.mark.parametrize(("spoil", "message"), [
@@ -198,6 +204,12 @@ def change(folder: Path, words: int | None = None, farther: int = 0, **changes: 
     (lambda folder: change(folder, digest="0" * 64), "aligned with vocabulary 000000000000, but .* is in use"),
     (lambda folder: change(folder, pairs="7"), "links of 7 pairs with .* target words, but the corpus has 300 with"),
     (lambda folder: change(folder, words=-1), r"links of 300 pairs with \d+ target words, but the corpus has 300 with"),
+    (lambda folder: change(folder, pairs="many"), r"damaged \(invalid literal for int\(\) .*'many'\)"),
+    (lambda folder: change(folder, tension=""), r"damaged \(could not convert string to float"),
+    (lambda folder: without(folder, "heads"), r"damaged \('heads'\)"),
+    (lambda folder: without(folder, "digest"), r"damaged \('digest'\)"),
+    (lambda folder: change(folder, farther=-1), "damaged: links that are neither positions nor -1"),
+    (lambda folder: change(folder, kind=np.float32), "damaged: links that are neither positions nor -1"),
     (lambda folder: change(folder, farther=40), "links to words behind the end of their source"),
     (swap, r"links of \d+ pairs with \d+ target words, but the corpus has 300 with \d+"),
 ])
@@ -217,6 +229,15 @@ def test_pairs_of_another_vocabulary(toy_folder: Path, tmp_path: Path) -> None:
         align({"raw": tmp_path / "other.pairs"}, tokenizer_of(toy_folder), SETTINGS, tmp_path / "alignment",
               tmp_path / "alignment.json")
     assert [path.name for path in tmp_path.iterdir()] == ["other.pairs"]
+
+
+@pytest.mark.parametrize("pair", [([7], [8_000]), ([8_000], [7])])
+def test_pairs_with_an_id_beyond_the_vocabulary(toy_folder: Path, tmp_path: Path,
+                                                pair: tuple[list[int], list[int]]) -> None:
+    tokenizer = tokenizer_of(toy_folder)
+    write_pairs(tmp_path / "other.pairs", [pair], 9_000, tokenizer.digest)
+    with pytest.raises(PipelineError, match=r"other.pairs: damaged: the \w+ id 8000 lies outside the vocabulary of"):
+        align({"raw": tmp_path / "other.pairs"}, tokenizer, SETTINGS, tmp_path / "alignment", tmp_path / "report")
 
 
 @pytest.mark.parametrize("there_before", [False, True])

@@ -7,6 +7,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -286,6 +287,49 @@ def test_damage_is_one_clear_line(saved: Path, tmp_path: Path, damage: str) -> N
     spoil(path)
     with pytest.raises(PipelineError, match=rf"spoilt.safetensors: {message}.*; run `dvc repro` to produce it again$"):
         CountModel.open(path, "c0ffee" * 10 + "1234")
+
+
+def change(path: Path, name: str, place: int, value: float) -> None:
+    arrays, metadata = map_arrays(path, "")
+    changed = arrays[name].copy()
+    changed[place] = value
+    write_arrays(path, {**arrays, name: changed}, metadata)
+
+
+def cast(path: Path, name: str, kind: type) -> None:
+    arrays, metadata = map_arrays(path, "")
+    write_arrays(path, {**arrays, name: arrays[name].astype(kind)}, metadata)
+
+
+def rename(path: Path, **numbers: str) -> None:
+    arrays, metadata = map_arrays(path, "")
+    write_arrays(path, arrays, {**metadata, **numbers})
+
+
+@pytest.mark.parametrize(("spoil", "message"), [
+    *((partial(change, name=name, place=place, value=value), "damaged: its tables do not fit one another")
+      for name, place, value in [
+          ("first", 0, 1), ("first", 9, 1 << 40), ("first", -1, 0), ("lexicon.starts", 3, -727_379_968),
+          ("lexicon.starts", -1, 0), ("lexicon.items", 2, 60_000), ("lexicon.probabilities", 2, 0),
+          ("lexicon.probabilities", 2, math.nan), ("lexicon.probabilities", -1, 2), ("prior.starts", 5, 1 << 40),
+          ("prior.items", -1, 60_000), ("prior.probabilities", 0, -1), ("by_position.starts", 1, 1 << 40),
+          ("by_position.items", 0, 60_000), ("copies", 3, -2), ("copies", 3, 60_000)]),
+    *((partial(cast, name=name, kind=np.float32), "damaged: its tables do not fit one another")
+      for name in ("first", "lexicon.starts", "lexicon.items", "prior.items", "copies")),
+    (partial(rename, longest="3"), "damaged: its tables do not fit one another"),
+    (partial(rename, longest="1000000000"), "damaged: its tables do not fit one another"),
+    (partial(rename, longest="-2"), "damaged: its tables do not fit one another"),
+    (partial(rename, longest="long"), r"damaged \(invalid literal for int"),
+    (partial(rename, slope="steep"), r"damaged \(could not convert string to float"),
+])
+def test_tables_that_lead_beyond_their_ends_are_refused(saved: Path, tmp_path: Path, spoil: Callable[[Path], None],
+                                                        message: str) -> None:
+    """Compiled code would read, or write, whatever lies there."""
+    path = tmp_path / "spoilt.safetensors"
+    shutil.copy(saved, path)
+    spoil(path)
+    with pytest.raises(PipelineError, match=rf"spoilt.safetensors: {message}.*; run `dvc repro` to produce it again$"):
+        CountModel.open(path)
 
 
 def test_another_vocabulary(saved: Path) -> None:

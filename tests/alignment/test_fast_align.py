@@ -256,12 +256,12 @@ def test_progress_is_told() -> None:
 
 
 @pytest.mark.parametrize(("changes", "message"), [
-    ({"iterations": 0}, "alignment.iterations: 0 must be at least 1"),
-    ({"null_probability": 1.0}, "alignment.null_probability: 1.0 must be at least 0 and below 1"),
-    ({"null_probability": -0.1}, "alignment.null_probability: -0.1 must be"),
-    ({"tension": 0.0}, "alignment.tension: 0.0 must be above 0"),
-    ({"tension": math.nan}, "alignment.tension: nan must be above 0"),
-    ({"alpha": -1.0}, "alignment.alpha: -1.0 must be 0 or lie between"),
+    ({"iterations": 0}, "iterations: 0 must be at least 1"),
+    ({"null_probability": 1.0}, "null_probability: 1.0 must be at least 0 and below 1"),
+    ({"null_probability": -0.1}, "null_probability: -0.1 must be"),
+    ({"tension": 0.0}, "tension: 0.0 must be above 0 and at most 100"),
+    ({"tension": math.nan}, "tension: nan must be finite and above 0"),
+    ({"alpha": -1.0}, "alpha: -1.0 must be at least 0 and at most 100"),
     ({"alpha": 1e-9}, "alignment.alpha: 1e-09 must be 0 or lie between"),
     ({"symmetrise": "grow"}, "alignment.symmetrise: 'grow' is unknown; choose one of forward, reverse, intersection"),
 ])

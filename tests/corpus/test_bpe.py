@@ -190,7 +190,7 @@ def test_a_vocabulary_too_small_names_the_smallest_possible(tmp_path: Path, corp
 
 
 def test_a_missing_or_empty_corpus_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match=r"train\.source: not found"):
+    with pytest.raises(PipelineError, match=r"train\.source: cannot be read: No such file"):
         train_bpe(JOINT, tmp_path, tmp_path / "bpe", tmp_path / "report.json")
     for side in ("source", "target"):
         (tmp_path / f"train.{side}").touch()
@@ -214,6 +214,22 @@ def test_damaged_or_foreign_models_are_refused(tmp_path: Path, trained: Path) ->
         Tokenizer.load(folder)
     (folder / "joint.model").unlink()
     with pytest.raises(PipelineError, match=r"joint\.model: not found"):
+        Tokenizer.load(folder)
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "7", '{"joint": true}', '{"digest": "0"}'])
+def test_a_description_without_the_vocabulary_is_named(tmp_path: Path, trained: Path, content: str) -> None:
+    folder = copy_corpus(trained, tmp_path / "bpe")
+    (folder / "meta.json").write_text(content, encoding="utf-8")
+    with pytest.raises(PipelineError, match=r"meta\.json: does not describe a vocabulary; run `dvc checkout`"):
+        Tokenizer.load(folder)
+
+
+def test_a_folder_in_the_place_of_a_model_is_named(tmp_path: Path, trained: Path) -> None:
+    folder = copy_corpus(trained, tmp_path / "bpe")
+    (folder / "joint.model").unlink()
+    (folder / "joint.model").mkdir()
+    with pytest.raises(PipelineError, match=r"joint\.model: cannot be read: Is a directory"):
         Tokenizer.load(folder)
 
 

@@ -4,7 +4,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import polib
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pipeline.corpus.settings import CatalogueSettings, CorpusSettings
 from pipeline.corpus.sources import SPLITS, read_splits
@@ -58,6 +61,74 @@ def test_po_gives_the_finished_entries(tmp_path: Path) -> None:
         ('Open the "attic" door', "Öffne die Dachbodentür"), ("%d jar", "%d Glas"), ("%d jars", "%d Gläser")]
 
 
+@pytest.mark.parametrize("comment", ["# the end", "#:", "#,", "#~ msgid"])
+def test_po_cut_within_a_comment_keeps_the_last_entry(tmp_path: Path, comment: str) -> None:
+    (tmp_path / "de.po").write_text(f'msgid "first"\nmsgstr "erstes"\n\nmsgid "last"\nmsgstr "letztes"\n\n{comment}',
+                                    encoding="utf-8")
+    assert list(read_catalogue(str(tmp_path / "de.po"))) == [("first", "erstes"), ("last", "letztes")]
+
+
+def test_po_cut_within_an_entry_is_refused_with_its_line(tmp_path: Path) -> None:
+    """Cut between two strings of one translation it is a whole catalogue, and nothing tells."""
+    path, text = tmp_path / "de.po", 'msgid "one"\nmsgstr "eins"\n\nmsgctxt "c"\nmsgid "two"\nmsgstr "zwei"\n'
+    whole = {text.index("\n\n") + extra for extra in range(3)} | {len(text) - 1, len(text)}
+    for end in range(text.index("\n\n") + 1, len(text) + 1):
+        path.write_text(text[:end], encoding="utf-8")
+        if end in whole:
+            assert next(read_catalogue(str(path))) == ("one", "eins")
+        else:
+            with pytest.raises(PipelineError, match=rf"de\.po:{text[:end - 1].count(chr(10)) + 1}: "):
+                list(read_catalogue(str(path)))
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_po_agrees_with_polib(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """An independent reader, but for two mistakes of its own: a comment at the end and an empty plural."""
+    string = st.lists(st.sampled_from(["a", "ß", r"\n", r"\"", r"\\", r"\a", " ", "#", "\u2028", "msgid"]), max_size=5)
+    strings = st.lists(string.map("".join), min_size=1, max_size=3).map(
+        lambda parts: "\n".join(f'"{part}"' for part in parts))
+    comments = st.lists(st.sampled_from(["# t", "#. g", "#: a.c:3", "#, fuzzy", "#, c-format, fuzzy", '#| msgid "x"']),
+                        max_size=2)
+    text = 'msgid ""\nmsgstr ""\n"Language: de\\n"\n\n'
+    for number in range(data.draw(st.integers(0, 4))):
+        lines = ['msgctxt "c"'] * data.draw(st.integers(0, 1)) + [f'msgid "{number}"', data.draw(strings)]
+        forms = data.draw(st.integers(0, 3))
+        lines += [f'msgid_plural "{number}"'] * bool(forms)
+        lines += [f"msgstr[{form}] {data.draw(strings)}" for form in range(forms)] or [f"msgstr {data.draw(strings)}"]
+        obsolete = "#~ " * data.draw(st.booleans())
+        text += "".join(f"{line}\n" for line in data.draw(comments))
+        text += "".join(f"{obsolete}{line}\n" for line in "\n".join(lines).split("\n"))
+        text += "\n" * data.draw(st.integers(0, 2))
+    path = tmp_path_factory.mktemp("po") / "de.po"
+    path.write_text(text, encoding="utf-8")
+    expected = []
+    for entry in polib.pofile(str(path), encoding="utf-8").translated_entries():
+        forms = [entry.msgstr_plural[index] for index in sorted(entry.msgstr_plural)] or [entry.msgstr]
+        expected.append((entry.msgid, forms[0]))
+        if entry.msgid_plural:
+            expected.append((entry.msgid_plural, forms[-1]))
+    assert list(read_catalogue(str(path))) == expected
+
+
+@pytest.mark.parametrize(("lines", "number", "reason"), [
+    ('msgid "a"\nmsgid_plural "b"\nmsgstr "c"\n', 3, "msgstr after msgid_plural"),
+    ('msgid "a"\nmsgstr[0] "c"\n', 2, r"msgstr\[0\] after msgid"),
+    ('msgid "a"\nmsgid_plural "b"\nmsgstr[1] "c"\n', 3, r"msgstr\[1\] where msgstr\[0\] must stand"),
+    ('msgid "a"\nmsgid "b"\n', 2, "msgid after msgid"),
+    ('msgstr "b"\n', 1, "msgstr after the end of an entry"),
+    ('"b"\n', 1, "a string without a keyword"),
+    ('msgid "a"\nmsgstr "say "b""\n', 2, "not a line of a gettext catalogue"),
+    ('msgid "a"\nmsgstr "b\n', 2, "its string is not closed"),
+    ('msgid "a"\n# nothing else\n', 2, "the file ends before the translation"),
+])
+def test_po_mistakes_are_named_with_their_line(tmp_path: Path, lines: str, number: int, reason: str) -> None:
+    (tmp_path / "de.po").write_text(lines, encoding="utf-8")
+    with pytest.raises(PipelineError, match=rf"de\.po:{number}: .*{reason}.*msgfmt -c") as caught:
+        list(read_catalogue(str(tmp_path / "de.po")))
+    assert "\n" not in str(caught.value)
+
+
 def test_tmx_gives_the_words_of_both_languages(tmp_path: Path) -> None:
     (tmp_path / "m.tmx").write_text(TMX, encoding="utf-8")
     assert list(read_memory(str(tmp_path / "m.tmx"), "en", "de")) == [
@@ -65,12 +136,35 @@ def test_tmx_gives_the_words_of_both_languages(tmp_path: Path) -> None:
     assert list(read_memory(str(tmp_path / "m.tmx"), "en-GB", "de")) == [("Regional", "Schlicht")]
 
 
-def test_tmx_never_reads_other_files(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("hidden words", encoding="utf-8")
-    entity = f'<!DOCTYPE tmx [<!ENTITY leak SYSTEM "{(tmp_path / "secret").as_uri()}">]>'
-    text = TMX.replace("?>", "?>" + entity, 1).replace("Plain", "Plain &leak;")
-    (tmp_path / "m.tmx").write_text(text, encoding="utf-8")
-    assert "hidden" not in str(list(read_memory(str(tmp_path / "m.tmx"), "en", "de")))
+def with_entities(folder: Path, declarations: str, text: str) -> str:
+    """A memory whose second English segment has this text."""
+    content = TMX.replace("?>", f"?><!DOCTYPE tmx {declarations}>", 1).replace("Plain", text)
+    (folder / "m.tmx").write_text(content, encoding="utf-8")
+    return str(folder / "m.tmx")
+
+
+def test_tmx_entities_become_their_text(tmp_path: Path) -> None:
+    path = with_entities(tmp_path, '[<!ENTITY firm "Otter &#38;amp; Söhne"><!ENTITY code "<ph>{n}</ph> jars">]',
+                         "&firm; &lt;&#228;&#xDF;&gt; &code;")
+    assert list(read_memory(path, "en", "de"))[1] == ("Otter & Söhne <äß>  jars", "Schlicht")
+
+
+@pytest.mark.parametrize("declarations", ['[<!ENTITY leak SYSTEM "{}">]', '[<!ENTITY % more SYSTEM "{}"> %more;]',
+                                          'SYSTEM "{}"'])
+def test_tmx_never_reads_other_files_and_says_so(tmp_path: Path, declarations: str) -> None:
+    (tmp_path / "secret").write_text('<!ENTITY leak "hidden words">', encoding="utf-8")
+    path = with_entities(tmp_path, declarations.format((tmp_path / "secret").as_uri()), "Plain &leak;")
+    with pytest.raises(PipelineError, match=r"m\.tmx: not a readable .*Entity '(leak|more)' not defined, line \d+"
+                                            ".*entities of other files are not read") as caught:
+        list(read_memory(path, "en", "de"))
+    assert "hidden" not in str(caught.value)
+
+
+def test_tmx_entities_do_not_grow_without_bounds(tmp_path: Path) -> None:
+    tenfold = "".join(f'<!ENTITY e{level + 1} "{f"&e{level};" * 10}">' for level in range(9))
+    path = with_entities(tmp_path, f'[<!ENTITY e0 "ten letters">{tenfold}]', "&e9;")
+    with pytest.raises(PipelineError, match=r"m\.tmx: not a readable"):
+        list(read_memory(path, "en", "de"))
 
 
 def test_po_splits_by_file(tmp_path: Path) -> None:
@@ -117,7 +211,7 @@ def test_one_file_cannot_be_split_by_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b'msgid "one"\nnonsense\n', b'msgid "caf\xe9"\nmsgstr "x"\n'])
 def test_a_broken_catalogue_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "de.po").write_bytes(content)
-    with pytest.raises(PipelineError, match=r"de\.po: ") as caught:
+    with pytest.raises(PipelineError, match=r"de\.po:\d: ") as caught:
         list(read_catalogue(str(tmp_path / "de.po")))
     assert "\n" not in str(caught.value)
 
@@ -130,10 +224,14 @@ def test_a_broken_memory_is_named(tmp_path: Path, content: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("module, read", [
-    ("polib", read_catalogue), ("lxml", lambda path: read_memory(path, "en", "de"))])
-def test_a_missing_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch, module: str,
-                                                read: Any) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
+def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path) -> None:
+    for read in read_catalogue, lambda path: read_memory(path, "en", "de"):
+        with pytest.raises(PipelineError, match=f"{tmp_path}: ") as caught:
+            list(read(str(tmp_path)))
+        assert "\n" not in str(caught.value)
+
+
+def test_a_missing_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lxml", None)
     with pytest.raises(PipelineError, match=r"pip install 'fast-nmt-decoding\["):
-        list(read("any"))
+        list(read_memory("any", "en", "de"))

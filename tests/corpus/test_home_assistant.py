@@ -2,7 +2,11 @@
 
 import hashlib
 import json
+import socket
+import subprocess
+import warnings
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +59,8 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def no_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Hand out the wheel in the returned folder instead of running pip."""
-    monkeypatch.setattr(home_assistant, "download_wheel", lambda package, version, folder: tmp_path / NAME)
+    monkeypatch.setattr("pipeline.corpus.sources.wheel.download_wheel",
+                        lambda package, version, folder: tmp_path / NAME)
     return tmp_path
 
 
@@ -92,6 +97,86 @@ def test_a_failed_download_is_one_line(offline: Path) -> None:
     expected = r"could not download homeassistant==7\.7 .*PIP_FIND_LINKS"
     with pytest.raises(PipelineError, match=expected) as caught:
         download_wheel("homeassistant", "7.7", offline / "out")
+    assert "\n" not in str(caught.value)
+
+
+def test_an_index_that_cannot_be_reached_is_named_as_the_reason(offline: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "PIP_NO_INDEX", "PIP_FIND_LINKS":
+        monkeypatch.delenv(name)
+    with socket.socket() as taken:  # bound, but it does not listen
+        taken.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{taken.getsockname()[1]}/simple")
+        monkeypatch.setenv("PIP_RETRIES", "1")
+        with pytest.raises(PipelineError, match=r"\(Failed to establish a new connection: .*refused\); check the "
+                                                r"network, PIP_INDEX_URL .*put the wheel .*PIP_FIND_LINKS"):
+            download_wheel("homeassistant", "7.7", offline / "out")
+
+
+def test_the_user_waits_for_few_retries_unless_he_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def pip(command: list[str], env: dict[str, str], **options: Any) -> subprocess.CompletedProcess[str]:
+        seen.append(env["PIP_RETRIES"])
+        return subprocess.CompletedProcess(command, 1, "", "ERROR: [Errno 28] No space left on device\n")
+
+    monkeypatch.setattr(subprocess, "run", pip)
+    for asked in None, "7":
+        if asked:
+            monkeypatch.setenv("PIP_RETRIES", asked)
+        with pytest.raises(PipelineError, match=r"\(ERROR: \[Errno 28\] No space left on device\); .*free space"):
+            download_wheel("homeassistant", "7.7", tmp_path)
+    assert seen == ["2", "7"]
+
+
+def test_no_room_for_a_temporary_folder_is_one_line(no_pip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object, **options: object) -> None:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    settings = settings_for(write_wheel(no_pip, integrations(5)))
+    monkeypatch.setattr("tempfile.mkdtemp", full)
+    with pytest.raises(PipelineError, match=r"no folder to download homeassistant to .*free some space or set TMPDIR"):
+        read_splits(settings)
+
+
+MEMBER = "homeassistant/components/maker0/translations/en.json"
+
+
+def spoil_member(wheel: Path) -> None:
+    """Another byte in a member, which its checksum no longer fits."""
+    content = wheel.read_bytes()
+    wheel.write_bytes(content.replace(b"kettle 0", b"kettle 9"))
+
+
+def add_member(content: bytes) -> Callable[[Path], None]:
+    def add(wheel: Path) -> None:
+        with zipfile.ZipFile(wheel, "a") as archive, warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the member is there twice; the last one counts
+            archive.writestr(MEMBER, content)
+    return add
+
+
+def name_in_no_encoding(wheel: Path) -> None:
+    """A member's name that is marked as UTF-8 and is none."""
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("n\u00fc", "")
+    wheel.write_bytes(wheel.read_bytes().replace("n\u00fc".encode(), b"n\xff\xfe"))
+
+
+@pytest.mark.parametrize(("spoil", "message"), [
+    (lambda wheel: wheel.write_bytes(b"no archive"), "not a wheel"),
+    (lambda wheel: wheel.write_bytes(wheel.read_bytes()[:-30]), "not a wheel"),
+    (name_in_no_encoding, "not a wheel"),
+    (spoil_member, f"{MEMBER} cannot be read .*CRC"),
+    (add_member(b'{"title": "caf\xe9"}'), f"{MEMBER} cannot be read .*utf-8"),
+    (add_member(b'{"title": "kettle'), f"{MEMBER} cannot be read .*Unterminated"),
+    (add_member(b'{"a":' * 100_000 + b"1" + b"}" * 100_000), f"{MEMBER} cannot be read .*recursion"),
+])
+def test_a_wheel_of_the_right_hash_that_is_damaged_is_named(no_pip: Path, spoil: Callable[[Path], None],
+                                                            message: str) -> None:
+    wheel = write_wheel(no_pip, integrations(5))
+    spoil(wheel)
+    with pytest.raises(PipelineError, match=rf"^homeassistant-1\.2\S*\.whl: {message}.*version and sha256") as caught:
+        read_splits(settings_for(wheel))
     assert "\n" not in str(caught.value)
 
 

@@ -1,8 +1,10 @@
 """The packed file: what goes in comes out, and nothing damaged is ever read."""
 
 import pickle
+import struct
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -126,6 +128,44 @@ def test_a_file_cut_anywhere_is_refused(packed: Path) -> None:
     packed.write_bytes(whole + b"\0")
     with pytest.raises(PipelineError, match=f"{len(whole) + 1} bytes instead of {len(whole)}"):
         Pairs.open(packed)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize(("row", "value"), [(0, 1), (1, -727_379_968), (1, 1 << 43), (2, -1), (3, 5)])
+def test_offsets_that_do_not_rise_to_the_end_are_refused(packed: Path, side: int, row: int, value: int) -> None:
+    content = bytearray(packed.read_bytes())
+    struct.pack_into("<q", content, 72 + 8 * (4 * side + row), value)
+    packed.write_bytes(content)
+    name = ("source", "target")[side]
+    with pytest.raises(PipelineError, match=rf"train\.pairs: damaged: the {name} offsets do not rise .*dvc repro"):
+        Pairs.open(packed)
+
+
+def test_any_byte_may_be_wrong(packed: Path) -> None:
+    """Whatever is opened can be read to the end, within its bounds."""
+    whole = packed.read_bytes()
+    for place in range(len(whole)):
+        for flipped in 0x01, 0x80:
+            packed.write_bytes(whole[:place] + bytes([whole[place] ^ flipped]) + whole[place + 1:])
+            with suppress(PipelineError):
+                pairs = Pairs.open(packed)
+                assert len(pairs) == len(EXAMPLE)
+                for side, lengths in zip(pairs.gather(range(len(pairs))), (pairs.source_lengths, pairs.target_lengths),
+                                         strict=True):
+                    assert side.lengths.tolist() == lengths.tolist() and (lengths >= 0).all()
+
+
+@pytest.mark.parametrize(("sizes", "message"), [((11, 12), "source id 11 lies outside the vocabulary of 11"),
+                                                ((12, 10), "target id 10 lies outside the vocabulary of 10")])
+def test_ids_outside_the_vocabulary_are_refused(packed: Path, sizes: tuple[int, int], message: str) -> None:
+    Pairs.open(packed).check_ids(12, 11)
+    with pytest.raises(PipelineError, match=rf"train\.pairs: damaged: the {message}; run `dvc repro`"):
+        Pairs.open(packed).check_ids(*sizes)
+
+
+def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="cannot be read: Is a directory; run `dvc repro`"):
+        Pairs.open(tmp_path)
 
 
 def test_other_files_are_refused(tmp_path: Path, packed: Path) -> None:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from pipeline.corpus.settings import CorpusSettings, TsvSettings
 from pipeline.corpus.sources import SPLITS, read_splits
-from pipeline.corpus.sources.files import read_aligned, read_columns, read_lines
+from pipeline.corpus.sources.files import read_aligned, read_columns
 from pipeline.errors import PipelineError
+from pipeline.lines import read_lines
 
 
 @settings(max_examples=60, deadline=None)
@@ -51,16 +52,16 @@ def test_invalid_utf8_names_file_and_line(tmp_path: Path) -> None:
 
 
 def test_unreadable_files_are_one_line(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match="absent: not found"):
+    with pytest.raises(PipelineError, match="absent: cannot be read: No such file or directory; check the path"):
         list(read_lines(tmp_path / "absent"))
-    with pytest.raises(PipelineError, match="cannot be read"):
+    with pytest.raises(PipelineError, match="cannot be read: Is a directory"):
         list(read_lines(tmp_path))
     (tmp_path / "plain.gz").write_bytes(b"not compressed\n")
-    with pytest.raises(PipelineError, match=r"plain\.gz: cannot be read"):
+    with pytest.raises(PipelineError, match=r"plain\.gz: cannot be decompressed"):
         list(read_lines(tmp_path / "plain.gz"))
     content = gzip.compress(bytes(range(256)).hex().encode() + b"\n")
     (tmp_path / "cut.gz").write_bytes(content[:-20])
-    with pytest.raises(PipelineError, match=r"cut\.gz: cannot be read"):
+    with pytest.raises(PipelineError, match=r"cut\.gz: cannot be decompressed"):
         list(read_lines(tmp_path / "cut.gz"))
 
 

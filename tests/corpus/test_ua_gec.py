@@ -10,7 +10,7 @@ import pytest
 from pipeline import layout
 from pipeline.corpus.build import build_corpus
 from pipeline.corpus.settings import CorpusSettings, FilterSettings, UaGecSettings
-from pipeline.corpus.sources import SPLITS, read_splits, ua_gec
+from pipeline.corpus.sources import SPLITS, read_splits
 from pipeline.corpus.sources.ua_gec import Document, read_documents
 from pipeline.errors import PipelineError
 
@@ -60,7 +60,8 @@ def settings_for(wheel: Path, validation_share: float = 0.3) -> CorpusSettings:
 @pytest.fixture
 def no_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Hand out the wheel in the returned folder instead of running pip."""
-    monkeypatch.setattr(ua_gec, "download_wheel", lambda package, version, folder: tmp_path / NAME)
+    monkeypatch.setattr("pipeline.corpus.sources.wheel.download_wheel",
+                        lambda package, version, folder: tmp_path / NAME)
     return tmp_path
 
 
@@ -134,3 +135,10 @@ def test_layers_are_read_apart(no_pip: Path) -> None:
     assert settings.ua_gec is not None
     fluency = replace(settings, ua_gec=replace(settings.ua_gec, layer="gec-fluency"))
     assert len(list(read_splits(fluency)["test"])) == 3
+
+
+def test_a_text_that_is_not_utf8_is_named(no_pip: Path) -> None:
+    wheel = write_wheel(no_pip, training(9) | TEST)
+    wheel.write_bytes(wheel.read_bytes().replace("Риба пливе".encode(), "Риба пливе".encode()[:-1] + b"\xff"))
+    with pytest.raises(PipelineError, match=r"ua_gec-1\.2\S*\.whl: ua_gec/data/\S*/0100\.\S* cannot be read"):
+        read_splits(settings_for(wheel))

@@ -97,7 +97,7 @@ def test_what_cannot_be_searched(tiny: Tiny) -> None:
     network, source = with_heads(tiny(), block=3), sources(4)
     with pytest.raises(PipelineError, match="block: 5 needs 4 heads, but the model has 2; lower it, or train"):
         blockwise.search(network, source, LIMIT, blockwise.Settings(5))
-    with pytest.raises(PipelineError, match="block: -1 must be at least 1"):
+    with pytest.raises(PipelineError, match="block: -1 must be at least 0"):
         blockwise.Settings(-1)
     decode = make_decoder("blockwise", {"algorithm": "blockwise"}, LIMIT)
     with pytest.raises(PipelineError, match="blockwise searches heads models, and this one is ordered"):

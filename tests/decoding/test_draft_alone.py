@@ -85,7 +85,7 @@ def test_no_sentence_at_all(tiny: Tiny) -> None:
 
 
 def test_what_cannot_be_searched(tiny: Tiny) -> None:
-    with pytest.raises(PipelineError, match="block: -1 must be at least 1"):
+    with pytest.raises(PipelineError, match="block: -1 must be at least 0"):
         draft.Settings(-1)
     with pytest.raises(PipelineError, match="draft searches drafter models, and this one is ordered"):
         make_decoder("draft", {"algorithm": "draft"}, LIMIT)(tiny(), sources(3))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from orders import EVERY_ORDER
 from scripted import Row, Script, Scripted, logits
 
-from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.padding import pad_sources
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.iad import Settings, search
 from pipeline.decoding.limits import LengthLimit

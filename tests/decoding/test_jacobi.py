@@ -10,7 +10,7 @@ from lattices import lattice
 from sentences import sources
 from torch import Tensor
 
-from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.padding import pad_sources
 from pipeline.decoding import counts_jacobi, greedy, jacobi, jacobi_oracle
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Prefix
@@ -145,8 +145,8 @@ def test_counts_without_a_verifier_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("wrong", "message"), [
-    ({"block": -1}, "block: -1 must be at least 1, or 0"), ({"start": "x"}, "start: 'x' is unknown; choose one of"),
-    ({"ratio": -1.0}, "ratio: -1.0 must not"), ({"extra": 0}, "extra: 0 at least 1")])
+    ({"block": -1}, "block: -1 must be at least 0"), ({"start": "x"}, "start: 'x' is unknown; choose one of"),
+    ({"ratio": -1.0}, "ratio: -1.0 must be at least 0"), ({"extra": 0}, "extra: 0 must be at least 1")])
 def test_what_cannot_be(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(PipelineError, match=message):
         jacobi.Settings(**wrong)  # type: ignore[arg-type]

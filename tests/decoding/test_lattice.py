@@ -218,9 +218,10 @@ def test_scores_that_are_not_finite(value: float, nbest: int) -> None:
 # Settings.
 
 @pytest.mark.parametrize(("settings", "message"), [
-    ({"candidates": 0}, "candidates: 0 must be at least 1"), ({"window": -1}, "window: -1 must be at least 0"),
+    ({"candidates": 0}, r"decoders\.mine\.candidates: 0 must be at least 1"),
+    ({"window": -1}, "window: -1 must be at least 0"),
     ({"nbest": 0}, "nbest: 0 must be at least 1"),
-    ({"length_penalty": {"alpha": -1.0}}, "length_penalty.alpha: -1.0 must not be negative"),
+    ({"length_penalty": {"alpha": -1.0}}, "length_penalty.alpha: -1.0 must be at least 0"),
     ({"beams": 4}, r"decoders\.mine\.beams is unknown")])
 def test_impossible_settings(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(PipelineError, match=message):

@@ -240,8 +240,8 @@ def test_single_precision_finds_the_same() -> None:
 
 @pytest.mark.parametrize(("settings", "message"), [
     ({"iterations": 0}, "iterations: 0 must be at least 1"),
-    ({"candidates": 0}, "nbest: 1 must lie between 1 and the candidates, 0"),
-    ({"candidates": 2, "nbest": 3}, "nbest: 3 must lie between 1 and the candidates, 2")])
+    ({"candidates": 0}, "candidates: 0 must be at least 1"),
+    ({"candidates": 2, "nbest": 3}, "nbest: 3 must not exceed the candidates, 2")])
 def test_impossible_settings(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(PipelineError, match=message):
         Settings(**settings)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sentences import sources
 from torch import Tensor
 
-from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.padding import pad_sources
 from pipeline.decoding import greedy, speculative
 from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sentences import sources
 from torch import Tensor
 
-from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.padding import pad_sources
 from pipeline.decoding import gad, greedy, iad, verify
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit

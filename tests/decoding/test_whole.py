@@ -1,5 +1,6 @@
 """Searches that are one compiled call: the same as those that come back to Python after every step."""
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from sentences import sources
 from torch import Tensor
 
 from pipeline.decoding import beam, blockwise, gad, greedy, iad, jacobi, jacobi_oracle, speculative, verify
+from pipeline.decoding.apart import search_apart
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance
@@ -177,3 +179,33 @@ def test_source_words_that_are_no_target_words(tiny: Tiny) -> None:
     source = torch.tensor([[39, 38, 37, 36, 35, 34, 3]])
     with pytest.raises(PipelineError, match="same vocabulary"):
         jacobi.search(network, source, LengthLimit(ratio=2.0, extra=4, longest=47), jacobi.Settings(start="source"))
+
+
+def test_hypotheses_that_are_kept_keep_no_state(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a thousand lines whose scores nobody has asked for yet, keys and values would fill the memory."""
+    verifier, pairs = tiny(seed=1), tiny("interleaved", seed=1)
+    network, heads, limit = drafter(verifier), with_heads(verifier), LengthLimit(ratio=2.0, extra=4, longest=47)
+    states: list[weakref.ref[Any]] = []
+    read = Transformer.reading
+
+    def reading(*arguments: Any, **options: Any) -> Any:
+        found = read(*arguments, **options)
+        states.extend(map(weakref.ref, (found.past, found.source)))
+        return found
+
+    monkeypatch.setattr(Transformer, "reading", reading)
+    searches: list[Search] = [
+        lambda: greedy.search(verifier, sources(5), limit), lambda: greedy.search(pairs, sources(5), limit),
+        lambda: beam.search(verifier, sources(5), limit, beam.Settings(3)),
+        lambda: verify.search(verifier, sources(5), limit), lambda: iad.search(verifier, sources(5), limit),
+        lambda: jacobi.search(verifier, sources(5), limit), lambda: gad.search(network, sources(5), limit),
+        lambda: speculative.search(network, sources(5), limit), lambda: blockwise.search(heads, sources(5), limit),
+        lambda: search_apart(lambda source: iad.search(verifier, source, limit), sources(5, 3, 4))]
+    for search in searches:
+        states.clear()
+        kept = search()
+        assert states and not [state for state in states if state() is not None]
+        kept.scores  # noqa: B018  # which is computed now
+        rounds = kept.verification.rounds if kept.verification is not None else []
+        assert states and not [state for state in states if state() is not None]
+        assert len(rounds) == (0 if kept.verification is None else int(kept.calls.max()))

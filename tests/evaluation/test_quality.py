@@ -41,7 +41,7 @@ def test_hypotheses_come_back_in_order_and_unchanged(tmp_path: Path) -> None:
     lines = [line(index, text) for index, text in enumerate(texts)]
     path = tmp_path / "family" / "greedy.jsonl"
     write_hypotheses(path, lines[::-1], len(lines))
-    assert read_hypotheses(path) == lines
+    assert read_hypotheses(path, len(lines)) == lines
     assert path.read_bytes().count(b"\n") == len(lines)
     first = json.loads(path.read_text("utf-8").split("\n")[0])
     assert list(first) == ["index", "hypothesis", "tokens", "calls", "ended"]
@@ -54,7 +54,7 @@ def test_only_complete_sets_are_written(tmp_path_factory: pytest.TempPathFactory
     lines = [line(index) for index in indices]
     if sorted(indices) == list(range(sentences)):
         write_hypotheses(path, lines, sentences)
-        assert len(read_hypotheses(path)) == sentences
+        assert len(read_hypotheses(path, sentences)) == sentences
     else:
         with pytest.raises(PipelineError):
             write_hypotheses(path, lines, sentences)
@@ -83,18 +83,20 @@ GOOD = '{"index": 0, "hypothesis": "a", "tokens": 1, "calls": 2, "ended": true}\
     (GOOD.replace('"a"', "null"), ":1: not a hypothesis .hypothesis is None"),
     (GOOD.replace('"calls": 2', '"calls": true'), ":1: not a hypothesis .calls is True"),
     (GOOD + GOOD, ":2: sentence 0 where 1 should be"),
+    (GOOD, ": 1 hypotheses for 2 references"),
+    (GOOD + GOOD.replace("0", "1") + GOOD.replace("0", "2"), ": 3 hypotheses for 2 references"),
 ])
 def test_damaged_hypotheses_are_refused(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "beam.jsonl"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(PipelineError, match=message) as refused:
-        read_hypotheses(path)
+        read_hypotheses(path, 2)
     assert "\n" not in str(refused.value)
 
 
 def test_absent_hypotheses_are_named(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match=r"absent\.jsonl: not found"):
-        read_hypotheses(tmp_path / "absent.jsonl")
+        read_hypotheses(tmp_path / "absent.jsonl", 1)
 
 
 def test_scores_are_those_of_the_definitions() -> None:

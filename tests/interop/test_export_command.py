@@ -119,6 +119,13 @@ def test_what_is_no_export_is_never_replaced(kind: str, workspace: Path, capsys:
     assert files(output.parent) == before and list(output.parent.iterdir()) == [output]
 
 
+@pytest.mark.parametrize("output", [".", "o" * 300, "params.yaml/model"])
+def test_an_output_that_cannot_be_written(workspace: Path, capsys: pytest.CaptureFixture[str], output: str) -> None:
+    assert main(["export", "hf", "--family", "teacher", "--output", output]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: {output}: ") and said.count("\n") == 1
+
+
 @pytest.mark.parametrize("earlier", [False, True])
 def test_an_interrupted_export_leaves_what_was_there(earlier: bool, workspace: Path,
                                                      monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +167,7 @@ def test_other_mistakes(workspace: Path, capsys: pytest.CaptureFixture[str], mon
     for name in ("ctranslate2", "ctranslate2.specs"):
         monkeypatch.setitem(sys.modules, name, None)
     assert export("ctranslate2") == 2
-    assert "run pip install 'fast-nmt-decoding[ctranslate2]'" in capsys.readouterr().err
+    assert "run pip install 'fast-nmt-decoding[peers]'" in capsys.readouterr().err
     (layout.checkpoint("teacher") / "config.json").unlink()
     assert export("hf") == 2
     assert "checkpoints/teacher/config.json: not found; run `dvc repro`" in capsys.readouterr().err

@@ -219,7 +219,7 @@ def test_a_repository_is_fetched_or_found_in_the_cache(folders: Callable[[str], 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(PipelineError, match="needs the transformers library; run pip install 'transformers>=5'"):
+    with pytest.raises(PipelineError, match=r"needs the transformers library; run pip .*\[huggingface\]"):
         open_checkpoint("folder")
 
 
@@ -310,12 +310,13 @@ def test_drafts_copied_from_the_source_need_one_vocabulary(run: Run, folders: Ca
 
 def test_a_checkpoint_is_scored_on_files_or_the_test_split(run: Run, folders: Callable[[str], Path],
                                                            tmp_path: Path) -> None:
-    (tmp_path / "source").write_text(TEXT)
-    (tmp_path / "one").write_text("something\n\nelse\n")
+    (tmp_path / "source").write_text(TEXT + "otter " * 500 + "\n")
+    (tmp_path / "one").write_text("something\n\nelse\nlong\n")
     model, out = f"hf:{folders('marian')}", tmp_path / "figures.json"
-    status, printed, _ = run("test", "", "--model", model, "--decoder", "greedy", "--decoder", "pj", "--input",
-                             str(tmp_path / "source"), "--reference", str(tmp_path / "one"), "--output", str(out))
+    status, printed, said = run("test", "", "--model", model, "--decoder", "greedy", "--decoder", "pj", "--input",
+                                str(tmp_path / "source"), "--reference", str(tmp_path / "one"), "--output", str(out))
     figures = json.loads(out.read_text())
+    assert figures["sources_cut"] == 1 and "1 of 4 sources are cut to the model's " in said
     assert status == 0 and list(figures["decoders"]) == ["greedy", "pj"]
     assert f"{model} greedy: BLEU {figures['decoders']['greedy']['bleu']:.2f}" in printed
     assert figures["decoders"]["pj"]["identical_to_greedy"] == 1.0
@@ -344,6 +345,12 @@ def test_a_checkpoint_is_timed_beside_its_own_library(run: Run, folders: Callabl
     (["test", "--model", "hf:{marian}", "--trainer.devices", "2"], "--trainer.devices: is no option of test --model"),
     (["test", "--model", "hf:{marian}", "--input", "x"], "--input, --reference: belong together"),
     (["test", "--family", "teacher", "--input", "x"], "--input: is of --model"),
+    (["test", "--model", "hf:{marian}", "--input", "data/corpus/test.source",
+      "--reference", "data/corpus/train.target"],
+     "--reference: data/corpus/train.target has 300 lines and data/corpus/test.source 24"),
+    (["test", "--model", "hf:{marian}", "--output", "data"], "--output: data is a folder; name a file"),
+    (["test", "--model", "hf:{marian}", "--output", "data/corpus/test.target"], "test.target is what is read"),
+    (["speed", "--model", "hf:{marian}", "--output", "data/corpus/test.source"], "test.source is what is read"),
     (["test", "--model", "hf:{marian}", "--decoder", "none"], "decoder 'none' is unknown"),
     (["speed", "--decoder", "greedy"], "--decoder: is of --model"),
     (["speed", "--model", "hf:{marian}", "--peer", "none"], "--peer: 'none' is unknown"),

@@ -174,10 +174,11 @@ def test_peers_are_scored_like_a_family(workspace: Path, change_params: Callable
     for command in ("test --family teacher", "test --family interleaved", "peers", "speed"):
         assert main(command.split()) == 0
     report = json.loads((layout.REPORTS / "quality/peer.json").read_text())
-    lines = [[line.hypothesis for line in read_hypotheses(layout.HYPOTHESES / name)]
+    lines = [[line.hypothesis for line in read_hypotheses(layout.HYPOTHESES / name, 24)]
              for name in ("peer/ct2.jsonl", "teacher/greedy.jsonl")]
     assert lines[0] == lines[1]
     assert (report["verifier"], report["data"], set(report["decoders"])) == ("teacher", "raw", {"ct2"})
+    assert report["sources_cut"] == 0
     ours = json.loads((layout.REPORTS / "quality/teacher.json").read_text())["decoders"]["greedy"]
     assert report["decoders"]["ct2"]["bleu"] == pytest.approx(ours["bleu"])
     speed = json.loads((layout.REPORTS / "speed.json").read_text())

@@ -166,11 +166,8 @@ def test_every_name_makes_an_order_and_is_tested_here() -> None:
     (OrderSettings("sideways"), "'sideways' is unknown; choose one of left_to_right, "),
     (OrderSettings("multi_directional", 3), "directions 3.*choose an even number above 2"),
     (OrderSettings("multi_directional", 2), "directions 2.*choose an even number above 2"),
-    (OrderSettings("multi_directional", 0), "directions 0"),
     (OrderSettings("interleaved", 4), "has 2 directions, not 4; .*multi_directional"),
     (OrderSettings("left_to_right", 2), "has 1 directions, not 2"),
-    (OrderSettings("interleaved", words=0), "cannot produce 0 words a direction; choose 1 or more"),
-    (OrderSettings("left_to_right", words=-1), "cannot produce -1 words"),
     (OrderSettings("double_token", words=2), "cannot produce 2 words a direction; it produces 1"),
     (OrderSettings("double_token_l2r", words=1), "it produces 2"),
 ])

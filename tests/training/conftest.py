@@ -1,10 +1,13 @@
 """Lightning changes settings of the whole process; tests put them back."""
 
+import shutil
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
+from fitting import fit
 
 
 @pytest.fixture(autouse=True)
@@ -16,3 +19,14 @@ def settings_of_torch() -> Iterator[None]:
     torch.use_deterministic_algorithms(before[0], warn_only=before[1])
     torch.utils.deterministic.fill_uninitialized_memory = filled
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def uninterrupted(toy_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the teacher was trained in one go."""
+    folder = tmp_path_factory.mktemp("uninterrupted") / "workspace"
+    shutil.copytree(toy_folder, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        fit(folder)
+    return folder

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pipeline.corpus.batches import EvaluationBatches, Slice, TrainingBatches, cut_by_budget
-from pipeline.corpus.datamodule import Batch, pad_sources
+from pipeline.corpus.datamodule import Batch
+from pipeline.corpus.padding import pad_sources
 from pipeline.errors import PipelineError
 from pipeline.families.ordered import OrderedModule
 from pipeline.families.settings import OptimisationSettings
@@ -116,7 +117,8 @@ def test_evaluation_batches_are_the_same_on_any_number_of_devices(
     alone = [part.rows.tolist() for part in EvaluationBatches(lengths, rows=rows)]
     devices = [EvaluationBatches(lengths, rows=rows, rank=rank, world=world) for rank in range(world)]
     shared = [part.rows.tolist() for device in devices for part in device]
-    assert sorted(shared) == sorted(alone)
+    assert sorted(batch for batch in shared if batch) == sorted(alone)
+    assert {len(device) for device in devices} == {-(-len(alone) // world)}  # some with an empty batch
     assert sorted(row for batch in alone for row in batch) == list(range(len(lengths)))
     assert all(len(batch) <= rows for batch in alone)
     assert [len(device) for device in devices] == [len(list(device)) for device in devices]
@@ -186,6 +188,30 @@ def test_label_smoothing_and_padding_by_hand() -> None:
         for slot, word in enumerate([*target, EOS]):
             expected -= (1 - smoothing) * scores[row, slot, word].item() + smoothing * scores[row, slot].mean().item()
     assert loss.item() == pytest.approx(expected, abs=1e-9)
+
+
+class Counted(OrderedModule):
+    """A module that says how its loss was asked for."""
+
+    def loss(self, batch: Batch, label_smoothing: float) -> tuple[torch.Tensor, torch.Tensor]:
+        self.smoothing = label_smoothing
+        return torch.tensor(7.0), torch.tensor(2)
+
+
+def test_a_step_weighs_its_loss_and_smooths_labels_but_validation_does_neither(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    network = NetworkSettings(width=8, heads=2, feed_forward=8, encoder_layers=1, decoder_layers=1, max_length=9)
+    module = Counted(network, OrderSettings("left_to_right"), OptimisationSettings(label_smoothing=0.3),
+                     VocabularySettings(20, 20, ""))
+    logged: dict[str, float] = {}
+    monkeypatch.setattr(module, "log", lambda name, value, **options: logged.update({name: float(value)}))
+    batch = collate(Slice(np.array([0]), 0.25), [[12]], [[8]])
+    assert module.training_step(batch, 0).item() == 7.0 * 0.25
+    assert module.smoothing == 0.3 and logged == {"training_loss": 3.5}  # a token, whatever the weight
+    module.validation_step(batch, 0)
+    assert module.smoothing == 0.0 and module.validation_loss.compute().item() == 3.5
+    module.validation_step(batch._replace(rows=batch.rows[:0]), 1)  # of a device that has nothing left
+    assert module.validation_loss.compute().item() == 3.5
 
 
 def test_sources_are_cut_and_ended() -> None:

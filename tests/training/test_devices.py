@@ -15,6 +15,7 @@ import torch
 
 import pipeline
 from pipeline.cli import main
+from pipeline.corpus.pairs import Pairs
 from pipeline.model.checkpoint import read_weights
 
 QUALITY, CHECKPOINT = Path("reports/quality/teacher.json"), Path("checkpoints/teacher")
@@ -39,23 +40,41 @@ def test_two_processes_score_like_one(workspace: Path) -> None:
     assert done.stdout.count("teacher greedy: BLEU") == 1  # the second process has nothing to say
 
 
-def run_two(*commands: list[str]) -> None:
-    """Run commands, one after the other, in two processes that were started from outside, as torchrun does."""
+SPOILT = """
+import os
+from pipeline.families.ordered import OrderedModule
+original = OrderedModule.training_step
+def training_step(self, batch, batch_idx):
+    loss = original(self, batch, batch_idx)
+    return loss * float("nan") if self.trainer.global_step == 9 and os.environ["RANK"] == "1" else loss
+OrderedModule.training_step = training_step
+"""
+"""A loss that is not finite in one of the processes."""
+
+
+def run_two(*commands: list[str]) -> list[str]:
+    """Run commands, one after the other, in two processes that were started from outside, as torchrun does.
+
+    The last one is run again with a loss that is not finite. What both have printed is returned.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     shared = {**ENVIRONMENT, "TORCHELASTIC_RUN_ID": "test", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
               "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
-    code = f"import sys\nfrom pipeline.cli import main\nsys.exit(max(main(command) for command in {commands!r}))"
+    code = (f"from pipeline.cli import main\nassert not any(main(command) for command in {commands!r})\n"
+            f"{SPOILT}\nassert main({commands[-1]!r}) == 2")
     processes = [subprocess.Popen([sys.executable, "-c", code], env={**shared, "RANK": rank, "LOCAL_RANK": rank},
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for rank in "01"]
     printed = [process.communicate(timeout=100)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], "\n".join(printed)
+    return printed
 
 
 def test_two_processes_distill_and_train_like_one(
         workspace: Path, change_params: Callable[[dict[str, Any]], None]) -> None:
-    change_params({"network": {"dropout": 0.0}})  # each device draws its own dropout
+    # Each device draws its own dropout; one of two has nothing to validate.
+    change_params({"network": {"dropout": 0.0}, "training": {"validation_sentences": 5}})
     distill = ["distill", "--accelerator", "cpu", "--devices"]
     fit = ["fit", "--family", "teacher", *ON_CPU, "--trainer.precision", "64-true", "--trainer.devices"]
     shutil.copytree(CHECKPOINT, "teacher")
@@ -67,7 +86,7 @@ def test_two_processes_distill_and_train_like_one(
     shutil.rmtree(CHECKPOINT)
     shutil.move("teacher", CHECKPOINT)
     PAIRS.unlink()
-    run_two([*distill, "2"], [*fit, "2"])
+    printed = run_two([*distill, "2"], [*fit, "2"])
     assert PAIRS.read_bytes() == pairs
     # Also the steps that were averaged, and their BLEU.
     assert json.loads((CHECKPOINT / "config.json").read_text())["training"] == training
@@ -75,9 +94,14 @@ def test_two_processes_distill_and_train_like_one(
     assert shared.keys() == weights.keys()
     for name, weight in weights.items():
         torch.testing.assert_close(shared[name], weight, rtol=0, atol=1e-9)
+    errors = [line for text in printed for line in text.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 2 and errors[0] == errors[1]  # both end
+    assert errors[0].startswith("error: step 10: the training loss is nan, of rows ")
 
 
-def test_what_a_test_writes(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_test_writes(workspace: Path, change_params: Callable[[dict[str, Any]], None],
+                            capsys: pytest.CaptureFixture[str]) -> None:
+    change_params({"network": {"max_length": 20}})  # more than some sources have
     options = ["test", "--family", "interleaved", *ON_CPU, "--trainer.devices", "1"]
     assert main([*options, "--decoder", "greedy"]) == 0
     report = json.loads(Path("reports/quality/interleaved.json").read_text())
@@ -85,4 +109,9 @@ def test_what_a_test_writes(workspace: Path, capsys: pytest.CaptureFixture[str])
     lines = [json.loads(line) for line in Path("data/hypotheses/interleaved/greedy.jsonl").read_text().splitlines()]
     assert [line["index"] for line in lines] == list(range(24))
     assert report["decoders"]["greedy"]["calls"] == pytest.approx(sum(line["calls"] for line in lines) / 24)
-    assert f"BLEU {report['decoders']['greedy']['bleu']:.2f}" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert f"BLEU {report['decoders']['greedy']['bleu']:.2f}" in printed.out
+    pairs = Pairs.open(Path("data/bpe/test.pairs"))
+    cut = sum(len(pairs.source(row)) + 1 > 20 for row in range(24))
+    assert 0 < cut < 24 and report["sources_cut"] == cut
+    assert f"{cut} of 24 sources are cut to the model's 19 pieces\n" in printed.err

@@ -1,6 +1,8 @@
 """Distillation: cut short and run again, it writes the same bytes (for two devices see test_devices.py)."""
 
+import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 from pipeline import layout
 from pipeline.cli import main
 from pipeline.corpus.bpe import Tokenizer
-from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding import beam
 from pipeline.decoding.limits import LengthLimit
@@ -54,7 +56,7 @@ def test_cut_short_it_goes_on(workspace: Path, monkeypatch: pytest.MonkeyPatch, 
         patch.setattr(DistillationModule, "predict_step", predict_step)
         distill()
     assert not PAIRS.exists()
-    assert len(list(SHARDS.glob("shard-*.npz"))) == finished == len(made)
+    assert len(list(SHARDS.rglob("shard-*"))) == finished == len(made)
 
     again: list[int] = []
     monkeypatch.setattr(DistillationModule, "predict_step", lambda self, shard, batch_idx: (
@@ -62,6 +64,67 @@ def test_cut_short_it_goes_on(workspace: Path, monkeypatch: pytest.MonkeyPatch, 
     assert distill() == uninterrupted
     assert not set(again) & set(made) and len(again) + len(made) == 5  # 300 pairs in shards of 64
     assert not SHARDS.exists()
+
+
+@pytest.fixture
+def two_shards(workspace: Path, monkeypatch: pytest.MonkeyPatch, uninterrupted: tuple[bytes, bytes]) -> list[int]:
+    """The workspace of a run that was cut short after two shards, and the shards that are translated from then on."""
+    original, made = DistillationModule.predict_step, list[int]()
+
+    def predict_step(self: DistillationModule, shard: int, batch_idx: int) -> None:
+        if len(made) == 2:
+            raise Broken
+        made.append(shard)
+        original(self, shard, batch_idx)
+
+    with monkeypatch.context() as patch, pytest.raises(Broken):
+        patch.setattr(DistillationModule, "predict_step", predict_step)
+        distill()
+    again: list[int] = []
+    monkeypatch.setattr(DistillationModule, "predict_step", lambda self, shard, batch_idx: (
+        again.append(shard), original(self, shard, batch_idx))[1])
+    return again
+
+
+def test_other_code_begins_anew(two_shards: list[int], monkeypatch: pytest.MonkeyPatch,
+                                uninterrupted: tuple[bytes, bytes]) -> None:
+    monkeypatch.setattr("pipeline.distillation.code_digest", lambda *more: "of other code")
+    assert distill() == uninterrupted
+    assert sorted(two_shards) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("damage", [
+    lambda content: content[:len(content) // 2], lambda content: b"",
+    lambda content: content[:-40] + bytes([content[-40] ^ 1]) + content[-39:],
+    lambda content: content[:600] + bytes([content[600] ^ 1]) + content[601:]])
+def test_a_damaged_shard_is_made_again(two_shards: list[int], uninterrupted: tuple[bytes, bytes],
+                                       capsys: pytest.CaptureFixture[str], damage: Callable[[bytes], bytes]) -> None:
+    shard = sorted(SHARDS.rglob("shard-*"))[0]
+    shard.write_bytes(damage(shard.read_bytes()))
+    assert distill() == uninterrupted
+    assert len(two_shards) == 4
+    assert f"{shard}: damaged; its sentences are translated again\n" in capsys.readouterr().err
+
+
+def test_cut_sources_are_counted(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the definition: of more pieces than the teacher reads with an end symbol after them."""
+    distill()
+    assert json.loads(REPORT.read_text())["sources_cut"] == 0 and "cut" not in capsys.readouterr().err
+    config = layout.checkpoint("teacher") / "config.json"
+    content = json.loads(config.read_text())
+    content["network"]["max_length"] = 20
+    config.write_text(json.dumps(content))
+    distill()
+    pairs = Pairs.open(layout.BPE / "train.pairs")
+    cut = sum(len(pairs.source(row)) + 1 > 20 for row in range(len(pairs)))
+    assert 0 < cut < 300 and json.loads(REPORT.read_text())["sources_cut"] == cut
+    assert f"{cut} of 300 sources are cut to the model's 19 pieces\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("devices", ["0", "-1", "two", ""])
+def test_devices_are_a_number_or_auto(workspace: Path, capsys: pytest.CaptureFixture[str], devices: str) -> None:
+    assert main(["distill", "--devices", devices]) == 2
+    assert capsys.readouterr().err == f"error: --devices: {devices!r} must be a number from 1, or auto\n"
 
 
 def test_another_teacher_begins_anew(workspace: Path, monkeypatch: pytest.MonkeyPatch,

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,52 +11,14 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from fitting import COMMAND, CONFIG, CURVE, WEIGHTS, WORK, Broken, break_at, curve, fit
 
 import pipeline
 from pipeline.cli import main
-from pipeline.corpus.datamodule import Batch
-from pipeline.families.ordered import OrderedModule
+from pipeline.files import remove
 from pipeline.model.checkpoint import read_weights
 
 ChangeParams = Callable[[dict[str, Any]], None]
-WEIGHTS = Path("checkpoints/teacher/weights.safetensors")
-CONFIG = Path("checkpoints/teacher/config.json")
-WORK = Path("checkpoints/.work/teacher")
-
-
-def fit(folder: Path, *options: str, family: str = "teacher") -> bytes:
-    """Train in a folder and return the bytes of the final weights."""
-    assert main(["fit", "--family", family, "--trainer.accelerator", "cpu", *options]) == 0
-    return (folder / "checkpoints" / family / "weights.safetensors").read_bytes()
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(toy_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the teacher was trained in one go."""
-    folder = tmp_path_factory.mktemp("uninterrupted") / "workspace"
-    shutil.copytree(toy_folder, folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        fit(folder)
-    return folder
-
-
-class Broken(Exception):
-    pass
-
-
-def break_at(monkeypatch: pytest.MonkeyPatch, step: int, error: type[BaseException] = Broken) -> None:
-    """Let training fail in the middle of a step."""
-    original = OrderedModule.training_step
-
-    def training_step(self: OrderedModule, batch: Batch, batch_idx: int) -> Tensor:
-        if self.trainer.global_step == step:
-            raise error
-        return original(self, batch, batch_idx)
-
-    monkeypatch.setattr(OrderedModule, "training_step", training_step)
-
 
 def test_the_same_seed_gives_the_same_bits(uninterrupted: Path, workspace: Path) -> None:
     before = (workspace / WEIGHTS).read_bytes()
@@ -68,7 +29,7 @@ def test_the_same_seed_gives_the_same_bits(uninterrupted: Path, workspace: Path)
     training = json.loads(CONFIG.read_text())["training"]
     assert training["steps"] == 12 and training["data"] == "raw"
     assert [one["step"] for one in training["averaged"]] == [8, 12]
-    assert (workspace / "reports/training/teacher").is_dir()
+    assert curve(workspace) == curve(uninterrupted)
 
 
 @pytest.mark.parametrize("seed", [2, 123_456_789])
@@ -78,15 +39,30 @@ def test_another_seed_gives_other_weights(uninterrupted: Path, workspace: Path, 
     assert fit(workspace) != (uninterrupted / WEIGHTS).read_bytes()
 
 
-@pytest.mark.parametrize("step", [2, 4, 9, 11])
+@pytest.mark.parametrize("number", [2, 3])
+def test_the_threads_are_those_of_the_parameters(uninterrupted: Path, workspace: Path, change_params: ChangeParams,
+                                                 number: int) -> None:
+    torch.set_num_threads(number)
+    assert fit(workspace) == (uninterrupted / WEIGHTS).read_bytes()
+    change_params({"training": {"threads": number, "steps": 1}})
+    torch.set_num_threads(1)
+    fit(workspace)
+    assert torch.get_num_threads() == number == json.loads(CONFIG.read_text())["training"]["threads"]
+
+
+@pytest.mark.parametrize(("step", "by_dvc"), [(2, False), (4, True), (9, True), (11, False)])
 def test_a_run_that_broke_off_goes_on(uninterrupted: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch,
-                                      capsys: pytest.CaptureFixture[str], step: int) -> None:
+                                      capsys: pytest.CaptureFixture[str], step: int, by_dvc: bool) -> None:
+    """With the same curve, too, whether or not DVC has removed the first part of it before the command runs again."""
     with monkeypatch.context() as patch, pytest.raises(Broken):
         break_at(patch, step)
         fit(workspace)
     assert (WORK / "resume.ckpt").exists() == (step >= 4)
+    if by_dvc:
+        remove(CURVE)
     capsys.readouterr()
     assert fit(workspace) == (uninterrupted / WEIGHTS).read_bytes()
+    assert curve(workspace) == curve(uninterrupted)
     assert ("going on from" in capsys.readouterr().out) == (step >= 4)
     assert CONFIG.read_bytes() == (uninterrupted / CONFIG).read_bytes()
 
@@ -95,7 +71,7 @@ def test_an_interrupted_run_says_so(workspace: Path, monkeypatch: pytest.MonkeyP
                                     capsys: pytest.CaptureFixture[str]) -> None:
     before = WEIGHTS.read_bytes()
     break_at(monkeypatch, 6, KeyboardInterrupt)
-    assert main(["fit", "--family", "teacher", "--trainer.accelerator", "cpu"]) == 130
+    assert main([*COMMAND]) == 130
     assert "interrupted; the same command goes on" in capsys.readouterr().err
     assert WEIGHTS.read_bytes() == before  # the earlier checkpoint stays until there is another
 
@@ -115,29 +91,32 @@ main(sys.argv[1:])
 
 
 def test_a_killed_run_goes_on(uninterrupted: Path, workspace: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(pipeline.__file__).parents[1])}
-    killed = subprocess.run([sys.executable, "-c", KILL, "fit", "--family", "teacher", "--trainer.accelerator", "cpu"],
-                            env=environment, capture_output=True, check=False)
+    """Also where the environment of its first part asked for another number of threads."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(pipeline.__file__).parents[1]), "OMP_NUM_THREADS": "2"}
+    killed = subprocess.run([sys.executable, "-c", KILL, *COMMAND], env=environment, capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert (WORK / "resume.ckpt").exists()
     assert fit(workspace) == (uninterrupted / WEIGHTS).read_bytes()
+    assert curve(workspace) == curve(uninterrupted)
     assert CONFIG.read_bytes() == (uninterrupted / CONFIG).read_bytes()
 
 
-@pytest.mark.parametrize("changes", [{"optimisation": {"learning_rate": 0.003}}, {"training": {"average": 1}}],
-                         ids=lambda changes: next(iter(changes)))
+@pytest.mark.parametrize("changes", [{"optimisation": {"learning_rate": 0.003}},
+                                     {"training": {"average": 1}}, {"training": {"threads": 2}}])
 def test_other_parameters_begin_anew(workspace: Path, change_params: ChangeParams, monkeypatch: pytest.MonkeyPatch,
                                      changes: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     change_params(changes)
-    expected = fit(workspace)
+    expected = fit(workspace), curve(workspace)
     change_params({})
     with monkeypatch.context() as patch, pytest.raises(Broken):
         break_at(patch, 9)
         fit(workspace)
     change_params(changes)
     capsys.readouterr()
-    assert fit(workspace) == expected
-    assert "going on from" not in capsys.readouterr().out
+    assert (fit(workspace), curve(workspace)) == expected
+    said = capsys.readouterr().out
+    assert f"{WORK / 'resume.ckpt'}: of a run with other parameters; starting anew\n" in said
+    assert "going on from" not in said
 
 
 def test_accumulated_slices_train_the_same_model(workspace: Path, change_params: ChangeParams) -> None:
@@ -174,7 +153,7 @@ def test_options_of_lightning_win(workspace: Path) -> None:
 @pytest.mark.parametrize("option", ["--trainer.max_stepz", "--model.network.widht", "--nonsense"])
 def test_unknown_options(workspace: Path, capsys: pytest.CaptureFixture[str], option: str) -> None:
     with pytest.raises(SystemExit) as leaving:
-        main(["fit", "--family", "teacher", option, "5"])
+        main([*COMMAND, option, "5"])
     assert leaving.value.code == 2
     assert option.rpartition(".")[2].lstrip("-") in capsys.readouterr().err.splitlines()[-1]
 
@@ -189,7 +168,7 @@ def test_mistakes_are_one_line(workspace: Path, change_params: ChangeParams, cap
                                changes: dict[str, Any], message: str) -> None:
     before = WEIGHTS.read_bytes()
     change_params(changes)
-    assert main(["fit", "--family", "teacher", "--trainer.accelerator", "cpu"]) == 2
+    assert main([*COMMAND]) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ") and message in error and error.count("\n") == 1
     assert WEIGHTS.read_bytes() == before

@@ -1,24 +1,40 @@
 """Where sentence pairs come from: one reader a file, all with the same signature."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from pipeline.corpus.settings import CorpusSettings
 from pipeline.corpus.sources import files, home_assistant, hugging_face, po, tmx, ua_gec
 from pipeline.corpus.sources.splits import SPLITS, Entry, Pair, Splits
 
-__all__ = ["SPLITS", "Entry", "Pair", "Splits", "read_splits"]
+__all__ = ["SOURCES", "SPLITS", "Entry", "Pair", "Splits", "read_splits"]
 
-READERS: dict[str, Callable[[CorpusSettings], Splits]] = {
-    "home-assistant": home_assistant.read,
-    "ua-gec": ua_gec.read,
-    "files": files.read_files,
-    "tsv": files.read_tsv,
-    "po": po.read,
-    "tmx": tmx.read,
-    "huggingface": hugging_face.read,
+
+def _none(settings: CorpusSettings) -> Iterable[str]:
+    """What comes from a package index is named by its hash in the settings."""
+    return ()
+
+
+class Source(NamedTuple):
+    """What a kind of source is made of."""
+
+    read: Callable[[CorpusSettings], Splits]
+    """The pairs of every split."""
+    inputs: Callable[[CorpusSettings], Iterable[str]] = _none
+    """Paths of the user's own files that `read` reads; those that are missing too."""
+
+
+SOURCES = {
+    "home-assistant": Source(home_assistant.read),
+    "ua-gec": Source(ua_gec.read),
+    "files": Source(files.read_files, files.files_inputs),
+    "tsv": Source(files.read_tsv, files.tsv_inputs),
+    "po": Source(po.read, po.inputs),
+    "tmx": Source(tmx.read, tmx.inputs),
+    "huggingface": Source(hugging_face.read, hugging_face.inputs),
 }
 
 
 def read_splits(settings: CorpusSettings) -> Splits:
     """Read the pairs of train, validation and test from the chosen source; each may be iterated once."""
-    return READERS[settings.source](settings)
+    return SOURCES[settings.source].read(settings)

@@ -2,6 +2,7 @@
 
 import glob
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from pipeline.corpus.settings import CatalogueSettings
 from pipeline.corpus.sources.splits import SPLITS, Pair, Splits, assign_groups, assign_string
@@ -17,7 +18,10 @@ def split_catalogues(settings: CatalogueSettings, read_file: Callable[[str], Ite
     Raises:
         PipelineError: a pattern matches no file, or there are fewer than three files to divide by file.
     """
-    paths = sorted({path for pattern in settings.files for path in _match(pattern)})
+    paths = catalogue_inputs(settings)
+    for path in paths:
+        if not Path(path).exists():
+            raise PipelineError(f"{path}: no such file; correct the path or pattern in params.yaml")
     if settings.split_by == "file":
         split_of = assign_groups(paths, settings.validation_share, settings.test_share)
         return {split: _chain(read_file, [path for path in paths if split_of[path] == split])
@@ -25,17 +29,16 @@ def split_catalogues(settings: CatalogueSettings, read_file: Callable[[str], Ite
     return {split: _select(_chain(read_file, paths), settings, split) for split in SPLITS}
 
 
+def catalogue_inputs(settings: CatalogueSettings) -> list[str]:
+    """The files that match, each once, in the order of their paths; and every pattern that matches none."""
+    return sorted({path.replace("\\", "/") for pattern in settings.files
+                   for path in glob.glob(pattern, recursive=True) or [pattern]})
+
+
 def _select(pairs: Iterator[Pair], settings: CatalogueSettings, split: str) -> Iterator[Pair]:
     for pair in pairs:
         if assign_string(pair[0], settings.validation_share, settings.test_share) == split:
             yield pair
-
-
-def _match(pattern: str) -> list[str]:
-    paths = glob.glob(pattern, recursive=True)
-    if not paths:
-        raise PipelineError(f"{pattern}: no such file; correct the path or pattern in params.yaml")
-    return [path.replace("\\", "/") for path in paths]
 
 
 def _chain(read_file: Callable[[str], Iterator[Pair]], paths: list[str]) -> Iterator[Pair]:

@@ -1,7 +1,5 @@
 """Plain or gzip-compressed text: two aligned files a split, or one tab-separated file a split."""
 
-import gzip
-import zlib
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
@@ -9,6 +7,7 @@ from pathlib import Path
 from pipeline.corpus.settings import CorpusSettings
 from pipeline.corpus.sources.splits import SPLITS, Pair, Splits
 from pipeline.errors import PipelineError
+from pipeline.lines import read_lines
 
 
 def read_files(settings: CorpusSettings) -> Splits:
@@ -23,11 +22,23 @@ def read_tsv(settings: CorpusSettings) -> Splits:
     return {split: read_columns(Path(getattr(settings.tsv, split))) for split in SPLITS}
 
 
+def files_inputs(settings: CorpusSettings) -> list[str]:
+    """The two files of every split."""
+    assert settings.files is not None
+    return [path for split in SPLITS for path in getattr(settings.files, split)]
+
+
+def tsv_inputs(settings: CorpusSettings) -> list[str]:
+    """The file of every split."""
+    assert settings.tsv is not None
+    return [getattr(settings.tsv, split) for split in SPLITS]
+
+
 def read_aligned(source: Path, target: Path) -> Iterator[Pair]:
     """Yield line i of one file with line i of the other.
 
     Raises:
-        PipelineError: a file is missing, is not UTF-8, or has another number of lines.
+        PipelineError: a file cannot be read, is not UTF-8, or has another number of lines.
     """
     for left, right in zip_longest(read_lines(source), read_lines(target)):
         if left is None or right is None:
@@ -41,7 +52,7 @@ def read_columns(path: Path) -> Iterator[Pair]:
     """Yield the two columns of every line.
 
     Raises:
-        PipelineError: the file is missing, is not UTF-8, or a line has not exactly one tab.
+        PipelineError: the file cannot be read, is not UTF-8, or a line has not exactly one tab.
     """
     for number, line in enumerate(read_lines(path), start=1):
         columns = line.split("\t")
@@ -49,25 +60,3 @@ def read_columns(path: Path) -> Iterator[Pair]:
             raise PipelineError(f"{path}:{number}: {len(columns)} column(s); "
                                 "each line must be source<TAB>target")
         yield columns[0], columns[1]
-
-
-def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file without their ends.
-
-    Only a line feed ends a line (a carriage return before it goes too): `str.splitlines` also breaks at form
-    feeds and U+2028, which occur inside sentences and would shift one side against the other.
-    """
-    number = 0
-    try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
-            for number, line in enumerate(file, start=1):
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-                yield text.removesuffix("\n").removesuffix("\r")
-    except FileNotFoundError:
-        raise PipelineError(f"{path}: not found; correct the path in params.yaml") from None
-    except UnicodeDecodeError as error:
-        raise PipelineError(f"{path}:{number}: invalid UTF-8 at byte {error.start + 1} of the line; "
-                            "convert the file to UTF-8") from None
-    except (EOFError, zlib.error, OSError) as error:
-        raise PipelineError(f"{path}: cannot be read after line {number} ({error}); "
-                            "fetch the file again") from error

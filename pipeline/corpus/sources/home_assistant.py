@@ -6,7 +6,6 @@ in every language. Splits are made by integration, so that test strings come fro
 
 import json
 import re
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 from pipeline.corpus.settings import CorpusSettings
 from pipeline.corpus.sources.splits import SPLITS, Pair, Splits, assign_groups
-from pipeline.corpus.sources.wheel import check_hash, download_wheel
+from pipeline.corpus.sources.wheel import fetch_wheel, open_wheel, read_member, unusable
 from pipeline.errors import PipelineError
 
 _MEMBER = re.compile(r"homeassistant/components/([^/]+)/translations/([^/.]+)\.json")
@@ -24,13 +23,11 @@ def read(settings: CorpusSettings) -> Splits:
     """Download the wheel, check its hash and read the pairs of every split.
 
     Raises:
-        PipelineError: no network, another hash, or a language that the wheel does not have.
+        PipelineError: no network, another hash, or a wheel that cannot be read or lacks a language.
     """
     block = settings.home_assistant
     assert block is not None  # CorpusSettings checks that the chosen source has its block
-    with tempfile.TemporaryDirectory() as folder:
-        wheel = download_wheel("homeassistant", block.version, Path(folder))
-        check_hash(wheel, block.sha256, "corpus.home_assistant.sha256")
+    with fetch_wheel("homeassistant", block.version, block.sha256, "corpus.home_assistant.sha256") as wheel:
         by_integration = read_wheel(wheel, settings.source_language, settings.target_language)
     split_of = assign_groups(by_integration, block.validation_share, block.test_share)
     splits: dict[str, list[Pair]] = {split: [] for split in SPLITS}
@@ -40,8 +37,12 @@ def read(settings: CorpusSettings) -> Splits:
 
 
 def read_wheel(wheel: Path, source_language: str, target_language: str) -> dict[str, list[Pair]]:
-    """Return the aligned strings of each integration that has both languages."""
-    with zipfile.ZipFile(wheel) as archive:
+    """Return the aligned strings of each integration that has both languages.
+
+    Raises:
+        PipelineError: the wheel cannot be read, or lacks a language.
+    """
+    with open_wheel(wheel) as archive:
         members: dict[str, dict[str, str]] = {}  # integration -> language -> member
         for name in archive.namelist():
             if match := _MEMBER.fullmatch(name):
@@ -51,10 +52,17 @@ def read_wheel(wheel: Path, source_language: str, target_language: str) -> dict[
             if language not in present:
                 raise PipelineError(f"{wheel.name}: no language '{language}'; choose one of "
                                     f"{', '.join(present)}")
-        return {integration: _align(*(dict(_flatten(json.loads(archive.read(languages[language]))))
+        return {integration: _align(*(_strings(archive, languages[language])
                                       for language in (source_language, target_language)))
                 for integration, languages in members.items()
                 if source_language in languages and target_language in languages}
+
+
+def _strings(archive: zipfile.ZipFile, name: str) -> dict[str, str]:
+    try:
+        return dict(_flatten(json.loads(read_member(archive, name))))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise unusable(archive, name, error) from None
 
 
 def _align(source: dict[str, str], target: dict[str, str]) -> list[Pair]:

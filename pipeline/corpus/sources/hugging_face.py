@@ -1,6 +1,7 @@
 """Any parallel data set that the `datasets` library loads."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from pipeline.corpus.settings import CorpusSettings, HuggingFaceSettings
@@ -32,6 +33,14 @@ def read(settings: CorpusSettings) -> Splits:
                                 f"loaded ({reason}); check the names and the network") from error
         splits[split] = _pairs(rows, block, settings.source_language, settings.target_language)
     return splits
+
+
+def inputs(settings: CorpusSettings) -> list[str]:
+    """The files of a local folder, without hidden ones, which `datasets` passes over; a name on the hub has none."""
+    assert settings.huggingface is not None
+    folder = Path(settings.huggingface.name)
+    files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    return [str(folder / path) for path in sorted(files) if not any(part.startswith(".") for part in path.parts)]
 
 
 def _pairs(rows: Iterable[Mapping[str, Any]], block: HuggingFaceSettings, source_language: str,

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from pipeline.corpus.settings import CorpusSettings
-from pipeline.corpus.sources.catalogues import split_catalogues
+from pipeline.corpus.sources.catalogues import catalogue_inputs, split_catalogues
 from pipeline.corpus.sources.splits import Pair, Splits
 from pipeline.errors import PipelineError
 
@@ -20,11 +20,20 @@ def read(settings: CorpusSettings) -> Splits:
                                                   target_language=settings.target_language))
 
 
+def inputs(settings: CorpusSettings) -> list[str]:
+    """The memories."""
+    assert settings.tmx is not None
+    return catalogue_inputs(settings.tmx)
+
+
 def read_memory(path: str, source_language: str, target_language: str) -> Iterator[Pair]:
     """Yield the two segments of every unit that has both languages; `en` also matches `en-US` and `EN`.
 
+    Entities that the file defines itself are replaced by their text.
+
     Raises:
-        PipelineError: lxml is not installed, or the file is not well-formed XML.
+        PipelineError: lxml is not installed, or the file is not well-formed XML, needs an entity that another file
+            defines, or has entities that grow without bounds.
     """
     try:
         from lxml import etree
@@ -33,7 +42,7 @@ def read_memory(path: str, source_language: str, target_language: str) -> Iterat
                             "run pip install 'fast-nmt-decoding[tmx]'") from None
     try:
         # A memory from elsewhere must not make us open other files or addresses.
-        units = etree.iterparse(path, tag="tu", resolve_entities=False, no_network=True, load_dtd=False)
+        units = etree.iterparse(path, tag="tu", resolve_entities="internal", no_network=True, load_dtd=False)
         for _, unit in units:
             segments = {_language(variant): variant.find("seg") for variant in reversed(unit.findall("tuv"))}
             source, target = (_find(segments, language) for language in (source_language, target_language))
@@ -43,7 +52,8 @@ def read_memory(path: str, source_language: str, target_language: str) -> Iterat
             while unit.getprevious() is not None:  # or the root would keep every unit already read
                 del unit.getparent()[0]
     except (etree.XMLSyntaxError, OSError) as error:
-        raise PipelineError(f"{path}: not a readable translation memory ({error}); repair the XML") from None
+        raise PipelineError(f"{path}: not a readable translation memory ({error}); repair the XML (entities of other "
+                            "files are not read)") from None
 
 
 def _language(variant: Any) -> str:

@@ -5,14 +5,13 @@ publishers' test split is kept; validation documents are taken from their traini
 """
 
 import re
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.corpus.settings import CorpusSettings
 from pipeline.corpus.sources.splits import SPLITS, Entry, Splits, assign_string
-from pipeline.corpus.sources.wheel import check_hash, download_wheel
+from pipeline.corpus.sources.wheel import fetch_wheel, open_wheel, read_member
 from pipeline.errors import PipelineError
 
 _MEMBER = re.compile(r"(?:source|target)-sentences/([^/.]+)\.(?:src|a(\d+))\.txt")
@@ -37,9 +36,7 @@ def read(settings: CorpusSettings) -> Splits:
     """
     block = settings.ua_gec
     assert block is not None  # CorpusSettings checks that the chosen source has its block
-    with tempfile.TemporaryDirectory() as folder:
-        wheel = download_wheel("ua-gec", block.version, Path(folder))
-        check_hash(wheel, block.sha256, "corpus.ua_gec.sha256")
+    with fetch_wheel("ua-gec", block.version, block.sha256, "corpus.ua_gec.sha256") as wheel:
         training = read_documents(wheel, block.layer, "train")
         test = read_documents(wheel, block.layer, "test").values()
     splits: dict[str, list[Entry]] = {split: [] for split in SPLITS}
@@ -64,12 +61,12 @@ def read_documents(wheel: Path, layer: str, split: str) -> dict[str, Document]:
         split: `train` or `test`.
 
     Raises:
-        PipelineError: the split has no documents; a document lacks its text or its corrections, or has another number
-            of lines than one of them.
+        PipelineError: the wheel cannot be read; the split has no documents; a document lacks its text or its
+            corrections, or has another number of lines than one of them.
     """
     folder = f"ua_gec/data/{layer}/{split}/"
     versions: dict[str, dict[int, str]] = {}  # document -> annotator -> member; the text itself is the annotator 0
-    with zipfile.ZipFile(wheel) as archive:
+    with open_wheel(wheel) as archive:
         for name in archive.namelist():
             if name.startswith(folder) and (match := _MEMBER.fullmatch(name, len(folder))):
                 versions.setdefault(match[1], {})[int(match[2] or 0)] = name
@@ -85,7 +82,7 @@ def _read_document(archive: zipfile.ZipFile, wheel: str, folder: str, name: str,
         absent = "target-sentences/{}.a1.txt" if 0 in members else "source-sentences/{}.src.txt"
         raise PipelineError(f"{wheel}: no member {folder}{absent.format(name)}; set corpus.ua_gec.version to a release "
                             "that is complete")
-    texts = [archive.read(members[annotator]).decode().removesuffix("\n").split("\n") for annotator in sorted(members)]
+    texts = [read_member(archive, members[annotator]).removesuffix("\n").split("\n") for annotator in sorted(members)]
     for annotator, lines in zip(sorted(members), texts, strict=True):
         if len(lines) != len(texts[0]):
             raise PipelineError(f"{wheel}: {members[0]} has {len(texts[0])} lines but {members[annotator]} has "

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pipeline.corpus.batches import EvaluationBatches, Rows
-from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Ids
 from pipeline.vocabulary import PAD
 

@@ -69,7 +69,8 @@ def run(workspace: Path, change_params: Change) -> Callable[..., Params]:
         heads = np.concatenate([np.minimum(np.arange(len(pairs.target(row))), len(pairs.source(row)) - 1)
                                 for row in range(len(pairs))]).astype(np.int32)
         write_arrays(layout.ALIGNMENT / "raw.safetensors", {"heads": heads}, {
-            "format": FORMAT, "digest": tokenizer.digest, "pairs": str(len(pairs))})
+            "format": FORMAT, "digest": tokenizer.digest, "pairs": str(len(pairs)), "tension": "4.0",
+            "null_probability": "0.08"})
         counts = count([Aligned(bitext, heads)], top=40, target_vocabulary=120, copies=piece_copies(tokenizer),
                        digest=tokenizer.digest, tension=4.0, null_probability=0.08)
         for name, network in {"lattice": lattice(counts=counts, **NETWORK), "nat": masked(**NETWORK)}.items():
@@ -222,10 +223,10 @@ def test_hypotheses_of_another_test_set_are_refused(run: Callable[..., Params]) 
 
 
 @pytest.mark.parametrize(("block", "message"), [
-    ({"sentences": 0}, r"analyses\.sentences: 0 must be at least 1"),
-    ({"bin_words": -1}, r"analyses\.bin_words: -1 must"),
-    ({"candidates": ()}, r"analyses\.candidates: \[\] must"),
-    ({"candidates": (4, 0)}, r"analyses\.candidates: \[4, 0\] must"),
+    ({"sentences": 0}, "sentences: 0 must be at least 1"),
+    ({"bin_words": -1}, "bin_words: -1 must be at least 1"),
+    ({"candidates": ()}, r"candidates: \(\) must have at least one entry"),
+    ({"candidates": (4, 0)}, r"candidates\[1\]: 0 must be at least 1"),
 ])
 def test_impossible_settings(block: dict[str, Any], message: str) -> None:
     with pytest.raises(PipelineError, match=message):

@@ -55,12 +55,12 @@ def test_every_setting_is_tried_once_and_its_tokens_are_counted(tiny: Callable[.
 
 
 @pytest.mark.parametrize(("block", "message"), [
-    ({"sentences": 0}, r"analyses\.drafting\.sentences: 0 must be at least 1"),
-    ({"repetitions": -1}, r"analyses\.drafting\.repetitions: -1 must"),
-    ({"blocks": ()}, r"analyses\.drafting\.blocks: \[\] must"),
-    ({"betas": (3, 0)}, r"analyses\.drafting\.betas: \[3, 0\] must"),
-    ({"taus": (1.0, -0.1)}, r"analyses\.drafting\.taus: \[1\.0, -0\.1\] must"),
-    ({"taus": (float("nan"),)}, r"analyses\.drafting\.taus: \[nan\] must"),
+    ({"sentences": 0}, "sentences: 0 must be at least 1"),
+    ({"repetitions": -1}, "repetitions: -1 must be at least 1"),
+    ({"blocks": ()}, r"blocks: \(\) must have at least one entry"),
+    ({"betas": (3, 0)}, r"betas\[1\]: 0 must be at least 1"),
+    ({"taus": (1.0, -0.1)}, r"taus\[1\]: -0\.1 must be at least 0"),
+    ({"taus": (float("nan"),)}, r"taus\[0\]: nan must be finite"),
 ])
 def test_impossible_draft_settings(block: dict[str, Any], message: str) -> None:
     with pytest.raises(PipelineError, match=message) as refused:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pipeline import layout
 from pipeline.analysis_settings import DraftAnalysesSettings
-from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Ids
 from pipeline.decoding import gad
 from pipeline.decoding.hypotheses import Hypotheses

@@ -4,7 +4,7 @@ from functools import partial
 
 from torch import Tensor
 
-from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.padding import pad_sources
 from pipeline.decoding import greedy
 from pipeline.evaluation.analyses.finding import Finding, Question, not_measured
 from pipeline.evaluation.analyses.jacobi.ddg import jacobi_grid

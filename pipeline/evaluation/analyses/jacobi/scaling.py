@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from pipeline.alignment.directions import cores
-from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.padding import pad_sources
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
 from pipeline.evaluation.analyses import chart

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import torch
 
-from pipeline.corpus.datamodule import pad_sources
+from pipeline.corpus.padding import pad_sources
 from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
 from pipeline.evaluation.analyses.jacobi.ddg import Cell, Edge, Grid, dependencies, jacobi_grid

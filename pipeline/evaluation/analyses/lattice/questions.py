@@ -147,5 +147,5 @@ def _shared_vocabulary(lab: Lab, k: int) -> SharedVocabulary:
     side = lab.params.family(lab.params.analyses.lattice).data.side
     names = layout.TRAINING_SIDES if side == "both" else (side,)
     aligned = [read_aligned(layout.TRAINING_SIDES[name], layout.ALIGNMENT / f"{name}.safetensors",
-                            lab.tokenizer.digest)[0] for name in names]
+                            lab.tokenizer)[0] for name in names]
     return SharedVocabulary.from_links(aligned, k, lab.tokenizer.source_size, lab.tokenizer.target_size)

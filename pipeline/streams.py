@@ -1,0 +1,81 @@
+"""Standard output and standard error that fail in one place: when nobody reads them any more, and on a full disk.
+
+Python's own fail wherever a buffer happens to be full, the last one after the program has ended.
+"""
+
+import io
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any
+
+from pipeline.errors import PipelineError
+
+
+class Unread(BaseException):
+    """Nobody reads the product any more: no error, but nothing is left to do."""
+
+
+class _Descriptor(io.FileIO):
+    """A file descriptor that fails once: what is written to it afterwards goes nowhere."""
+
+    def __init__(self, descriptor: int, fail: Callable[[OSError], None]) -> None:
+        super().__init__(descriptor, "w", closefd=False)
+        self._fail, self._failed = fail, False
+
+    def write(self, data: Any) -> int:
+        if not self._failed:
+            try:
+                return super().write(data)
+            except OSError as error:
+                self._failed = True
+                self._fail(error)
+        return memoryview(data).nbytes
+
+
+def standard_output(product: bool) -> AbstractContextManager[None]:
+    """`sys.stdout`, flushed at the end.
+
+    Args:
+        product: whether it takes what the program is run for. If it takes messages, the program goes on without a
+            reader until what it is run for is written.
+
+    Raises:
+        Unread: nobody reads the product any more.
+        PipelineError: it is closed, or cannot be written.
+    """
+    if sys.stdout is None:  # the next file to be opened would take its place
+        raise PipelineError("standard output: is closed; write it to /dev/null if it does not matter")
+    return _guarded("stdout", partial(_fail_to_write, product))
+
+
+def standard_error() -> AbstractContextManager[None]:
+    """`sys.stderr`, which takes messages alone: without a reader they go nowhere."""
+    return _guarded("stderr", lambda error: None)
+
+
+def _fail_to_write(product: bool, error: OSError) -> None:
+    if not isinstance(error, BrokenPipeError):
+        raise PipelineError(f"standard output: cannot be written: {error.strerror}; free some space or write elsewhere")
+    if product:
+        raise Unread
+
+
+@contextmanager
+def _guarded(name: str, fail: Callable[[OSError], None]) -> Iterator[None]:
+    before = getattr(sys, name)
+    try:
+        descriptor = before.fileno()
+    except (AttributeError, OSError):  # closed, or a notebook's or a test's
+        yield
+        return
+    raw = _Descriptor(descriptor, fail)
+    guarded = io.TextIOWrapper(raw if before.write_through else io.BufferedWriter(raw), before.encoding, before.errors,
+                               line_buffering=before.line_buffering, write_through=before.write_through)
+    setattr(sys, name, guarded)
+    try:
+        yield
+    finally:
+        setattr(sys, name, before)
+        guarded.flush()

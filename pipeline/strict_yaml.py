@@ -1,0 +1,68 @@
+"""YAML files of users: a key that is there twice and a date, which are valid YAML, are mistakes here.
+
+Of two equal keys PyYAML keeps the second and says nothing. A date is a version that lacks its quotes; DVC refuses one
+anywhere in params.yaml.
+"""
+
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from pipeline.errors import PipelineError
+
+
+class _Loader(yaml.SafeLoader):
+    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+        # The nodes, before merge keys (<<) have put the keys of other blocks beside them.
+        node = super().compose_mapping_node(anchor)
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                line = key.start_mark.line + 1
+                if key.value in lines:
+                    raise yaml.YAMLError(f"line {line}: the key {key.value!r} is already in line {lines[key.value]}; "
+                                         "remove one of them")
+                lines[key.value] = line
+        return node
+
+
+def _refuse_date(loader: _Loader, node: yaml.ScalarNode) -> NoReturn:
+    raise yaml.YAMLError(f"line {node.start_mark.line + 1}: {node.value} is read as a date; put it in quotes")
+
+
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", _refuse_date)
+
+
+def load_yaml(text: str) -> Any:
+    """What YAML makes of a text.
+
+    Raises:
+        yaml.YAMLError: it is not YAML, or holds a key twice or a date.
+
+    >>> load_yaml("a: &shared {x: 1}\\nb: {<<: *shared, x: 2}")
+    {'a': {'x': 1}, 'b': {'x': 2}}
+    """
+    try:
+        return yaml.load(text, _Loader)
+    except (ValueError, RecursionError) as error:  # a number such as 0x_, or a thousand brackets
+        raise yaml.YAMLError(str(error)) from None
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML file of keys.
+
+    Raises:
+        PipelineError: absent, not YAML, with a key twice or a date, or not a block of keys.
+    """
+    try:
+        content = load_yaml(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise PipelineError(f"{path}: not found; run in the folder that holds params.yaml") from None
+    except OSError as error:
+        raise PipelineError(f"{path}: cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise PipelineError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise PipelineError(f"{path}: must be a block of keys")
+    return content

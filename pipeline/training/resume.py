@@ -1,0 +1,93 @@
+"""Where a run that was broken off goes on: with its own parameters, data and code, from files that are whole."""
+
+import pickle
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as lightning
+import torch
+
+from pipeline.errors import PipelineError
+from pipeline.files import read_json, remove, write_json, write_text
+from pipeline.training.candidates import Candidates
+
+FINGERPRINT = "fingerprint.json"
+RESUME, PREVIOUS = "resume.ckpt", "resume.previous.ckpt"
+"""The last two resume points: the earlier one stays until a later one has replaced the last."""
+CURVE = "curve"
+"""Key of a resume point: the files of the training curve by their paths."""
+
+
+def begin(work: Path, fingerprint: dict[str, str], candidates: Candidates, curve: Path,
+          trainer: lightning.Trainer) -> Path | None:
+    """Make the work folder and the curve ready for a run and return the resume point to load; None: the first step.
+
+    Args:
+        work: folder of the family's unfinished work.
+        fingerprint: what must not have changed for a run to go on.
+        candidates: of the run, in the work folder.
+        curve: folder of the training curve, which becomes what it was at the resume point.
+        trainer: of the run; only its first process writes and prints.
+    """
+    point, state, notices = _find(work, fingerprint, candidates)
+    trainer.strategy.barrier()
+    if trainer.is_global_zero:
+        for notice in notices:
+            print(notice)
+        remove(curve)
+        if point is None:
+            remove(work / "candidates")
+            remove(work / PREVIOUS)
+        else:
+            print(f"going on from {point}")
+            for name, text in state[CURVE].items():
+                write_text(curve / name, text)
+        if point != work / RESUME:
+            remove(work / RESUME)
+        write_json(work / FINGERPRINT, fingerprint)
+    trainer.strategy.barrier()
+    return point
+
+
+def read_curve(folder: Path) -> dict[str, str]:
+    """The files of a training curve by their paths in its folder."""
+    return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+            for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def _find(work: Path, fingerprint: dict[str, str],
+          candidates: Candidates) -> tuple[Path | None, dict[str, Any], list[str]]:
+    """The resume point to go on from, what it holds, and what there is to say of those that cannot be used."""
+    points = [path for path in (work / RESUME, work / PREVIOUS) if path.exists()]
+    if not points:
+        return None, {}, []
+    try:
+        before = read_json(work / FINGERPRINT)
+        changed = [part for part, value in fingerprint.items() if before[part] != value]
+    except (PipelineError, KeyError, TypeError):
+        return None, {}, [f"{work / FINGERPRINT}: missing or damaged; starting anew"]
+    if changed:
+        return None, {}, [f"{points[0]}: of a run with other {' and '.join(changed)}; starting anew"]
+    damaged = candidates.damaged()
+    if damaged is not None:
+        return None, {}, [f"{damaged}: missing or damaged; starting anew"]
+    notices = list[str]()
+    for point in points:
+        state = _read(point)
+        if state is not None:
+            return point, state, notices
+        notices.append(f"{point}: truncated or damaged" + "; starting anew" * (point == points[-1]))
+    return None, {}, notices
+
+
+def _read(point: Path) -> dict[str, Any] | None:
+    """What a resume point holds; None if it is not whole. torch would load weights whose checksums are wrong."""
+    try:
+        with zipfile.ZipFile(point) as archive:
+            if archive.testzip() is not None:
+                return None
+        state: dict[str, Any] = torch.load(point, map_location="cpu", weights_only=True)
+    except (FileNotFoundError, zipfile.BadZipFile, EOFError, RuntimeError, ValueError, pickle.UnpicklingError):
+        return None
+    return state

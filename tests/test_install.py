@@ -1,0 +1,192 @@
+"""Installing: what stands in the way is said in one line before anything is installed, and the next try goes on."""
+
+import ast
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import install
+from install import Environment, Refusal, check_machine, check_space, explain
+
+HERE = ((3, 11, 7), "CPython", "Linux", "x86_64", ("glibc", "2.28"))
+
+
+class Prepared(Environment):
+    """An environment without Python; what would be done to it is noted."""
+
+    def __init__(self, folder: Path, fails: str = "") -> None:
+        super().__init__(str(folder))
+        self.done: list[str] = []
+        self.fails = fails
+        self.version = "{}.{}".format(*install.sys.version_info)
+
+    def make(self) -> None:
+        self.done.append("make")
+        assert os.listdir(self.folder) == []
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess:
+        return subprocess.CompletedProcess(arguments, 0, self.version, "")
+
+    def pip_install(self, *arguments: str) -> subprocess.CompletedProcess:
+        self.done.append(next(one for one in arguments if one.startswith(".[")))
+        if self.fails == "killed":
+            raise KeyboardInterrupt
+        return subprocess.CompletedProcess(arguments, bool(self.fails), "", self.fails)
+
+
+@pytest.fixture(autouse=True)
+def much_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=50e9))
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Prepared:
+    """One in which `pipeline` is installed."""
+    prepared = Prepared(tmp_path / ".venv")
+    install.install(prepared, {"pipeline"}, "")
+    assert prepared.done == ["make", ".[pipeline]"]
+    prepared.done.clear()
+    return prepared
+
+
+@pytest.mark.parametrize("changed, message", [
+    ({0: (3, 10, 13)}, r"CPython 3\.10 is not supported, CPython 3\.11 to 3\.13 is; .* make PYTHON=python3\.13"),
+    ({0: (3, 14, 0)}, r"CPython 3\.14 is not supported"),
+    ({1: "PyPy"}, r"PyPy 3\.11 is not supported"),
+    ({2: "Windows"}, r"Windows is not supported; install WSL"),
+    ({2: "Darwin"}, r"Darwin on x86_64 is not supported"),
+    ({3: "ppc64le"}, r"Linux on ppc64le is not supported"),
+    ({4: ("glibc", "2.17")}, r"the C library is glibc 2\.17, PyTorch needs glibc 2\.28"),
+    ({4: ("", "")}, r"the C library is unknown, PyTorch needs glibc"),
+])
+def test_what_cannot_work_is_refused_in_a_line(changed: dict[int, object], message: str) -> None:
+    with pytest.raises(Refusal, match=message) as refused:
+        check_machine(*(changed.get(place, value) for place, value in enumerate(HERE)))  # type: ignore[arg-type]
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("changed", [{}, {0: (3, 13, 0)}, {3: "aarch64"}, {2: "Darwin", 3: "arm64", 4: ("", "")}])
+def test_what_may_work_is_tried(changed: dict[int, object]) -> None:
+    check_machine(*(changed.get(place, value) for place, value in enumerate(HERE)))  # type: ignore[arg-type]
+
+
+def test_an_old_python_can_read_the_refusal() -> None:
+    ast.parse(Path(install.__file__).read_text(encoding="utf-8"), feature_version=(3, 6))
+
+
+def test_space_is_checked_before_anything_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1.5e9))
+    with pytest.raises(Refusal, match=r"needs \d\.\d GB, 1\.5 GB are free; free some$"):
+        check_space(str(tmp_path), "cpu")
+    with pytest.raises(Refusal, match=r"or take PyTorch's CPU build.* \(make TORCH=cpu \.\.\.\)$"):
+        check_space(str(tmp_path), "cuda")
+    prepared = Prepared(tmp_path / ".venv")
+    with pytest.raises(Refusal, match="are free"):
+        install.install(prepared, {"pipeline"}, "")
+    assert prepared.done == []
+
+
+@pytest.mark.parametrize("report, fits", [('{"requires_dist": ["nvidia-nccl-cu13"]}', False), ("{}", True)])
+def test_where_space_is_scarce_pip_is_asked_for_its_build(report: str, fits: bool, tmp_path: Path,
+                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pip that knows a CPU build takes it; there is no need to refuse what fits."""
+    class Asked(Prepared):
+        def pip_install(self, *arguments: str) -> subprocess.CompletedProcess:
+            if "--dry-run" in arguments:
+                return subprocess.CompletedProcess(arguments, 0, report, "")
+            return super().pip_install(*arguments)
+
+    monkeypatch.setattr(install.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=5e9))
+    prepared = Asked(tmp_path / ".venv")
+    if fits:
+        install.install(prepared, {"pipeline"}, "")
+    else:
+        with pytest.raises(Refusal, match="are free"):
+            install.install(prepared, {"pipeline"}, "")
+    assert prepared.done == ["make", ".[pipeline]"][:1 + fits]
+
+
+@pytest.mark.parametrize("said, torch, message", [
+    ("WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError(...)'\n"
+     "ERROR: Could not find a version that satisfies the requirement numpy (from versions: none)", "",
+     r"the package index cannot be reached; check .* run the same command again"),
+    ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "", "the disk is full"),
+    ("ERROR: Cannot install torch==2+cpu because these package versions have conflicting dependencies.\n"
+     "ERROR: ResolutionImpossible: for help visit ...", "torch==2+cpu", r"make TORCH=cpu PIP_EXTRA_INDEX_URL="),
+    ("ERROR: one\nERROR: another\n\n", "", r"\(another\)"),
+    ("", "", "it gives no reason"),
+])
+def test_what_pip_says_becomes_a_line(said: str, torch: str, message: str) -> None:
+    line = explain(said, torch)
+    assert install.re.search(message, line) and "\n" not in line
+
+
+def test_nothing_is_done_where_all_is_there(environment: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "run", lambda *_: pytest.fail("not even Python is started"))
+    install.install(environment, {"pipeline"}, "")
+    assert environment.done == []
+
+
+def test_extras_and_the_choice_of_torch_last(environment: Prepared) -> None:
+    install.install(environment, {"development"}, "cpu")
+    install.install(environment, {"pipeline"}, "")
+    assert environment.done == [".[development,pipeline]"]
+    assert environment.notes()["torch"] == "cpu"
+
+
+@pytest.mark.parametrize("file", ["constraints.txt", "pyproject.toml"])
+def test_other_versions_are_installed(file: str, environment: Prepared, tmp_path: Path,
+                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("constraints.txt", "pyproject.toml"):
+        shutil.copy(Path(install.ROOT, name), tmp_path)
+    with open(tmp_path / file, "a", encoding="utf-8") as changed:
+        changed.write("# changed\n")
+    monkeypatch.setattr(install, "ROOT", str(tmp_path))
+    install.install(environment, {"pipeline"}, "")
+    assert environment.done == [".[pipeline]"]
+
+
+def test_a_killed_installation_is_begun_anew(environment: Prepared) -> None:
+    environment.fails = "killed"
+    with pytest.raises(KeyboardInterrupt):
+        install.install(environment, {"development"}, "cpu")
+    environment.fails, environment.done = "", []
+    install.install(environment, {"pipeline"}, "")
+    assert environment.done == ["make", ".[development,pipeline]"] and environment.notes()["torch"] == "cpu"
+
+
+def test_a_failed_installation_is_tried_again(environment: Prepared) -> None:
+    environment.fails = "ERROR: no such package"
+    for _ in range(2):
+        with pytest.raises(Refusal, match="no such package"):
+            install.install(environment, {"development"}, "")
+
+
+@pytest.mark.parametrize("change, reason", [
+    ("moved", "it was moved from"), ("python", "its Python is 3.9, not"),
+    ("broken", "its Python or its pip does not run"),
+])
+def test_what_cannot_be_gone_on_with_is_made_anew(change: str, reason: str, environment: Prepared,
+                                                  tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if change == "moved":
+        shutil.move(environment.folder, tmp_path / "moved")
+        environment = Prepared(tmp_path / "moved")
+    else:
+        environment.version = {"python": "3.9", "broken": ""}[change]
+    install.install(environment, {"development"}, "")
+    assert environment.done == ["make", ".[development,pipeline]"]
+    assert f".venv is made anew: {reason}" in capsys.readouterr().out
+
+
+def test_an_environment_of_the_users_own_is_kept(tmp_path: Path) -> None:
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / ".installed").touch()  # as it was before it held notes
+    prepared = Prepared(tmp_path / ".venv")
+    install.install(prepared, {"pipeline"}, "")
+    assert prepared.done == [".[pipeline]"]
+    assert prepared.notes()["extras"] == ["pipeline"]

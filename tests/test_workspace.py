@@ -1,0 +1,65 @@
+"""A profile's folder: made where its name says, of a whole checkout, and nothing is written or removed elsewhere."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import pipeline
+from pipeline import layout
+from pipeline.errors import PipelineError
+from pipeline.workspace import prepare
+
+ROOT = Path(pipeline.__file__).parents[1]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The files that a profile is made of, but for the code, which is where it is; one preset, and two outside."""
+    folder = tmp_path / "around/checkout"
+    for name in ("params.yaml", "dvc.yaml", ".dvcignore", str(layout.BENCHMARK)):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+    for preset in ("presets/mine.yaml", "outside.yaml", "../outside.yaml"):
+        (folder / preset).parent.mkdir(exist_ok=True)
+        (folder / preset).write_text("seed: 2\n")
+    for kept in (folder / "outside", folder.parent / "outside"):
+        (kept / "pipeline").mkdir(parents=True)
+        (kept / "pipeline/kept.txt").write_text("kept")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def everything(folder: Path) -> dict[Path, bytes | None]:
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("profile", ["../outside", "../../outside", "mine/../../outside", "./mine", ".", "-f"])
+def test_a_profile_stays_in_its_folder(checkout: Path, profile: str) -> None:
+    (checkout / "profiles").mkdir()  # or the paths lead nowhere
+    before = everything(checkout.parent)
+    with pytest.raises(PipelineError, match=rf"^--profile: '{profile}' must be a name: "):
+        prepare(profile)
+    assert everything(checkout.parent) == before
+
+
+def test_a_preset_names_no_family_elsewhere(checkout: Path) -> None:
+    (checkout / "presets/mine.yaml").write_text("families: {../../outside: {order: {name: left_to_right}}}\n")
+    before = everything(checkout.parent)
+    with pytest.raises(PipelineError, match=r"^params.yaml: params.families: '../../outside' must be a name: "):
+        prepare("mine")
+    assert everything(checkout.parent) == before
+
+
+@pytest.mark.parametrize("missing", [".dvcignore", "dvc.yaml", str(layout.BENCHMARK)])
+def test_what_is_missing_is_named(checkout: Path, missing: str) -> None:
+    (checkout / missing).unlink()
+    with pytest.raises(PipelineError, match=rf"^{missing}: not found; .* \(git checkout {missing}\)$"):
+        prepare("mine")
+
+
+def test_a_profile_is_made(checkout: Path) -> None:
+    folder = prepare("mine")
+    assert folder == Path("profiles/mine") and (folder / "pipeline/workspace.py").exists()
+    assert {path.name for path in folder.iterdir()} == {".dvc", ".dvcignore", "benchmarks", "dvc.yaml", "params.yaml",
+                                                        "pipeline"}
