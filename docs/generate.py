@@ -36,8 +36,8 @@ def summary() -> str:
     corpus = json.loads((ROOT / RUN / "corpus.json").read_text(encoding="utf-8"))
     greedy, beam = (find(RUN, baseline(), name) for name in ("greedy", "beam5"))
     others = [f"{title} {row['ms_per_sentence']:.1f} ms" for row in decoders(RUN)
-              for name, title in (("hf_greedy", "Hugging Face transformers"), ("ctranslate2_greedy", "CTranslate2"),
-                                  ("ctranslate2_greedy_int8", "CTranslate2 in int8")) if row["decoder"] == name]
+              for name, title in (("hf_greedy", "Hugging Face transformers"), ("ctranslate2_greedy", "CTranslate2"))
+              if row["decoder"] == name]
     return (f"Trained on {corpus['train']['kept']:,} pairs, the baseline `{baseline()}` takes "
             f"{greedy['ms_per_sentence']:.1f} ms per sentence under greedy search (BLEU {greedy['bleu']:.1f}) and "
             f"{beam['ms_per_sentence']:.1f} ms under beam search with five beams (BLEU {beam['bleu']:.1f}). Greedy "

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from docs import generate
 from orders import EVERY_ORDER
 from scripted import Scripted, logits, random_script
 
 import pipeline.decoding
+from docs import generate
+from install import DOWNLOADED, INSTALLED, NEWEST, OLDEST
 from pipeline.cli import VERBS
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
@@ -77,8 +78,9 @@ def test_a_report_names_machine_date_and_commit(monkeypatch: pytest.MonkeyPatch)
                "system": "Linux", "python": "3.11.7", "torch": "2.13.0", "numpy": "2.4.6"}
     report: dict[str, Any] = {"machine": machine, "made": {"date": "2026-11-23", "commit": "abc1234"}}
     monkeypatch.setattr(generate, "read", lambda _: report)
-    assert generate.measured("any") == ("Measured on 2026-11-23 by commit `abc1234`: EPYC, 2 cores, 8 GiB, no "
-                                        "accelerator, Linux, Python 3.11.7, PyTorch 2.13.0, machine `0123456789abcdef`.")
+    assert generate.measured("any") == (
+        "Measured on 2026-11-23 by commit `abc1234`: EPYC, 2 cores, 8 GiB, no accelerator, Linux, Python 3.11.7, "
+        "PyTorch 2.13.0, machine `0123456789abcdef`.")
     report["machine"] = {**machine, "accelerators": ["H100"]}
     assert "8 GiB, H100, Linux" in generate.measured("any")
     del report["made"]
@@ -146,7 +148,9 @@ def test_the_readme_is_read_in_ten_minutes_and_leads_to_every_page() -> None:
 
 def test_disk_and_platforms_are_said_before_the_first_command() -> None:
     before = README.read_text().partition("    make repro")[0]
-    for said in ("minutes", "GB", "Linux", "Windows", "CPython"):
+    sizes = [f"{size:g} GB" for size in (*INSTALLED.values(), *DOWNLOADED.values())]
+    versions = [f"{major}.{minor}" for major, minor in (OLDEST, NEWEST)]
+    for said in ("minutes", "Linux on x86-64", "Windows", *sizes, *versions):
         assert said in before
 
 
