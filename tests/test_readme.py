@@ -5,6 +5,7 @@ import importlib
 import re
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -155,7 +156,7 @@ def test_disk_and_platforms_are_said_before_the_first_command() -> None:
 
 
 @pytest.fixture()
-def decoder_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def decoder_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The README's decoder as a file of the package."""
     [code] = blocks("python")
     folder, name = re.match(r"# (.*)/(\w+)\.py\n", code).groups()  # type: ignore[union-attr]
