@@ -1,7 +1,7 @@
 # `make repro` runs the pipeline, `make test` checks it; both do all their own set-up.
 #   PROFILE=smoke      a preset of presets/ laid over params.yaml
-#   TORCH=cpu          PyTorch's CPU build: 200 MB instead of 3 GB for a GPU. Where pip knows none, it asks for
-#                      PIP_EXTRA_INDEX_URL=ADDRESS, too: the one that pytorch.org shows for pip and CPU.
+#   TORCH=cpu          PyTorch's CPU build: 200 MB instead of 3 GB for a GPU; kept until `make clean`. Where pip knows
+#                      none, add PIP_EXTRA_INDEX_URL=ADDRESS: the one that pytorch.org shows for pip and CPU.
 #   PYTHON=python3.13  makes .venv anew if it is of another version; unless said, .venv's own Python, or python3.
 PYTHON ?= $(shell test -x .venv/bin/python && echo .venv/bin/python || echo python3)
 PROFILE ?=

@@ -190,7 +190,7 @@ def install(environment: Environment, extras: set, torch: str) -> None:
     with open(os.path.join(ROOT, "constraints.txt"), encoding="utf-8") as file:
         pin = next(line.strip() for line in file if line.startswith("torch=="))
     cpu = f"{pin}+cpu" if wanted["torch"] else ""
-    new = not os.path.lexists(environment.folder)
+    new = not (os.path.isdir(environment.folder) and os.listdir(environment.folder))
     flaw = "" if new else environment.flaw()
     if flaw:
         print(f".venv is made anew: {flaw}", flush=True)

@@ -9,6 +9,7 @@ A shard begins with the SHA-256 of what follows. One that a broken disk or anoth
 
 import hashlib
 import io
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,12 +23,11 @@ from pipeline.corpus.padding import count_cut, pad_sources, report_cut
 from pipeline.corpus.pairs import Pairs, write_pairs
 from pipeline.decoding.settings import Decoder
 from pipeline.errors import PipelineError
-from pipeline.files import atomic_path, read_json, remove, write_json
+from pipeline.files import atomic_path, remove
 from pipeline.fingerprint import code_digest, digest
 from pipeline.model.checkpoint import CONFIG, WEIGHTS
 from pipeline.model.transformer import Transformer
 
-FINGERPRINT = "fingerprint.json"
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
@@ -141,12 +141,16 @@ class DistillationModule(lightning.LightningModule):
         return self._folder / f"shard-{shard:06d}"
 
 
-def prepare_folder(folder: Path, fingerprint: dict[str, Any]) -> None:
-    """Empty a folder of shards that another teacher, search or source has made."""
-    path = folder / FINGERPRINT
-    if not path.exists() or read_json(path) != fingerprint:
-        remove(folder)
-        write_json(path, fingerprint)
+def shards_folder(folder: Path, fingerprint: dict[str, Any]) -> Path:
+    """Where in `folder` the shards of a fingerprint are: a process that a killed run left writes to its own ones."""
+    return folder / hashlib.sha256(json.dumps(fingerprint, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def remove_others(shards: Path) -> None:
+    """Remove the shards that another teacher, search or source has made."""
+    for other in shards.parent.glob("*"):
+        if other != shards:
+            remove(other)
 
 
 def teacher_fingerprint(checkpoint: Path, pairs: Path, settings: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,6 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -202,22 +201,12 @@ def reproduce_together(folder: Path, after: After, steps: dict[str, int], free: 
 
 def training_time(params: Params, families: list[str], jobs: int) -> float:
     """The seconds that these families' steps will take, so many students at once."""
-    import torch
+    from pipeline.training.estimate import family_seconds
 
-    from pipeline.training.estimate import seconds_a_step, training_seconds
-
+    seconds = family_seconds(params, families)
     students = [name for name in families if name != TEACHER]
     after = {name: [start for start in students if start == params.starts[name]] for name in students}
-    steps = {name: params.family(name).training.steps for name in students}
-    if length(after, steps, jobs) == sum(steps.values()):
-        return training_seconds(params, families)
-    measured = cache(seconds_a_step)
-    all_threads = torch.get_num_threads()
-    torch.set_num_threads(int(shares(jobs)[0]["OMP_NUM_THREADS"]))
-    seconds = {name: steps[name] * measured(params.family(name).network, params.family(name).data.batch_tokens,
-                                            params.bpe.vocabulary) for name in students}
-    torch.set_num_threads(all_threads)
-    return training_seconds(params, [TEACHER] if TEACHER in families else []) + length(after, seconds, jobs)
+    return seconds.get(TEACHER, 0.0) + length(after, {name: seconds[name] for name in students}, jobs)
 
 
 def _fill(path: str, values: dict[str, str]) -> str:

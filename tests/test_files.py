@@ -1,13 +1,38 @@
-"""Files are whole or absent, and what cannot be written or read is one line."""
+"""Files are whole or absent, one run at a time writes them, and what cannot be written or read is one line."""
 
 import errno
 import os
+import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import pipeline
+from pipeline import files
 from pipeline.errors import PipelineError
-from pipeline.files import atomic_path, read_json, remove, write_json, write_text
+from pipeline.files import atomic_path, locked, read_json, remove, write_json, write_text
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(pipeline.__file__).parents[1])}
+
+
+def write_folder(path: Path, name: str) -> None:
+    with atomic_path(path) as aside:
+        aside.mkdir()
+        (aside / name).write_text(name)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def killed(code: str, *arguments: object) -> int:
+    """Run code that ends by killing itself, and return the process id that it had."""
+    process = subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], env=ENVIRONMENT)
+    assert process.wait(60) == -signal.SIGKILL
+    return process.pid
 
 
 def test_a_file_appears_whole(tmp_path: Path) -> None:
@@ -67,6 +92,154 @@ def test_places_where_no_file_can_be(tmp_path: Path, place: str) -> None:
     with pytest.raises(PipelineError, match="cannot be written"):
         write_text(tmp_path / place, "text")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a file", "a folder"]
+
+
+@pytest.mark.parametrize("path", [Path(), Path(".."), Path("/")])
+def test_what_is_no_entry_of_a_folder(path: Path) -> None:
+    with pytest.raises(PipelineError, match="cannot be written: it names a folder from within"):
+        write_text(path, "text")
+
+
+KILL_BETWEEN = """
+import os, signal, sys
+from pathlib import Path
+from pipeline import files
+moment, path = sys.argv[1], Path(sys.argv[2])
+def kill(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+if moment == "flush":
+    files._flush = kill
+else:
+    os.replace = kill
+with files.atomic_path(path) as aside:
+    aside.mkdir()
+    (aside / "new").write_text("new")
+"""
+
+
+def test_a_folder_stays_until_the_new_one_is_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every removal and rename, one of both is there, whole."""
+    path = tmp_path / "out"
+    write_folder(path, "old")
+    seen: list[list[str]] = []
+
+    def watch(module: object, name: str) -> None:
+        original = getattr(module, name)
+
+        def watched(*arguments: object) -> object:
+            seen.append(sorted(inner.name for inner in tmp_path.rglob("*") if inner.is_file()))
+            return original(*arguments)
+
+        monkeypatch.setattr(module, name, watched)
+
+    watch(os, "replace")
+    watch(files.shutil, "rmtree")
+    write_folder(path, "new")
+    assert seen == [["new", "old"]] * 2
+    assert names(tmp_path) == ["out"] and names(path) == ["new"]
+
+
+@pytest.mark.parametrize("moment", ["flush", "replace"])
+def test_what_a_killed_write_leaves_is_cleared_up_by_the_next_one(tmp_path: Path, moment: str) -> None:
+    path = tmp_path / "out"
+    write_folder(path, "old")
+    killed(KILL_BETWEEN, moment, path)
+    assert path.exists() == (moment == "flush")
+    with pytest.raises(RuntimeError), atomic_path(path):
+        assert names(path) == ["old"]  # also where a killed run had renamed it
+        assert names(tmp_path) == ["out"]
+        raise RuntimeError
+    assert names(path) == ["old"] and names(tmp_path) == ["out"]
+    killed(KILL_BETWEEN, moment, path)
+    write_folder(path, "newer")
+    assert names(path) == ["newer"] and names(tmp_path) == ["out"]
+
+
+def test_nobody_clears_up_what_may_still_be_written(tmp_path: Path) -> None:
+    """What processes that live, other hosts and writes to other paths have beside a path stays."""
+    dead = killed("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    others = [f".out.{os.getppid()}-0@{files._HOST}.aside", f".out.{dead}-0@00000000.aside",
+              f".out.txt.{dead}-0@{files._HOST}.aside", f".out.{dead}.aside", ".out.notes"]
+    for name in [*others, f".out.{dead}-7@{files._HOST}.aside", f".out.{dead}-8@{files._HOST}.old.aside"]:
+        (tmp_path / name).write_text("half")
+    write_text(tmp_path / "out", "text")
+    assert names(tmp_path) == sorted(["out", *others])
+
+
+def test_two_writes_of_one_process_do_not_meet(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with atomic_path(path) as first, atomic_path(path) as second:
+        first.write_text("first")
+        second.write_text("second")
+    assert path.read_text() == "first" and names(tmp_path) == ["out"]
+
+
+def test_a_folder_is_flushed_with_all_that_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[str] = []
+    synchronise = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        flushed.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        synchronise(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with atomic_path(tmp_path / "out") as aside:
+        (aside / "inner").mkdir(parents=True)
+        (aside / "inner/file").write_text("text")
+    assert flushed == [f"{aside}/inner/file", f"{aside}/inner", str(aside), str(tmp_path)]
+    del flushed[:]
+    write_text(tmp_path / "text", "text")
+    assert [Path(path).suffix for path in flushed] == [".aside", ""] and flushed[1] == str(tmp_path)
+
+
+def test_one_run_a_folder(tmp_path: Path) -> None:
+    path = tmp_path / "new/out"
+    with locked(path):
+        busy = rf"^{re.escape(str(path))}: another run \(process {os.getpid()} on .+\) is writing it; wait until it has"
+        with pytest.raises(PipelineError, match=busy), locked(path):
+            pass
+        with locked(tmp_path / "new/other"):
+            pass
+    with pytest.raises(RuntimeError), locked(path):
+        raise RuntimeError
+    with locked(path):
+        pass
+    assert not names(path.parent)
+
+
+def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    code = ("import os, signal, sys; from pathlib import Path; from pipeline.files import locked\n"
+            "with locked(Path(sys.argv[1])):\n    print('locked', flush=True)\n    signal.pause()")
+    with subprocess.Popen([sys.executable, "-c", code, path], env=ENVIRONMENT, stdout=subprocess.PIPE) as other:
+        try:
+            assert other.stdout is not None and other.stdout.readline() == b"locked\n"
+            with pytest.raises(PipelineError, match=rf"another run \(process {other.pid} on "), locked(path):
+                pass
+        finally:
+            other.kill()
+    with locked(path):
+        pass
+    assert not names(tmp_path)
+
+
+@pytest.mark.parametrize("rank", ["RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "SLURM_PROCID"])
+def test_the_first_process_of_a_run_has_the_lock_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                         rank: str) -> None:
+    with locked(tmp_path / "out"):
+        monkeypatch.setenv(rank, "1")
+        with locked(tmp_path / "out"):
+            pass
+        monkeypatch.setenv(rank, "0")
+        with pytest.raises(PipelineError, match="another run"), locked(tmp_path / "out"):
+            pass
+
+
+def test_where_no_lock_can_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    with pytest.raises(PipelineError, match=r"file/out: cannot be locked: .*; check the folder's permissions"), \
+            locked(tmp_path / "file/out"):
+        pass
 
 
 def test_equal_json_is_equal_bytes(tmp_path: Path) -> None:

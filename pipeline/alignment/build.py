@@ -20,7 +20,7 @@ from pipeline.alignment.settings import AlignmentSettings, CountSettings
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.pairs import Pairs
 from pipeline.errors import PipelineError
-from pipeline.files import atomic_path, write_json
+from pipeline.files import atomic_path, remove, write_json
 from pipeline.vocabulary import SPECIALS
 
 FORMAT = "links 1"
@@ -71,6 +71,7 @@ def align(sides: Mapping[str, Path], tokenizer: Tokenizer, settings: AlignmentSe
             figures[side] = {"pairs": bitext.pairs, "links": len(links.source),
                              "unlinked_target_words": round(float((heads < 0).mean()), 4)}
         write_table(folder / TABLE, model, tokenizer.source_pieces, tokenizer.target_pieces, _TABLE_MINIMUM)
+        remove(report)  # of what is replaced now
     write_json(report, figures)
 
 
@@ -150,6 +151,7 @@ def count_sides(sides: Mapping[str, Path], links: Path, tokenizer: Tokenizer, se
             print(f"counts of {side}: {figures[side]['pairs_of_word_and_offset']:,} (word, offset), "
                   f"{figures[side]['entries']:,} entries, {figures[side]['megabytes']} MB; projected for "
                   f"{_PROJECTED_PAIRS:,} pairs: {figures[side]['projected_megabytes']} MB")
+        remove(report)  # of what is replaced now
     write_json(report, figures)
 
 

@@ -4,7 +4,7 @@ Without --source, the stage of dvc.yaml: the training pairs and, where there are
 With it, tokenised text in and Pharaoh format out: a line a pair, SOURCE-TARGET positions from 0. By default every
 target word is linked to one source word or none; --reverse does the opposite, --symmetrise joins both.
 Text may be compressed (.gz). Empty files are an error; an empty line is a sentence without words. The folders of --out
-and --table must exist; files that are there are replaced.
+and --table must exist; files that are there are replaced, but not --source and --target.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.alignment.settings import METHODS, AlignmentSettings
 from pipeline.errors import PipelineError
+from pipeline.files import locked
 
 if TYPE_CHECKING:
     from pipeline.alignment.bitext import Bitext
@@ -68,8 +69,9 @@ def _align_corpus() -> None:
     from pipeline.corpus.bpe import Tokenizer
     from pipeline.params import load_params
 
-    align(layout.TRAINING_SIDES, Tokenizer.load(layout.BPE), load_params().alignment, layout.ALIGNMENT,
-          layout.REPORTS / "alignment.json")
+    with locked(layout.ALIGNMENT):
+        align(layout.TRAINING_SIDES, Tokenizer.load(layout.BPE), load_params().alignment, layout.ALIGNMENT,
+              layout.REPORTS / "alignment.json")
 
 
 def _settings(given: dict[str, object]) -> AlignmentSettings:
@@ -92,7 +94,7 @@ def _align_text(arguments: argparse.Namespace, settings: AlignmentSettings) -> N
     from pipeline.files import check_output
 
     for path in filter(None, (arguments.out, arguments.table)):
-        check_output(path)
+        check_output(path, arguments.source, arguments.target)
     bitext, source_words, target_words = read_text(arguments.source, arguments.target, bool(arguments.lowercase))
     if arguments.show is not None and not 1 <= arguments.show <= bitext.pairs:
         raise PipelineError(f"--show: {arguments.show} is no line of {arguments.source}, which has {bitext.pairs}")

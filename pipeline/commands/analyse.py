@@ -8,6 +8,7 @@ and training.
 import argparse
 
 from pipeline import layout
+from pipeline.files import locked
 from pipeline.params import load_params
 
 
@@ -18,4 +19,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from pipeline.evaluation.analyses.analyse import analyse
 
-    analyse(load_params(), layout.REPORTS / "analyses")
+    out = layout.REPORTS / "analyses"
+    with locked(out):
+        analyse(load_params(), out)

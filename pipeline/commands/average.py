@@ -4,6 +4,8 @@ import argparse
 import os
 from pathlib import Path
 
+from pipeline.files import locked
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoints", nargs="+", type=Path, help="folders with weights.safetensors and config.json")
@@ -11,6 +13,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    with locked(arguments.output):
+        _average(arguments)
+
+
+def _average(arguments: argparse.Namespace) -> None:
     from pipeline.errors import PipelineError
     from pipeline.model.checkpoint import average_weights, load_checkpoint, save_checkpoint, unique_weights
     from pipeline.model.settings import VocabularySettings

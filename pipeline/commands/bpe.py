@@ -3,6 +3,7 @@
 import argparse
 
 from pipeline import layout
+from pipeline.files import locked
 from pipeline.params import load_params
 
 
@@ -13,4 +14,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from pipeline.corpus.train_bpe import train_bpe
 
-    train_bpe(load_params().bpe, layout.CORPUS, layout.BPE, layout.REPORTS / "bpe.json")
+    with locked(layout.BPE):
+        train_bpe(load_params().bpe, layout.CORPUS, layout.BPE, layout.REPORTS / "bpe.json")

@@ -4,6 +4,7 @@ import argparse
 
 from pipeline import layout
 from pipeline.corpus.build import build_corpus
+from pipeline.files import locked
 from pipeline.params import load_params
 
 
@@ -12,4 +13,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    build_corpus(load_params().corpus, layout.CORPUS, layout.REPORTS / "corpus.json")
+    with locked(layout.CORPUS):
+        build_corpus(load_params().corpus, layout.CORPUS, layout.REPORTS / "corpus.json")

@@ -9,6 +9,7 @@ import dataclasses
 
 from pipeline import layout
 from pipeline.errors import PipelineError
+from pipeline.files import locked
 from pipeline.params import TEACHER, load_params
 
 
@@ -22,6 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     if arguments.devices != "auto" and not (arguments.devices.isdecimal() and int(arguments.devices)):
         raise PipelineError(f"--devices: {arguments.devices!r} must be a number from 1, or auto")
+    with locked(layout.DISTILLED):
+        _distill(arguments)
+
+
+def _distill(arguments: argparse.Namespace) -> None:
     import sys
 
     import pytorch_lightning as lightning
@@ -33,7 +39,8 @@ def run(arguments: argparse.Namespace) -> None:
     from pipeline.decoding.settings import make_decoder
     from pipeline.distillation import (
         DistillationModule,
-        prepare_folder,
+        remove_others,
+        shards_folder,
         teacher_fingerprint,
         write_distilled,
     )
@@ -50,7 +57,9 @@ def run(arguments: argparse.Namespace) -> None:
     block = params.decoder(settings.decoder)
     limit = LengthLimit(params.limit.ratio, params.limit.extra, teacher.settings.max_length - 1)
     decode = make_decoder(settings.decoder, block, limit)
-    shards = layout.WORK / "distilled"
+    fingerprint = teacher_fingerprint(layout.checkpoint(TEACHER), path, {
+        "decoder": block, "limit": dataclasses.asdict(limit), "distillation": dataclasses.asdict(settings)})
+    shards = shards_folder(layout.WORK / "distilled", fingerprint)
     quiet_lightning()
     devices = arguments.devices
     if devices == "auto" and (arguments.accelerator == "cpu" or not torch.cuda.is_available()):
@@ -61,13 +70,13 @@ def run(arguments: argparse.Namespace) -> None:
                                 enable_checkpointing=False, enable_model_summary=False,
                                 use_distributed_sampler=False, enable_progress_bar=sys.stderr.isatty())
     if trainer.is_global_zero:
-        prepare_folder(shards, teacher_fingerprint(layout.checkpoint(TEACHER), path, {
-            "decoder": block, "limit": dataclasses.asdict(limit), "distillation": dataclasses.asdict(settings)}))
+        remove_others(shards)
     module = DistillationModule(teacher, decode, pairs, shards, shard_rows=settings.shard_rows,
                                 batch_rows=settings.batch_rows, sentences=settings.sentences)
     trainer.predict(module, return_predictions=False)
     trainer.strategy.barrier()
     if trainer.is_global_zero:
-        write_json(layout.REPORTS / "distilled.json",
-                   write_distilled(module, pairs, tokenizer.target_size, layout.DISTILLED))
-        remove(shards)
+        report = layout.REPORTS / "distilled.json"
+        remove(report)  # of what is replaced now
+        write_json(report, write_distilled(module, pairs, tokenizer.target_size, layout.DISTILLED))
+        remove(shards.parent)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.errors import PipelineError
+from pipeline.files import locked
 from pipeline.params import load_params
 
 if TYPE_CHECKING:
-    from pipeline.params import FamilySettings
+    from pipeline.params import FamilySettings, Params
 
 FORMATS = ("hf", "ctranslate2")
 
@@ -34,6 +35,11 @@ def run(arguments: argparse.Namespace) -> None:
         able = [name for name, one in params.families.items() if _exportable(one)]
         raise PipelineError(f"--family: {arguments.family!r} does not generate left to right, one word a step, which "
                             f"is all that other libraries know; those that do: {', '.join(able) or 'none'}")
+    with locked(arguments.output):
+        _export(arguments, params)
+
+
+def _export(arguments: argparse.Namespace, params: "Params") -> None:
     from pipeline import __version__, layout
     from pipeline.corpus.bpe import Tokenizer
     from pipeline.interop import export_ctranslate2, export_huggingface
@@ -42,7 +48,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     check_output(arguments.output)  # before a model is loaded
     tokenizer = Tokenizer.load(layout.BPE)
-    network, config = load_checkpoint(layout.checkpoint(arguments.family), tokenizer.digest, family.order)
+    network, config = load_checkpoint(layout.checkpoint(arguments.family), tokenizer.digest,
+                                      params.family(arguments.family).order)
     quantization = arguments.quantization or "float32"
     description = {"format": arguments.format, "family": arguments.family, "quantization": quantization,
                    "unicode": params.corpus.filters.unicode, "version": __version__,

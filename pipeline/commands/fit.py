@@ -8,6 +8,10 @@ finite ends with an error. --trainer.fast_dev_run true tries everything out for 
 
 import argparse
 
+from pipeline import layout
+from pipeline.files import locked
+from pipeline.params import load_params
+
 PASSES_ON = True
 
 
@@ -17,6 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
-    from pipeline.training.fit import fit
+    load_params().family(arguments.family)
+    with locked(layout.checkpoint(arguments.family)):
+        from pipeline.training.fit import fit
 
-    fit(arguments.family, overrides + ["--help"] * arguments.help_lightning)
+        fit(arguments.family, overrides + ["--help"] * arguments.help_lightning)

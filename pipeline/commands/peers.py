@@ -6,6 +6,8 @@ reports/quality/peer.json.
 
 import argparse
 
+from pipeline import layout
+from pipeline.files import locked
 from pipeline.params import load_params
 
 
@@ -16,4 +18,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from pipeline.evaluation.peers import score_peers
 
-    score_peers(load_params())
+    with locked(layout.PEERS):
+        score_peers(load_params())

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import layout
-from pipeline.commands.translate import add_checkpoint_arguments, check_output, open_checkpoint_model, read_utf8
+from pipeline.commands.translate import add_checkpoint_arguments, open_checkpoint_model, read_utf8
 from pipeline.errors import PipelineError
+from pipeline.files import check_output
 from pipeline.params import load_params
 
 

@@ -14,8 +14,9 @@ import argparse
 from pathlib import Path
 
 from pipeline import layout
-from pipeline.commands.translate import add_model_arguments, check_output, open_model, read_utf8
+from pipeline.commands.translate import add_model_arguments, open_model, read_utf8
 from pipeline.errors import PipelineError
+from pipeline.files import check_output, locked
 from pipeline.params import load_params
 
 PASSES_ON = True
@@ -40,9 +41,11 @@ def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
         if own:
             raise PipelineError(f"--{own[0].replace('_', '-')}: is of --model; a family is tested on the test split of "
                                 "its corpus")
-        from pipeline.evaluation.test import test
+        load_params().family(arguments.family)
+        with locked(layout.HYPOTHESES / arguments.family):
+            from pipeline.evaluation.test import test
 
-        test(arguments.family, arguments.decoder, overrides + ["--help"] * arguments.help_lightning)
+            test(arguments.family, arguments.decoder, overrides + ["--help"] * arguments.help_lightning)
         return
     if overrides or arguments.help_lightning:
         raise PipelineError(f"{(overrides or ['--help-lightning'])[0]}: is no option of test --model, which Lightning "

@@ -5,13 +5,14 @@ is no part of it. Notes about single lines, such as that a source was cut to wha
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import PipelineError
+from pipeline.files import check_output
+from pipeline.lines import decode_lines, read_lines
 from pipeline.params import Params, load_params
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
     parser.add_argument("--decoder", help="an entry of `decoders` (default: the family's first)")
     parser.add_argument("--input", type=Path, help="text file (default: standard input)")
-    parser.add_argument("--output", type=Path, help="written when all is done, in a folder that is made if it is "
-                                                          "absent; not the --input (default: standard output)")
+    parser.add_argument("--output", type=Path, help="written when all is done, in a folder that exists; not the "
+                                                          "--input (default: standard output)")
     parser.add_argument("--nbest", type=int, default=1, metavar="N",
                         help="hypotheses a line; in text format, tab-separated")
     parser.add_argument("--format", choices=("text", "json"), default="text",
@@ -112,7 +113,7 @@ def open_checkpoint_model(arguments: argparse.Namespace) -> "tuple[HuggingFaceCh
 
 
 def read_utf8(path: Path | None) -> Iterator[str]:
-    """Lines by line feed alone: a sentence may hold form feeds, U+2028 and the like. A byte-order mark is left out.
+    """The lines of a text file or of standard input, as the corpus is read (`pipeline.lines`).
 
     Args:
         path: of a file; None: standard input.
@@ -130,41 +131,7 @@ def read_utf8(path: Path | None) -> Iterator[str]:
     except OSError as error:
         raise PipelineError(f"{name}: cannot be read: {error.strerror}") from None
 
-    def decoded() -> Iterator[str]:
-        number = 0
-        try:
-            with sys.stdin.buffer if path is None else path.open("rb") as file:
-                for number, line in enumerate(file, 1):
-                    yield line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n").removesuffix("\r")
-        except UnicodeDecodeError:
-            raise PipelineError(f"{name}: line {number} is not UTF-8; convert the file first (iconv -t "
-                                "UTF-8)") from None
-        except OSError as error:
-            raise PipelineError(f"{name}: cannot be read after line {number}: {error.strerror}") from None
-
-    return decoded()
-
-
-def check_output(output: Path, *inputs: Path | None) -> None:
-    """Refuse to write where no file can be put, or where one is that is read.
-
-    Args:
-        output: to be written.
-        inputs: files to be read; None: standard input.
-
-    Raises:
-        PipelineError: it is a folder, a device or the like, or one of the inputs.
-    """
-    if os.path.isdir(output):
-        raise PipelineError(f"--output: {output} is a folder; name a file")
-    if not os.path.exists(output):
-        return
-    if not os.path.isfile(output):
-        raise PipelineError(f"--output: {output} is not a regular file, and would be replaced by one; name another, or "
-                            "leave the option out and redirect standard output")
-    for path in inputs:
-        if path is not None and os.path.samefile(path, output):
-            raise PipelineError(f"--output: {output} is what is read; name another file")
+    return decode_lines(sys.stdin.buffer, name) if path is None else read_lines(path)
 
 
 def _render(number: int, result: "Translation", arguments: argparse.Namespace) -> bytes:

@@ -10,7 +10,7 @@ from pipeline.corpus.noise import write_synthetic
 from pipeline.corpus.settings import CorpusSettings
 from pipeline.corpus.sources import Entry, read_splits
 from pipeline.corpus.sources.splits import SYNTHETIC
-from pipeline.files import atomic_path, write_json
+from pipeline.files import atomic_path, remove, write_json
 
 
 def build_corpus(settings: CorpusSettings, out: Path, report: Path) -> None:
@@ -33,6 +33,7 @@ def build_corpus(settings: CorpusSettings, out: Path, report: Path) -> None:
         counts = corpus_filter.report()
         if settings.noise is not None:
             counts[SYNTHETIC] = write_synthetic(settings.noise, folder)
+        remove(report)  # of what is replaced now
     write_json(report, counts)
 
 

@@ -18,7 +18,7 @@ from pipeline.corpus.settings import BpeSettings
 from pipeline.corpus.sources.files import read_aligned
 from pipeline.corpus.sources.splits import SPLITS, SYNTHETIC, Pair
 from pipeline.errors import PipelineError
-from pipeline.files import atomic_path, write_json
+from pipeline.files import atomic_path, remove, write_json
 from pipeline.lines import read_lines
 from pipeline.vocabulary import BOS, EOS, PAD, SPECIALS, UNK
 
@@ -54,6 +54,7 @@ def train_bpe(settings: BpeSettings, corpus: Path, out: Path, report: Path) -> N
                                        "target_vocabulary": tokenizer.target_size}
         for split in splits:
             description[split] = _encode_split(settings, tokenizer, corpus, split, folder / f"{split}.pairs")
+        remove(report)  # of what is replaced now
     write_json(report, description)
 
 

@@ -20,7 +20,7 @@ from pipeline.corpus.pairs import Pairs
 from pipeline.decoding.limits import LengthLimit
 from pipeline.evaluation.quality import HypothesisLine, score, write_hypotheses
 from pipeline.evaluation.speed import BATCH, Clock, Run, make_batches
-from pipeline.files import remove, write_json
+from pipeline.files import atomic_path, remove, write_json
 from pipeline.interop.peers.process import PACKAGES, PAUSE, Answer, Peer, Way, export, folder_of, quickest, ways
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import Params
@@ -138,15 +138,17 @@ def score_peers(params: Params) -> None:
     limit = LengthLimit(params.limit.ratio, params.limit.extra, network.settings.max_length - 1)
     pairs = Pairs.open(layout.BPE / "test.pairs", tokenizer.digest)
     references = [layout.read_lines(path) for path in layout.references("test")]
-    folder, quality, report = layout.HYPOTHESES / FAMILY, {}, layout.REPORTS / "quality" / f"{FAMILY}.json"
-    remove(report)  # so that a run that is killed leaves no figures of other hypotheses
-    for one in (folder, layout.PEERS):
+    folder, quality = layout.HYPOTHESES / FAMILY, {}
+    report = layout.REPORTS / "quality" / f"{FAMILY}.json"
+    for one in (report, folder):  # of what is replaced now
         remove(one)
-        one.mkdir(parents=True)
+    folder.mkdir(parents=True)
     order = pairs.source_lengths.argsort(kind="stable")[::-1]
     size = params.evaluation.batch_rows
     batches = [order[start:start + size] for start in range(0, len(order), size)]
-    export(params.peers, network, tokenizer.source_pieces, tokenizer.target_pieces, layout.PEERS)
+    with atomic_path(layout.PEERS) as aside:
+        aside.mkdir()
+        export(params.peers, network, tokenizer.source_pieces, tokenizer.target_pieces, aside)
     for name, settings in params.peers.items():
         lines: list[HypothesisLine] = []
         with Peer(name, folder_of(settings, layout.PEERS), settings, Way(torch.get_num_threads())) as peer:

@@ -6,8 +6,10 @@ again. Here they fork when everything is loaded and nothing has been computed.
 
 import multiprocessing
 import os
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
@@ -78,6 +80,7 @@ def _reason(ended: list[tuple[ForkProcess, Connection]]) -> str:
 
 
 def _take_part(task: Callable[[], None], sender: Connection, rank: int, threads: int, port: str) -> None:
+    threading.Thread(target=_end_with_the_run, daemon=True).start()
     os.environ |= {"LOCAL_RANK": str(rank), "NODE_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
                    "OMP_NUM_THREADS": str(threads)}
     torch.set_num_threads(threads)
@@ -88,6 +91,14 @@ def _take_part(task: Callable[[], None], sender: Connection, rank: int, threads:
         sys.exit(2)
     except KeyboardInterrupt:  # the first process has it too, and speaks
         sys.exit(130)
+
+
+def _end_with_the_run() -> None:
+    """Nobody must write for a run that was killed: its lock is gone, and the next run may have begun."""
+    run = multiprocessing.parent_process()
+    assert run is not None
+    run.join()
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _free_port() -> int:

@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save
 from torch import Tensor
 
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.errors import PipelineError
 from pipeline.files import write_json
 from pipeline.interop.folder import copy_models
+from pipeline.model.checkpoint import write_weights
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, EOS, PAD, SPECIALS, UNK
@@ -79,8 +79,7 @@ def save_model(network: Transformer, folder: Path) -> None:
     config = _config(network)
     weights = {name: weight.clone(memory_format=torch.contiguous_format)
                for name, weight in _weights(network).items()}
-    # `save_file` lets nobody else read the file.
-    (folder / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
+    write_weights(folder / "model.safetensors", weights, {"format": "pt"})
     write_json(folder / "config.json", config)
     # Theirs counts the start symbol.
     write_json(folder / "generation_config.json", _IDS | {

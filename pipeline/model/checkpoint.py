@@ -2,12 +2,13 @@
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from pipeline.errors import PipelineError
@@ -67,7 +68,7 @@ def save_checkpoint(folder: Path, network: Transformer, vocabulary: VocabularySe
     }
     with atomic_path(folder) as aside:
         aside.mkdir(parents=True)
-        save_file({name: weight.contiguous().cpu() for name, weight in weights.items()}, aside / WEIGHTS)
+        write_weights(aside / WEIGHTS, weights)
         if isinstance(network, LatticeTransformer):
             network.counts.save(aside / COUNTS)
         (aside / CONFIG).write_text(json.dumps(config, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
@@ -166,6 +167,19 @@ def column_major(network: Transformer) -> Transformer:
         if isinstance(module, Transformer):
             module.regather()
     return network
+
+
+def write_weights(path: Path, weights: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+    """Write tensors to a safetensors file, whole or not at all.
+
+    Not by the library's `save_file`: nobody else may read its files, and a full disk is an error of its own to it.
+
+    Raises:
+        PipelineError: the disk is full, or the folder is not writable.
+    """
+    content = save({name: weight.contiguous().cpu() for name, weight in weights.items()}, metadata)
+    with atomic_path(path) as aside:
+        aside.write_bytes(content)
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:

@@ -14,7 +14,7 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import Batch
 from pipeline.decoding.limits import LengthLimit
 from pipeline.families.base import TranslationModule
-from pipeline.files import remove
+from pipeline.files import atomic_path
 from pipeline.model.checkpoint import unique_weights
 from pipeline.training.candidates import Candidate, Candidates
 from pipeline.training.resume import CURVE, PREVIOUS, RESUME, read_curve
@@ -140,14 +140,13 @@ class ResumePoint(Callback):
         if step == self._saved or step % self._every:
             return
         self._saved = step
-        aside = self._path.with_suffix(".aside")
-        trainer.save_checkpoint(aside)
-        if trainer.is_global_zero:
-            with open(aside, "rb") as written:
-                os.fsync(written.fileno())
+        if not trainer.is_global_zero:
+            trainer.save_checkpoint(self._path)  # takes part, and writes nothing
+            return
+        with atomic_path(self._path) as aside:
+            trainer.save_checkpoint(aside)
             if self._path.exists():
                 os.replace(self._path, self._previous)
-            os.replace(aside, self._path)
 
     def on_save_checkpoint(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule,
                            checkpoint: dict[str, Any]) -> None:
@@ -158,11 +157,6 @@ class ResumePoint(Callback):
         checkpoint[CURVE] = read_curve(self._curve)
         progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]["total"]
         progress["ready"] = progress["completed"]
-
-    def on_exception(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule,
-                     exception: BaseException) -> None:
-        if trainer.is_global_zero:
-            remove(self._path.with_suffix(".aside"))
 
 
 class Progress(Callback):

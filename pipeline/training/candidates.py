@@ -4,12 +4,11 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from safetensors.torch import save_file
 from torch import Tensor
 
 from pipeline.errors import PipelineError
-from pipeline.files import atomic_path, read_json, remove, write_json
-from pipeline.model.checkpoint import average_weights, read_weights
+from pipeline.files import read_json, remove, write_json
+from pipeline.model.checkpoint import average_weights, read_weights, write_weights
 
 INDEX = "index.json"
 
@@ -36,8 +35,7 @@ class Candidates:
 
     def add(self, candidate: Candidate, weights: dict[str, Tensor]) -> None:
         """Put weights aside and remove what no longer belongs to the N."""
-        with atomic_path(self._path(candidate)) as aside:
-            save_file({name: weight.contiguous().cpu() for name, weight in weights.items()}, aside)
+        write_weights(self._path(candidate), weights)
         known = [other for other in self._known() if other.step != candidate.step] + [candidate]
         kept = self._ranked(known)[:self._count]
         write_json(self._folder / INDEX, [asdict(one) for one in sorted(kept, key=lambda one: one.step)])

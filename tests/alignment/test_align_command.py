@@ -124,6 +124,8 @@ def test_threads_do_not_change_a_byte(text: tuple[Path, Path, list[Pair]], tmp_p
      "new/t: cannot be written: there is no folder new; create it first (mkdir -p)"),
     (["--source", "a.en", "--target", "a.xx", "--out", "."], ".: is a folder; name a file in it"),
     (["--source", "a.en", "--target", "a.xx", "--out", "o", "--table", "o"], "--table: o is also --out"),
+    (["--source", "a.en", "--target", "a.xx", "--out", "./a.xx"], "a.xx: is what is read; name another file"),
+    (["--source", "a.en", "--target", "a.xx", "--out", "pipe"], "pipe: is not a regular file"),
 ])
 def test_mistakes_are_one_line_and_status_2(text: tuple[Path, Path, list[Pair]], tmp_path: Path,
                                             monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
@@ -131,11 +133,13 @@ def test_mistakes_are_one_line_and_status_2(text: tuple[Path, Path, list[Pair]],
     monkeypatch.chdir(tmp_path)
     (tmp_path / "short").write_text("lumo\n")
     (tmp_path / "empty").touch()
+    os.mkfifo(tmp_path / "pipe")
     before = sorted(tmp_path.iterdir())
     assert main(["align", *options]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith("error: ") and message in error
-    assert sorted(tmp_path.iterdir()) == before
+    assert sorted(tmp_path.iterdir()) == before and (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "a.xx").read_text().count("\n") == 200
 
 
 def test_aligning_loads_no_network_library(text: tuple[Path, Path, list[Pair]], tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """Processes that share a run, and a test of a family that they share."""
 
 import json
+import multiprocessing
 import os
+import select
 import signal
 import time
 from collections.abc import Callable
@@ -106,6 +108,23 @@ def test_a_process_that_is_killed_is_missed() -> None:
     with pytest.raises(PipelineError, match=r"died \(exit code -9\).*--trainer\.devices 1") as missed:
         run_together(task, 2)
     assert "\n" not in str(missed.value)
+
+
+def test_nobody_goes_on_for_a_run_that_was_killed() -> None:
+    reader, writer = os.pipe()
+
+    def task() -> None:
+        os.write(writer, b"-")
+        signal.pause()
+
+    run = multiprocessing.get_context("fork").Process(target=run_together, args=(task, 2))
+    run.start()
+    os.close(writer)  # what is left of it is in the processes of the run
+    with open(reader, "rb", buffering=0) as pipe:
+        assert pipe.read(1) + pipe.read(1) == b"--"
+        run.kill()
+        run.join()
+        assert select.select([pipe], [], [], 30)[0] and pipe.read() == b""  # both have ended
 
 
 def test_a_fault_of_the_program_keeps_its_traceback(capfd: pytest.CaptureFixture[str]) -> None:

@@ -348,7 +348,7 @@ def test_a_checkpoint_is_timed_beside_its_own_library(run: Run, folders: Callabl
     (["test", "--model", "hf:{marian}", "--input", "data/corpus/test.source",
       "--reference", "data/corpus/train.target"],
      "--reference: data/corpus/train.target has 300 lines and data/corpus/test.source 24"),
-    (["test", "--model", "hf:{marian}", "--output", "data"], "--output: data is a folder; name a file"),
+    (["test", "--model", "hf:{marian}", "--output", "data"], "data: is a folder; name a file"),
     (["test", "--model", "hf:{marian}", "--output", "data/corpus/test.target"], "test.target is what is read"),
     (["speed", "--model", "hf:{marian}", "--output", "data/corpus/test.source"], "test.source is what is read"),
     (["test", "--model", "hf:{marian}", "--decoder", "none"], "decoder 'none' is unknown"),

@@ -1,6 +1,8 @@
 """Checkpoints: bit-equal after a round trip, and one clear line for everything that does not fit."""
 
 import json
+import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from pipeline.model.checkpoint import (
 from pipeline.model.lattice import LatticeTransformer
 from pipeline.model.settings import TIES, OrderSettings, VocabularySettings
 from pipeline.model.transformer import Transformer
+from pipeline.training.candidates import Candidate, Candidates
 
 Tiny = Callable[..., Transformer]
 VOCABULARY = VocabularySettings(20, 20, "c0ffee" * 10 + "1234")
@@ -42,6 +45,18 @@ def change_config(folder: Path, *keys: str, value: object) -> None:
         block = block[key]
     block[keys[-1]] = value
     (folder / CONFIG).write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o027, 0o640)])
+def test_weights_may_be_read_by_whom_the_umask_lets(tmp_path: Path, tiny: Tiny, mask: int, mode: int) -> None:
+    before = os.umask(mask)
+    try:
+        save(tmp_path / "model", tiny())
+        Candidates(tmp_path / "candidates", 1, "last").add(Candidate(4, None), unique_weights(tiny()))
+    finally:
+        os.umask(before)
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(written) == 4 and {stat.S_IMODE(path.stat().st_mode) for path in written} == {mode}
 
 
 @pytest.mark.parametrize("ties", TIES)

@@ -15,7 +15,8 @@ from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding import beam
 from pipeline.decoding.limits import LengthLimit
-from pipeline.distillation import DistillationModule
+from pipeline.distillation import DistillationModule, shards_folder
+from pipeline.files import atomic_path
 from pipeline.model.checkpoint import load_checkpoint
 
 PAIRS, REPORT = Path("data/distilled/train.pairs"), Path("reports/distilled.json")
@@ -146,6 +147,21 @@ def test_another_teacher_begins_anew(workspace: Path, monkeypatch: pytest.Monkey
     shutil.rmtree("checkpoints/teacher")
     shutil.copytree("teacher", "checkpoints/teacher")
     assert distill() == uninterrupted
+
+
+def test_a_process_that_a_killed_run_has_left_does_not_meet_the_next_one(
+        workspace: Path, monkeypatch: pytest.MonkeyPatch, uninterrupted: tuple[bytes, bytes]) -> None:
+    """It goes on writing what another teacher says, where that one's shards are."""
+    original, left = DistillationModule.predict_step, shards_folder(SHARDS, {"teacher": "another"})
+
+    def predict_step(self: DistillationModule, shard: int, batch_idx: int) -> None:
+        original(self, shard, batch_idx)
+        with atomic_path(left / f"shard-{shard + 1:06d}.npz") as aside:
+            aside.write_bytes(b"another teacher's")
+
+    monkeypatch.setattr(DistillationModule, "predict_step", predict_step)
+    assert distill() == uninterrupted
+    assert not SHARDS.exists()
 
 
 def test_every_sentence_is_the_teachers_translation(workspace: Path) -> None:

@@ -14,6 +14,7 @@ from pipeline.training.resume import CURVE, FINGERPRINT, PREVIOUS, RESUME, begin
 
 RUN = {"parameters": "1", "data": "2", "code": "3"}
 TRAINER: Any = SimpleNamespace(is_global_zero=True, strategy=SimpleNamespace(barrier=lambda: None))
+STEP = "step-00000004.safetensors"
 Damage = Callable[[Path], object]
 
 
@@ -73,7 +74,7 @@ def test_a_damaged_resume_point_leaves_the_one_before(work: Path, capsys: pytest
     ([RESUME, PREVIOUS], f"{PREVIOUS}: truncated or damaged; starting anew"),
     ([FINGERPRINT], f"{FINGERPRINT}: missing or damaged; starting anew"),
     ([f"candidates/{INDEX}"], f"candidates/{INDEX}: missing or damaged; starting anew"),
-    (["candidates/step-00000004.safetensors"], "step-00000004.safetensors: missing or damaged; starting anew"),
+    ([f"candidates/{STEP}"], f"candidates/{STEP}: missing or damaged; starting anew"),
 ], ids=str)
 @pytest.mark.parametrize("damage", [cut, empty, Path.unlink])
 def test_what_is_not_whole_is_not_believed(work: Path, capsys: pytest.CaptureFixture[str], names: list[str],
