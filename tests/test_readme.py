@@ -1,99 +1,211 @@
-"""The README's figures are those of the committed run."""
+"""README and docs say what is so: figures, commands, links, paths, and the examples that they show."""
 
-import json
-from collections.abc import Callable, Mapping
+import argparse
+import importlib
+import re
+import shlex
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
+import yaml
+from orders import EVERY_ORDER
+from scripted import Scripted, logits, random_script
 
-from pipeline.params import load_params
-from pipeline.peer_settings import FAMILY as PEER
+import pipeline.decoding
+from docs import generate
+from install import DOWNLOADED, INSTALLED, NEWEST, OLDEST
+from pipeline.cli import VERBS
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.settings import make_decoder
+from pipeline.params import lay_over, load_params, parse_params, read_yaml
+from pipeline.vocabulary import EOS, PAD
 
 ROOT = Path(__file__).parents[1]
-SHOWN = ("greedy", "beam4", "beam4_deduplicated", "pair_beam10", "mask_predict4", "mask_predict10", "nat", "lattice16",
-         "lattice32", "lattice64", "lattice128", "counts")
-"""Decoders in the README; all are in reports/decoders.md. Of the baseline all are shown."""
+README = ROOT / "README.md"
+PAGES = (README, *sorted((ROOT / "docs").glob("*.md")))
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+_CODE = re.compile(r"^```.*?^```|(?:^    [^\n]*\n)+", re.DOTALL | re.MULTILINE)
+_LIGHTNING = re.compile(r"--(trainer|data|model|optimisation)\.")
 
 
-def table() -> str:
-    """The table of the README, from `reports/decoders.json` and params.yaml."""
+def blocks(language: str) -> list[str]:
+    """The README's fenced blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", README.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def words_of(page: Path) -> list[list[str]]:
+    """The commands of a page, in blocks and in the text: each a list of words, without redirections."""
+    text = page.read_text()
+    found = [line for block in _CODE.findall(text) for line in block.replace("\\\n", " ").splitlines()]
+    found += [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", _CODE.sub("", text))
+              if span.startswith(("make ", "python -m "))]
+    commands = []
+    for line in found:
+        if re.search(r"(^|\s)(make|-m pipeline|-m benchmarks\.\w+|-m docs\.\w+)\b", line) and "…" not in line:
+            for command in re.split(r" \| | && ", line):
+                commands.append(shlex.split(command.split(" < ")[0], comments=True))
+    return commands
+
+
+def parser_of(verb: str) -> tuple[argparse.ArgumentParser, bool]:
+    """The parser of a verb, and whether it hands on what it does not know."""
+    module = importlib.import_module(f"pipeline.commands.{verb.replace('-', '_')}")
+    parser = argparse.ArgumentParser()
+    module.add_arguments(parser)
+    return parser, getattr(module, "PASSES_ON", False)
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page's headings."""
+    titles = re.findall(r"^#+ (.*)$", _CODE.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_generated_tables_are_those_of_the_reports_and_shown_once() -> None:
+    for page, text in generate.pages().items():
+        assert page.read_text() == text, "python -m docs.generate"
+    marks = re.findall(r"<!-- generated: (\w+) -->", "".join(page.read_text() for page in PAGES))
+    assert sorted(marks) == sorted(generate.BLOCKS)
+
+
+def test_a_report_names_machine_date_and_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = {"identity": "0123456789abcdef", "processor": "EPYC", "cores": 2, "memory_gib": 8, "accelerators": [],
+               "system": "Linux", "python": "3.11.7", "torch": "2.13.0", "numpy": "2.4.6"}
+    report: dict[str, Any] = {"machine": machine, "made": {"date": "2026-11-23", "commit": "abc1234"}}
+    monkeypatch.setattr(generate, "read", lambda _: report)
+    assert generate.measured("any") == (
+        "Measured on 2026-11-23 by commit `abc1234`: EPYC, 2 cores, 8 GiB, no accelerator, Linux, Python 3.11.7, "
+        "PyTorch 2.13.0, machine `0123456789abcdef`.")
+    report["machine"] = {**machine, "accelerators": ["H100"]}
+    assert "8 GiB, H100, Linux" in generate.measured("any")
+    del report["made"]
+    with pytest.raises(KeyError):
+        generate.measured("of a run that nobody knows")
+
+
+@every_page
+def test_every_command_has_the_verbs_options_and_names_that_are_shown(page: Path,
+                                                                      capsys: pytest.CaptureFixture[str]) -> None:
     params = load_params(ROOT / "params.yaml")
-    rows = json.loads((ROOT / "reports/decoders.json").read_text())
-    lines = ["| family | data | steps | decoder | BLEU | chrF | ms | ms, long | times `ar` beam 5 | "
-             "times `ar`, same beam |",
-             "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
-    for row in rows:
-        if not _is_main(row, params.baseline):
-            continue
-        same = row["ratio_vs_ar_same_decoder"]
-        lines.append(f"| {row['family']} | {row['data']} | {params.family(row['family']).training.steps} | "
-                     f"{row['decoder']} | {row['bleu']:.2f} | {row['chrf']:.1f} | {row['ms_per_sentence']:.1f} | "
-                     f"{row['ms_per_sentence_long']:.1f} | {row['speedup_vs_beam5']:.2f} | "
-                     f"{'' if same is None else f'{same:.2f}'} |")
-    return "\n".join([*lines, "", f"`{rows[0]['bleu_signature']}`"])
+    presets = {path.stem for path in (ROOT / "presets").glob("*.yaml")} | {"mine", "NAME"}
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for command in words_of(page):
+        if "make" in command[:1]:
+            settings = dict(word.split("=") for word in command[1:] if "=" in word)
+            assert {word for word in command[1:] if "=" not in word} <= set(targets), command
+            assert settings.keys() <= {"PROFILE", "TORCH", "PYTHON"} and settings.get("PROFILE", "mine") in presets
+        elif "-m" in command and (module := command[command.index("-m") + 1]) != "pipeline":
+            if module.split(".")[0] in ("benchmarks", "docs"):
+                assert (ROOT / module.replace(".", "/")).with_suffix(".py").exists(), command
+        elif "-m" in command:
+            verb, *options = command[command.index("-m") + 2:]
+            assert verb in VERBS, command
+            parser, passes_on = parser_of(verb)
+            try:
+                arguments, rest = parser.parse_known_args(options)
+            except SystemExit:
+                pytest.fail(f"{shlex.join(command)}: {capsys.readouterr().err}")
+            assert not rest or (passes_on and all(map(_LIGHTNING.match, rest[::2]))), command
+            assert getattr(arguments, "family", None) in (None, *params.systems), command
+            named = getattr(arguments, "decoder", None) or []
+            assert {*([named] if isinstance(named, str) else named)} <= params.decoders.keys(), command
 
 
-def _is_main(row: Mapping[str, Any], baseline: str) -> bool:
-    if row["family"] == PEER or row["decoder"].endswith("_oracle"):
-        return False
-    return row["decoder"] in SHOWN or row["family"] == baseline
+@every_page
+def test_every_parameter_that_an_experiment_sets_is_there(page: Path) -> None:
+    for keys in re.findall(r"dvc exp run -S ([\w.]+)=", page.read_text()):
+        value: Any = read_yaml(ROOT / "params.yaml")
+        for key in keys.split("."):
+            value = value[key]
 
 
-def peers() -> str:
-    """The same weights in other libraries beside ours."""
-    rows = json.loads((ROOT / "reports/decoders.json").read_text())
-    baseline = load_params(ROOT / "params.yaml").baseline
-    ours = [(baseline, "greedy"), (baseline, "beam5"), ("speculative", "speculative")]
-    lines = ["| | BLEU | ms | ms, long | times `ar` beam 5 | times `ar` greedy | tokens/s | tokens/s, 32 at once | "
-             "= greedy |", "| --- |" + " ---: |" * 8]
-    for row in rows:
-        if row["family"] == PEER or (row["family"], row["decoder"]) in ours:
-            name = row["decoder"] if row["family"] == PEER else f"**{row['family']} {row['decoder']}**"
-            lines.append(f"| {name} | {row['bleu']:.2f} | {row['ms_per_sentence']:.1f} | "
-                         f"{row['ms_per_sentence_long']:.1f} | {row['speedup_vs_beam5']:.2f} | "
-                         f"{row['speedup_vs_greedy']:.2f} | {row['tokens_per_second']:,.0f} | "
-                         f"{row['tokens_per_second_batch32']:,.0f} | {row['identical_to_greedy']:.1%} |")
-    return "\n".join(lines)
+@every_page
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert "://" in link or target.exists(), link
+        assert not anchor or anchor in headings(target), link
 
 
-def lossless(reports: str = "reports", qualities: Mapping[str, str] = {"bleu": "BLEU"}) -> str:
-    """A table of draft and verify of the README: rows of a run, and its measures of quality with their names."""
-    rows = json.loads((ROOT / reports / "decoders.json").read_text())
-    baseline = load_params(ROOT / "params.yaml").baseline
-    greedy = next(row for row in rows if (row["family"], row["decoder"]) == (baseline, "greedy"))
-    lines = [f"| family | decoder | {' | '.join(qualities.values())} | tokens a call | ms, long | times beam 5 | "
-             "times greedy | times greedy, 32 at once | = greedy | ties |",
-             "| --- | --- |" + " ---: |" * (7 + len(qualities))]
-    for row in rows:
-        reference = row["family"] == baseline and row["decoder"] in ("greedy", "beam5")
-        drafts = row["accepted_per_call"] is not None and not row["decoder"].endswith("_oracle")
-        if not (reference or drafts or row["decoder"] == "draft"):
-            continue
-        together = row["tokens_per_second_batch32"] / greedy["tokens_per_second_batch32"]
-        accepted = "" if row["accepted_per_call"] is None else f"{row['accepted_per_call']:.2f}"
-        same = "" if row["identical_to_greedy"] is None else f"{row['identical_to_greedy']:.1%}"
-        speeds = f"{row['speedup_vs_beam5']:.2f} | {row['speedup_vs_greedy']:.2f} | {together:.2f}"
-        scores = " | ".join(f"{row[key]:.2f}" for key in qualities)
-        lines.append(f"| {row['family']} | {row['decoder']} | {scores} | {accepted} | "
-                     f"{row['ms_per_sentence_long']:.1f} | {speeds} | {same} | "
-                     f"{'' if row['ties'] is None else row['ties']} |")
-    return "\n".join(lines)
+@every_page
+def test_every_path_that_is_named_exists(page: Path) -> None:
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+    for path in re.findall(r"`((?:pipeline|reports|benchmarks|presets|docs|tests)/[\w./-]*)`", page.read_text()):
+        assert path.endswith("NAME") or (ROOT / path).exists() or f"/{path}/" in ignored, path
 
 
-def correction() -> str:
-    """The same of the profile `gec`."""
-    return lossless("reports/gec", {"precision": "precision", "recall": "recall", "f05": "F0.5", "gleu": "GLEU"})
+def test_the_readme_is_read_in_ten_minutes_and_leads_to_every_page() -> None:
+    text = README.read_text()
+    assert 8_000 <= len(text.encode()) <= 10_240
+    assert {path.name for path in PAGES[1:]} <= set(re.findall(r"\]\(docs/([^)#]+)", text))
 
 
-def test_the_readme_shows_the_committed_run() -> None:
-    assert table() in (ROOT / "README.md").read_text()
+def test_disk_and_platforms_are_said_before_the_first_command() -> None:
+    before = README.read_text().partition("    make repro")[0]
+    sizes = [f"{size:g} GB" for size in (*INSTALLED.values(), *DOWNLOADED.values())]
+    versions = [f"{major}.{minor}" for major, minor in (OLDEST, NEWEST)]
+    for said in ("minutes", "Linux on x86-64", "Windows", *sizes, *versions):
+        assert said in before
 
 
-@pytest.mark.parametrize("shown", [lossless, correction, peers])
-def test_the_readme_shows_draft_and_verify_of_the_committed_runs(shown: Callable[[], str]) -> None:
-    assert shown() in (ROOT / "README.md").read_text()
+@pytest.fixture()
+def decoder_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The README's decoder as a file of the package."""
+    [code] = blocks("python")
+    folder, name = re.match(r"# (.*)/(\w+)\.py\n", code).groups()  # type: ignore[union-attr]
+    assert folder == "pipeline/decoding"
+    (tmp_path / f"{name}.py").write_text(code)
+    monkeypatch.setattr(pipeline.decoding, "__path__", [*pipeline.decoding.__path__, str(tmp_path)])
+    importlib.invalidate_caches()
+    yield importlib.import_module(f"pipeline.decoding.{name}")
+    del sys.modules[f"pipeline.decoding.{name}"]
+    delattr(pipeline.decoding, name)
 
 
-if __name__ == "__main__":
-    print(f"{table()}\n\n{lossless()}\n\n{correction()}\n\n{peers()}")
+A, B = 7, 8
+SOURCE = torch.tensor([[A, B, EOS], [A, EOS, PAD]])
+LIMIT = LengthLimit(1.0, 3)
+
+
+def test_the_readmes_decoder_is_found_by_its_entry_and_searches(decoder_of_the_readme: ModuleType) -> None:
+    """Its model would say A forever and the end of the sentence only after B; with the penalty, B is the better one."""
+    [entries] = [yaml.safe_load(block)["decoders"] for block in blocks("yaml") if "decoders:" in block]
+    [(name, entry)] = entries.items()
+
+    def script(source: tuple[int, ...], prefix: tuple[int, ...]) -> torch.Tensor:
+        return logits({EOS: 3.0} if prefix[-1:] == (B,) else {A: 1.0, B: 0.0})
+
+    order = EVERY_ORDER["left_to_right"]
+    found = make_decoder(name, entry, LIMIT)(Scripted(order, script), SOURCE)
+    assert found.tokens[:, 0].tolist() == [[A, B], [A, B]] and found.lengths.tolist() == [[2], [2]]
+    assert found.ended.all() and found.calls.tolist() == [3, 3]
+    cut = make_decoder(name, {**entry, "penalty": 0.0}, LIMIT)(Scripted(order, script), SOURCE)
+    assert set(cut.tokens[0, 0].tolist()) == {A} and not cut.ended.any()
+    assert cut.calls.tolist() == LIMIT.steps(SOURCE, order).tolist()
+
+
+@pytest.mark.parametrize("order", EVERY_ORDER)
+def test_the_readmes_decoder_does_not_depend_on_the_batch(order: str, decoder_of_the_readme: ModuleType) -> None:
+    decode = make_decoder("no_repeat", {"algorithm": "no_repeat"}, LIMIT)
+    model = Scripted(EVERY_ORDER[order], random_script(EVERY_ORDER[order], 3, 1, 12))
+    together = decode(model, SOURCE)
+    for row, source in enumerate(SOURCE):
+        alone = decode(model, source[source != PAD].unsqueeze(0))
+        length = int(alone.lengths)
+        assert together.lengths[row].item() == length and together.calls[row] == alone.calls
+        assert together.tokens[row, 0, :length].tolist() == alone.tokens[0, 0, :length].tolist()
+        assert together.scores[row].item() == pytest.approx(alone.scores.item())
+
+
+@pytest.mark.parametrize("block", blocks("yaml"), ids=lambda block: block.splitlines()[0])
+def test_the_readmes_presets_are_valid(block: str, tmp_path: Path, decoder_of_the_readme: ModuleType) -> None:
+    (tmp_path / "mine.yaml").write_text(block)
+    params = parse_params(lay_over(read_yaml(ROOT / "params.yaml"), tmp_path / "mine.yaml"))
+    assert list(params.systems) == yaml.safe_load(block)["systems"]

@@ -1,0 +1,236 @@
+"""Write what README and docs show of the committed reports: `python -m docs.generate`, in the root of the repository.
+
+It is what stands between `<!-- generated: NAME -->` and `<!-- end of NAME -->`, a function of `BLOCKS` each; all else
+in the pages is written by hand. A test compares the pages with the reports.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pipeline.params import load_params
+from pipeline.peer_settings import FAMILY as PEER
+
+ROOT = Path(__file__).parents[1]
+RUN, DRAFTERS, CORRECTION = "reports", "reports/drafting", "reports/gec"
+"""Folders of the runs that are shown: the default one, and those of two presets."""
+ALIGNMENT, ROUNDS = "benchmarks/results/alignment.json", "benchmarks/results/drafting.json"
+
+UNRECORDED = {
+    "reports/speed.json": ("2026-11-23", "161c174"),
+    "reports/drafting/speed.json": ("2026-11-23", "c9bc988"),
+    "reports/gec/speed.json": ("2026-11-23", "60fc936"),
+    ALIGNMENT: ("2026-11-22", "037a1c6"),
+    ROUNDS: ("2026-11-23", "74787bd"),
+}
+"""Of reports that do not name the date and the commit of their run: those of the commit that brought them."""
+
+Row = Mapping[str, Any]
+
+
+def summary() -> str:
+    """The README's first figures."""
+    corpus = json.loads((ROOT / RUN / "corpus.json").read_text(encoding="utf-8"))
+    greedy, beam = (find(RUN, baseline(), name) for name in ("greedy", "beam5"))
+    others = [f"{title} {row['ms_per_sentence']:.1f} ms" for row in decoders(RUN)
+              for name, title in (("hf_greedy", "Hugging Face transformers"), ("ctranslate2_greedy", "CTranslate2"))
+              if row["decoder"] == name]
+    return (f"Trained on {corpus['train']['kept']:,} pairs, the baseline `{baseline()}` takes "
+            f"{greedy['ms_per_sentence']:.1f} ms per sentence under greedy search (BLEU {greedy['bleu']:.1f}) and "
+            f"{beam['ms_per_sentence']:.1f} ms under beam search with five beams (BLEU {beam['bleu']:.1f}). Greedy "
+            f"search of the same weights by other libraries: {', '.join(others)}. {measured(f'{RUN}/speed.json')}")
+
+
+def choice() -> str:
+    """Which decoder to use, by size and device, with what is known of it."""
+    def here(family: str, decoder: str, run: str = RUN) -> str:
+        row = find(run, family, decoder)
+        quality = f"BLEU {row['bleu']:.1f}" if row["f05"] is None else f"F0.5 {row['f05']:.1f}"
+        return f"{quality}; {row['speedup_vs_beam5']:.1f} × `beam5`, {row['speedup_vs_greedy']:.1f} × `greedy`"
+
+    [large] = [one["round_in_greedy_tokens"] for one in read(ROUNDS)["results"] if one["network"]["width"] == 512]
+    costs = [cost for name, (cost, *_) in large.items() if name.endswith(", 3")]
+    return table(
+        ["model, device", "you want", "family", "decoder", "measured here"],
+        [["d=128, CPU", "the shortest time", f"`{baseline()}`", "`greedy`", here(baseline(), "greedy")],
+         ["d=128, CPU", "the quality of beam search", f"`{baseline()}`", "`beam5`", here(baseline(), "beam5")],
+         ["d=128, CPU", "corrections, which copy most of the input", f"`{baseline()}`", "`iad`",
+          f"{here(baseline(), 'iad', CORRECTION)} ([corrector](docs/results.md#grammatical-error-correction))"],
+         ["d=128, CPU", "one network pass per sentence", "`lattice`", "`lattice64`", here("lattice", "lattice64")],
+         ["d=512, CPU", "the text of greedy search in fewer steps", "`speculative`", "`speculative`",
+          f"three drafted tokens cost {min(costs):.1f} to {max(costs):.1f} steps ([random "
+          "weights](docs/results.md#what-a-round-costs)); no trained model"],
+         ["any, GPU", "any of these", "all", "all", "nothing yet"]], texts=5)
+
+
+def search() -> str:
+    """The default run: every search that neither drafts nor is another library's."""
+    params = load_params(ROOT / "params.yaml")
+    rows = [row for row in decoders(RUN) if row["family"] != PEER and not drafts(row)]
+    return dated(f"{RUN}/speed.json", table(
+        ["family", "decoder", "data", "steps", "BLEU", "chrF", "ms", "ms, long", "× beam 5", "× same beam"],
+        ([row["family"], f"`{row['decoder']}`", row["data"], f"{params.family(row['family']).training.steps:,}",
+          number(row["bleu"], ".2f"), number(row["chrf"], ".1f"), number(row["ms_per_sentence"], ".1f"),
+          number(row["ms_per_sentence_long"], ".1f"), number(row["speedup_vs_beam5"], ".2f"),
+          number(row["ratio_vs_ar_same_decoder"], ".2f")] for row in rows), texts=3),
+        f"`{rows[0]['bleu_signature']}`")
+
+
+def peers() -> str:
+    """The same weights in other libraries and here."""
+    ours = [(baseline(), "greedy"), (baseline(), "beam5"), ("speculative", "speculative")]
+    return dated(f"{RUN}/speed.json", table(
+        ["search", "BLEU", "ms", "ms, long", "× beam 5", "× greedy", "tokens/s", "tokens/s, 32 at once", "= greedy"],
+        ([row["decoder"] if row["family"] == PEER else f"**{row['family']} {row['decoder']}**",
+          number(row["bleu"], ".2f"), number(row["ms_per_sentence"], ".1f"), number(row["ms_per_sentence_long"], ".1f"),
+          number(row["speedup_vs_beam5"], ".2f"), number(row["speedup_vs_greedy"], ".2f"),
+          number(row["tokens_per_second"], ",.0f"), number(row["tokens_per_second_batch32"], ",.0f"),
+          number(row["identical_to_greedy"], ".1%")]
+         for row in decoders(RUN) if row["family"] == PEER or (row["family"], row["decoder"]) in ours)))
+
+
+def drafting(run: str = RUN, qualities: Mapping[str, str] = {"bleu": "BLEU"}) -> str:
+    """Draft and verify beside greedy and beam search.
+
+    Args:
+        run: folder of a run's reports.
+        qualities: its measures of quality, and their titles.
+    """
+    references = [(baseline(), "greedy"), (baseline(), "beam5")]
+    together = find(run, *references[0])["tokens_per_second_batch32"]
+    return dated(f"{run}/speed.json", table(
+        ["family", "decoder", *qualities.values(), "accepted", "ms, long", "× beam 5", "× greedy",
+         "× greedy, 32 at once", "= greedy", "ties"],
+        ([row["family"], f"`{row['decoder']}`", *(number(row[key], ".2f") for key in qualities),
+          number(row["accepted_per_call"], ".2f"), number(row["ms_per_sentence_long"], ".1f"),
+          number(row["speedup_vs_beam5"], ".2f"), number(row["speedup_vs_greedy"], ".2f"),
+          number(row["tokens_per_second_batch32"] / together, ".2f"), number(row["identical_to_greedy"], ".1%"),
+          number(row["ties"], "d")]
+         for row in decoders(run) if drafts(row) or (row["family"], row["decoder"]) in references), texts=2))
+
+
+def correction() -> str:
+    """The same of grammatical error correction."""
+    return drafting(CORRECTION, {"precision": "precision", "recall": "recall", "f05": "F0.5", "gleu": "GLEU"})
+
+
+def drafters() -> str:
+    """The same of drafters of many sizes and kinds."""
+    return drafting(DRAFTERS)
+
+
+def rounds() -> str:
+    """What a round costs by the size of the draft, for every model that was timed."""
+    results = read(ROUNDS)["results"]
+    costs = [result["round_in_greedy_tokens"] for result in results]
+    models = [f"d={network['width']}, {network['encoder_layers']}+{network['decoder_layers']} layers"
+              for network in (result["network"] for result in results)]
+    return dated(ROUNDS, table(
+        ["drafter, tokens drafted", *models],
+        ([name, *(number(cost[name][0], ".2f") for cost in costs)] for name in costs[0] if ", " in name)))
+
+
+def alignment() -> str:
+    """Error rates and seconds of fast_align and of this project's aligner."""
+    report = read(ALIGNMENT)
+    sides = [report["quality"]["fast_align"], report["quality"]["pipeline"]]
+    rates = [(f"alignment error rate, {title}, %", *(number(100 * side[name]["aer"], ".1f") if name in side else ""
+                                                     for side in sides))
+             for title, name in (("forward", "forward"), ("reverse", "reverse"),
+                                 ("grow-diag-final-and, joined by the same code", "grow-diag-final-and"),
+                                 ("symmetrised by the package", "as the package symmetrises"))]
+    [times] = [one for one in report["times"] if one["text"] == "training pairs"]
+    seconds = [(f"seconds, {times['pairs']:,} pairs, {title}, {report['threads']} threads",
+                *(number(times[name][side]["median"], ".2f") for side in ("fast_align", "pipeline")))
+               for title, name in (("forward", "forward"), ("both directions", "both_directions"))]
+    return dated(ALIGNMENT, table(["", "fast_align", "this project"], [*rates, *seconds]))
+
+
+def claims() -> str:
+    """The papers' findings that the default run answers."""
+    rows = json.loads((ROOT / RUN / "claims.json").read_text(encoding="utf-8"))
+    answered = [row for row in rows if row["verdict"] != "not measured"]
+    return dated(f"{RUN}/speed.json", table(
+        ["finding", "paper", "here", "why"],
+        ([row["claim"], f"{row['paper']}, {row['where']}", row["verdict"], row["why"]] for row in answered), texts=4),
+        f"This run does not measure {len(rows) - len(answered)} of {len(rows)} findings and parts of findings.")
+
+
+def measured(report: str) -> str:
+    """When, by which code and on which machine a report's times were measured, in a sentence."""
+    content = read(report)
+    machine, made = content["machine"], content.get("made")
+    parts = [machine["processor"], f"{machine['cores']} cores",
+             *([f"{machine['memory_gib']} GiB"] if machine.get("memory_gib") else []),
+             *(machine["accelerators"] or ["no accelerator"]), machine["system"], f"Python {machine['python']}",
+             f"PyTorch {machine['torch']}", *([f"machine `{machine['identity']}`"] if "identity" in machine else [])]
+    if made:
+        return f"Measured on {made['date']} by commit `{made['commit'] or 'unknown'}`: {', '.join(parts)}."
+    date, commit = UNRECORDED[report]
+    return f"Run before machines were recorded, committed on {date} (`{commit}`): {', '.join(parts)}."
+
+
+def dated(report: str, *paragraphs: str) -> str:
+    """What a report shows, and when and where it was measured."""
+    return "\n\n".join((measured(report), *paragraphs))
+
+
+@cache
+def baseline() -> str:
+    """The family that all others are compared with."""
+    return load_params(ROOT / "params.yaml").baseline
+
+
+def decoders(run: str) -> list[Row]:
+    """The rows of a run, without oracles, which have been told what no search can know."""
+    rows: list[Row] = json.loads((ROOT / run / "decoders.json").read_text(encoding="utf-8"))
+    return [row for row in rows if not row["decoder"].endswith("_oracle")]
+
+
+def find(run: str, family: str, decoder: str) -> Row:
+    """The row of one decoder of a run."""
+    return next(row for row in decoders(run) if (row["family"], row["decoder"]) == (family, decoder))
+
+
+def drafts(row: Row) -> bool:
+    """Whether a decoder drafts, with its drafts verified or not."""
+    return row["accepted_per_call"] is not None or row["decoder"] == "draft"
+
+
+def read(report: str) -> dict[str, Any]:
+    """A report that is an object."""
+    content: dict[str, Any] = json.loads((ROOT / report).read_text(encoding="utf-8"))
+    return content
+
+
+def number(value: float | None, form: str) -> str:
+    """A cell; empty where nothing was measured."""
+    return "" if value is None else format(value, form)
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> str:
+    """A Markdown table of which the first columns are texts and the others numbers."""
+    ruler = ["---" if column < texts else "---:" for column in range(len(titles))]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (titles, ruler, *rows))
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "summary": summary, "choice": choice, "search": search, "peers": peers, "drafting": drafting,
+    "correction": correction, "drafters": drafters, "rounds": rounds, "alignment": alignment, "claims": claims}
+"""What stands between the marks of each name."""
+_MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
+
+
+def pages() -> dict[Path, str]:
+    """Every page with something generated, as it should be."""
+    found = {path: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))}
+    return {path: _MARKED.sub(lambda block: f"{block[1]}{BLOCKS[block[2]]()}\n{block[3]}", text)
+            for path, text in found.items() if _MARKED.search(text)}
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
