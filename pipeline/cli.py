@@ -1,6 +1,7 @@
 """One command line for everything: `python -m pipeline VERB`."""
 
 import argparse
+import errno
 import importlib
 import sys
 from collections.abc import Callable, Sequence
@@ -42,6 +43,8 @@ EXTRAS = {
     "torchmetrics": "pipeline", "transformers": "peers",
 }
 """The extra of pyproject.toml that brings a library which a verb may want."""
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Of a full disk: whatever writes there, a library's cache included."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,6 +69,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise
             print(f"error: {given[0]} needs {library}, which is not installed; run "
                   f"pip install 'fast-nmt-decoding[{EXTRAS[library]}]'", file=sys.stderr)
+            return 2
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            print(f"error: {error.filename or 'a file'}: cannot be written: {error.strerror}; free some space, then "
+                  "run the same command again", file=sys.stderr)
             return 2
         except KeyboardInterrupt:
             print("interrupted; the same command goes on where it stopped", file=sys.stderr)

@@ -19,7 +19,7 @@ INPUTS = Path("data/inputs.json")
 """Both are facts that DVC cannot see by itself (`pipeline.commands.facts`)."""
 CHECKPOINTS = Path("checkpoints")
 WORK = Path("checkpoints/.work")
-"""Unfinished work that a killed run resumes from; never an output."""
+"""Unfinished work that a killed run resumes from; never an output. What begins with a dot there is of no family."""
 REPORTS = Path("reports")
 
 

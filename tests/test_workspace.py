@@ -8,6 +8,7 @@ import pytest
 import pipeline
 from pipeline import layout
 from pipeline.errors import PipelineError
+from pipeline.strict_yaml import read_yaml
 from pipeline.workspace import prepare
 
 ROOT = Path(pipeline.__file__).parents[1]
@@ -17,7 +18,7 @@ ROOT = Path(pipeline.__file__).parents[1]
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The files that a profile is made of, but for the code, which is where it is; one preset, and two outside."""
     folder = tmp_path / "around/checkout"
-    for name in ("params.yaml", "dvc.yaml", ".dvcignore", str(layout.BENCHMARK)):
+    for name in ("params.yaml", "dvc.yaml", ".dvcignore"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     for preset in ("presets/mine.yaml", "outside.yaml", "../outside.yaml"):
@@ -63,3 +64,13 @@ def test_a_profile_is_made(checkout: Path) -> None:
     assert folder == Path("profiles/mine") and (folder / "pipeline/workspace.py").exists()
     assert {path.name for path in folder.iterdir()} == {".dvc", ".dvcignore", "benchmarks", "dvc.yaml", "params.yaml",
                                                         "pipeline"}
+
+
+def test_no_name_is_a_command_of_the_shell() -> None:
+    """dvc.yaml quotes every name, for whoever runs DVC without our checks: `${item}` of a matrix is quoted by DVC."""
+    stages = read_yaml(ROOT / "dvc.yaml")["stages"]
+    commands = [block.get("do", block)["cmd"] for block in stages.values()]
+    named = [command for command in commands if "$" in command]
+    assert len(named) == 3
+    for command in named:
+        assert "$" not in command.replace("'${key}'", "").replace("test ${item}", "test")

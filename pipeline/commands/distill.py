@@ -59,7 +59,7 @@ def _distill(arguments: argparse.Namespace) -> None:
     decode = make_decoder(settings.decoder, block, limit)
     fingerprint = teacher_fingerprint(layout.checkpoint(TEACHER), path, {
         "decoder": block, "limit": dataclasses.asdict(limit), "distillation": dataclasses.asdict(settings)})
-    shards = shards_folder(layout.WORK / "distilled", fingerprint)
+    shards = shards_folder(layout.WORK / ".shards", fingerprint)
     quiet_lightning()
     devices = arguments.devices
     if devices == "auto" and (arguments.accelerator == "cpu" or not torch.cuda.is_available()):

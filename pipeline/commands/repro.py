@@ -26,15 +26,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, options: list[str]) -> None:
+    import dvc  # noqa: F401  # where it is missing, that is told before anything starts
+
+    from pipeline.files import locked
+    from pipeline.names import check_name
+    from pipeline.stages import PIPELINE
+    from pipeline.workspace import PROFILES
+
+    if arguments.jobs is not None and arguments.jobs < 1:
+        raise PipelineError(f"--jobs: {arguments.jobs} must be at least 1")
+    if arguments.profile:
+        check_name(arguments.profile, "--profile")
+    with locked((PROFILES / arguments.profile if arguments.profile else Path()) / PIPELINE):
+        _reproduce(arguments.profile, arguments.jobs, options)
+
+
+def _reproduce(profile: str, jobs: int | None, options: list[str]) -> None:
     from pipeline import layout
     from pipeline.params import PARAMS, load_params
     from pipeline.stages import changed_stages, default_jobs, reproduce_families
     from pipeline.workspace import prepare, publish, reproduce, write_facts
 
-    if arguments.jobs is not None and arguments.jobs < 1:
-        raise PipelineError(f"--jobs: {arguments.jobs} must be at least 1")
     load_params()  # a mistake in params.yaml is told before anything starts
-    folder = prepare(arguments.profile) if arguments.profile else Path()
+    folder = prepare(profile) if profile else Path()
     write_facts(folder)
     if not options:
         changed = changed_stages(folder)
@@ -42,15 +56,15 @@ def run(arguments: argparse.Namespace, options: list[str]) -> None:
             print("Nothing has changed: data, models and reports are up to date.")
             return
         params = load_params(folder / PARAMS)
-        jobs = arguments.jobs or default_jobs(params)
+        jobs = jobs or default_jobs(params)
         _announce(params, folder, jobs)
         if jobs > 1:
             reproduce_families(folder, changed, jobs)
     status = reproduce(folder, options)
     if status:
         sys.exit(status)
-    if arguments.profile:
-        publish(folder, layout.REPORTS / arguments.profile)
+    if profile:
+        publish(folder, layout.REPORTS / profile)
 
 
 def _announce(params: "Params", folder: Path, jobs: int) -> None:

@@ -129,7 +129,7 @@ def test(family: str, decoders: list[str] | None, overrides: list[str]) -> None:
     processes = 1 if overrides else useful_processes(-(-sentences // params.evaluation.batch_rows))
     devices = ["--trainer.accelerator", "cpu", "--trainer.devices", str(processes)] if processes > 1 else []
     quiet_lightning()
-    config = write_config(layout.WORK / f"test-{family}", _config(family, names))
+    config = write_config(layout.WORK / f".test-{family}", _config(family, names))
     run_together(lambda: _test(family, names, ["--config", config, *devices, *overrides], others), processes)
 
 
@@ -153,7 +153,7 @@ def _test(family: str, names: tuple[str, ...], options: list[str], others: dict[
     write_json(report, {"family": family, "data": cli.model.config["training"]["data"],
                         "verifier": drafting.verifier if drafting is not None else None, "sources_cut": cut,
                         "decoders": {**(others or {}), **quality}})
-    remove(layout.WORK / f"test-{family}")
+    remove(layout.WORK / f".test-{family}")
     report_cut(cut, sentences, longest)
     for name, figures in quality.items():
         print(f"{family} {name}: BLEU {figures['bleu']:.2f}, chrF {figures['chrf']:.2f}, "

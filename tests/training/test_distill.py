@@ -20,7 +20,7 @@ from pipeline.files import atomic_path
 from pipeline.model.checkpoint import load_checkpoint
 
 PAIRS, REPORT = Path("data/distilled/train.pairs"), Path("reports/distilled.json")
-SHARDS = Path("checkpoints/.work/distilled")
+SHARDS = Path("checkpoints/.work/.shards")
 
 
 def distill() -> tuple[bytes, bytes]:
