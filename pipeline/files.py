@@ -129,7 +129,7 @@ def _clear_up(path: Path) -> None:
     prefix = f".{path.name}."
     for name in os.listdir(path.parent):
         left = _ASIDE.fullmatch(name.removeprefix(prefix)) if name.startswith(prefix) else None
-        if left is not None and not _alive(int(left[2])):
+        if left is not None and not is_alive(int(left[2])):
             with suppress(OSError):  # what cannot be removed is in nobody's way
                 _settle(path, _beside(path, f"{left[1]}.aside"))
 
@@ -143,7 +143,8 @@ def _settle(path: Path, aside: Path) -> None:
     remove(old)
 
 
-def _alive(process: int) -> bool:
+def is_alive(process: int) -> bool:
+    """Whether a process of this host has not ended."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -13,10 +13,12 @@ done here is up to date when a plain `dvc repro` follows, which could have done 
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +28,7 @@ from typing import Any
 
 from pipeline import guard
 from pipeline.errors import PipelineError
+from pipeline.files import is_alive
 from pipeline.params import PARAMS, TEACHER, Params, load_params
 from pipeline.schedule import After, choose, length
 from pipeline.strict_yaml import read_yaml
@@ -128,12 +131,27 @@ def find_stages(stages: dict[str, Any], params: Params) -> Stages:
 
 
 def changed_stages(folder: Path) -> set[str]:
-    """The stages that are not up to date, as things stand."""
-    done = subprocess.run([*DVC, "status", "--json"], cwd=folder, env=environment(), capture_output=True, text=True,
+    """The stages that are not up to date, as things stand when those of a run that was killed have ended."""
+    _wait_for_others(folder)
+    done = subprocess.run([*DVC, "--wait-for-lock", "status", "--json"], cwd=folder, env=environment(), capture_output=True, text=True,
                           check=False)
     if done.returncode:
         raise PipelineError(f"{PIPELINE}: dvc status failed: {' '.join(done.stderr.split())}")
     return {stage for stage, changes in json.loads(done.stdout).items() if changes != [_ALWAYS]}
+
+
+def _wait_for_others(folder: Path) -> None:
+    """Wait for processes of DVC that have outlived the run which started them: their guards are about to end them."""
+    marks, patience = folder / ".dvc/tmp/rwlock", time.monotonic() + guard.PATIENCE
+    while marks.exists() and any(map(is_alive, _processes(marks))):
+        if time.monotonic() > patience:
+            return  # somebody's own run, of which DVC will tell
+        time.sleep(0.1)
+
+
+def _processes(marks: Path) -> set[int]:
+    """That have marked, in DVC's rwlock, what they read or write."""
+    return {int(number) for number in re.findall(r'"pid": (\d+)', marks.read_text(encoding="utf-8"))}
 
 
 def with_followers(stages: Collection[str], after: After) -> frozenset[str]:

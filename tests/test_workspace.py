@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 import pipeline
-from pipeline import layout
 from pipeline.errors import PipelineError
 from pipeline.strict_yaml import read_yaml
 from pipeline.workspace import prepare
@@ -52,7 +51,7 @@ def test_a_preset_names_no_family_elsewhere(checkout: Path) -> None:
     assert everything(checkout.parent) == before
 
 
-@pytest.mark.parametrize("missing", [".dvcignore", "dvc.yaml", str(layout.BENCHMARK)])
+@pytest.mark.parametrize("missing", [".dvcignore", "dvc.yaml"])
 def test_what_is_missing_is_named(checkout: Path, missing: str) -> None:
     (checkout / missing).unlink()
     with pytest.raises(PipelineError, match=rf"^{missing}: not found; .* \(git checkout {missing}\)$"):
@@ -62,8 +61,7 @@ def test_what_is_missing_is_named(checkout: Path, missing: str) -> None:
 def test_a_profile_is_made(checkout: Path) -> None:
     folder = prepare("mine")
     assert folder == Path("profiles/mine") and (folder / "pipeline/workspace.py").exists()
-    assert {path.name for path in folder.iterdir()} == {".dvc", ".dvcignore", "benchmarks", "dvc.yaml", "params.yaml",
-                                                        "pipeline"}
+    assert {path.name for path in folder.iterdir()} == {".dvc", ".dvcignore", "dvc.yaml", "params.yaml", "pipeline"}
 
 
 def test_no_name_is_a_command_of_the_shell() -> None:

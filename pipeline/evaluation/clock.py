@@ -13,11 +13,12 @@ from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
+from pipeline.evaluation.machine import describe_machine
 from pipeline.evaluation.peers import describe, timed_peers, tried_on
 from pipeline.evaluation.provenance import made_now
 from pipeline.evaluation.quality import read_hypotheses
 from pipeline.evaluation.speed import Contestant, Timed, measure, speed_report
-from pipeline.files import read_json, write_json
+from pipeline.files import write_json
 from pipeline.interop.peers.process import folder_of
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import Params
@@ -61,7 +62,7 @@ def time_all(params: Params, out: Path) -> None:
         timings = measure([*contestants, *peers], sentences, repetitions=settings.repetitions, warmup=settings.warmup,
                           device=device)
         described = describe(peers)
-    machine = {**read_json(layout.MACHINE), "device": device.type, "threads": torch.get_num_threads(),
+    machine = {**describe_machine(), "device": device.type, "threads": torch.get_num_threads(),
                "peers": described}
     rule = f"greedy output of {params.baseline} has at least {settings.long_tokens} tokens"
     write_json(out, speed_report(timings, np.isin(chosen, of_all), np.isin(chosen, of_long), long_rule=rule,

@@ -11,6 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from pipeline.checks import Refused
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, read_json
 from pipeline.model.drafter import DrafterTransformer
@@ -92,7 +93,7 @@ def load_checkpoint(folder: Path, digest: str | None = None,
     try:
         vocabulary = VocabularySettings(**config["vocabulary"])
         network = _build(config, vocabulary)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, Refused) as error:
         raise PipelineError(f"{folder / CONFIG}: incomplete ({error}); train the model again") from None
     wanted = [network.order] if network.kind in _ORDERED else []
     wanted += [] if order is None else [make_order(order)]

@@ -205,7 +205,7 @@ def test_files_that_do_not_belong_together_are_refused(run: Run, file: str, edit
     ("speed.json", r"speed\.json: not found"),
     ("hypotheses/swift/beam5.jsonl", r"beam5\.jsonl: not found"),
     ("quality/ar.json", r"ar\.json: decoder 'beam5' of family 'ar' was timed but not scored"),
-    ("test.target", r"test\.target: not found"),
+    ("test.target", r"test\.target: cannot be read: No such file"),
 ])
 def test_absent_files_are_named(run: Run, file: str, message: str) -> None:
     (run.root / file).unlink()

@@ -118,7 +118,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "order": (lambda folder: change_config(folder, "order", "name", value="diagonal"), "'diagonal' is unknown"),
     "width": (lambda folder: change_config(folder, "order", "width", value=2),
               "trained in the order .*'width': 2.* but .*'width': 1.* is in use; train it again"),
-    "words": (lambda folder: change_config(folder, "order", "words", value=0), "cannot produce 0 words"),
+    "words": (lambda folder: change_config(folder, "order", "words", value=0), "words: 0 must be at least 1"),
     "end": (lambda folder: change_config(folder, "order", "end", value=5), "trained in the order .*'end': 5"),
     "shape": (lambda folder: change_config(folder, "network", "feed_forward", value=64),
               r"feed_forward.inner.bias is \(32,\) in the file and \(64,\) in the model"),
