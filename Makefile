@@ -11,7 +11,7 @@ BIN := .venv/bin
 # A run starts about a hundred processes that import PyTorch and Lightning: the others need what the first one compiles.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install repro test clean
+.PHONY: install repro test docs clean
 # Two commands at once would install into one environment.
 .NOTPARALLEL:
 
@@ -27,6 +27,10 @@ test:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n logical --dist loadfile --no-loadscope-reorder
+
+# The tables of README and docs/, from the reports.
+docs: install
+	$(BIN)/python -m docs.generate
 
 clean:
 	rm -rf .venv profiles .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

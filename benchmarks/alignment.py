@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.clock import Floats, interleave, machine, median_ratio, table
+from benchmarks.clock import Floats, about, interleave, median_ratio, table
 from benchmarks.fast_align_tables import best_sources, read_table, read_tensions
 from benchmarks.gold_alignments import SHA256, Gold, fetch_wheel, read_gold
 from pipeline import layout
@@ -65,7 +65,7 @@ def run(settings: Settings, own: tuple[Path, Path] | None, output: Path) -> None
     if find_spec("systran_align") is None:
         raise PipelineError("bench-align: the package systran-align is not installed; under Python 3.10 or 3.11, for "
                             "which it has wheels, install the extra `benchmarks` (pip install -e '.[benchmarks]')")
-    description = machine(["numba", "systran-align"])
+    description = about(["numba", "systran-align"])
     gold = read_gold(fetch_wheel())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -82,7 +82,7 @@ def run(settings: Settings, own: tuple[Path, Path] | None, output: Path) -> None
         times = [{"text": text.name, **size, **time_all(systems, text, settings.rounds)}
                  for text, size in zip(texts, sizes, strict=True)] if settings.rounds else []
     write_json(output, {
-        "machine": description, "threads": settings.threads, "rounds": settings.rounds,
+        **description, "threads": settings.threads, "rounds": settings.rounds,
         "gold": {"wheel_sha256": SHA256, "verses": len(gold.links), "links": sum(map(len, gold.links)),
                  "links_across_verses": gold.across},
         "quality": {system: {method: rate._asdict() for method, rate in rates.items()}

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.clock import RESULTS, Turn, argument_parser, interleave, machine, median_ratio, table
+from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, median_ratio, table
 from benchmarks.step import NETWORK, random_model
 from pipeline.decoding import beam, greedy
 from pipeline.decoding.apart import search_apart
@@ -74,9 +74,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--output", type=Path, default=RESULTS / "apart.json")
     options = parser.parse_args()
-    description = machine(["torch"])
+    description = about(["torch"])
     results = [measure(*model, options.rounds) for model in MODELS]
-    write_json(options.output, {"machine": description, "rounds": options.rounds, "rows": ROWS, "results": results})
+    write_json(options.output, {**description, "rounds": options.rounds, "rows": ROWS, "results": results})
     print(table(["model", "MB", "search", "together, ms", "apart, ms", "times as fast"], [
         ["d={width}, {encoder_layers}+{decoder_layers}".format(**row["network"]), f"{row['megabytes']:.0f}", name,
          f"{row['milliseconds'][f'{name}, together']:.1f}", f"{row['milliseconds'][f'{name}, apart']:.1f}",

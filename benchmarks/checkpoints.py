@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.clock import RESULTS, argument_parser, machine, table
+from benchmarks.clock import RESULTS, about, argument_parser, table
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
@@ -47,13 +47,13 @@ def main() -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("--output", type=Path, default=RESULTS / "checkpoints.json", help="where to write the result")
     arguments = parser.parse_args()
-    about = machine(["torch", "transformers"])
+    description = about(["torch", "transformers"])
     params, tokenizer = load_params(), Tokenizer.load(layout.BPE)
     network, _ = load_checkpoint(layout.checkpoint(params.baseline), tokenizer.digest,
                                  params.family(params.baseline).order)
     longest = network.settings.max_length
     lines = [line for line in layout.read_lines(layout.CORPUS / "test.source") if tokenizer.encode_source([line])[0]]
-    result: dict[str, Any] = {"machine": about, "sentences": len(lines), "identical_to_family": {}, "layers": {}}
+    result: dict[str, Any] = {**description, "sentences": len(lines), "identical_to_family": {}, "layers": {}}
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent)
         save_model(network, folder)

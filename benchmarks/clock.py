@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.evaluation.machine import describe_machine
+from pipeline.evaluation.provenance import made_now
 from pipeline.evaluation.speed import turns
 
 RESULTS = Path(__file__).parent / "results"
@@ -59,10 +60,10 @@ def median_ratio(numerator: Floats, denominator: Floats, samples: int = 2000, se
     return [float(np.median(numerator) / np.median(denominator)), float(low), float(high)]
 
 
-def machine(packages: Sequence[str]) -> dict[str, Any]:
-    """The machine and the versions behind a measurement, and how busy it was when the measurement began."""
-    return {**describe_machine(), "load": round(os.getloadavg()[0], 2),
-            "packages": {package: version(package) for package in packages}}
+def about(packages: Sequence[str]) -> dict[str, Any]:
+    """What a measurement tells of itself: machine, versions and how busy it was at the beginning; date and commit."""
+    return {"machine": {**describe_machine(), "load": round(os.getloadavg()[0], 2),
+                        "packages": {package: version(package) for package in packages}}, "made": made_now()}
 
 
 def argument_parser(description: str | None) -> ArgumentParser:

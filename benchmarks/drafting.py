@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.clock import RESULTS, Turn, argument_parser, interleave, machine, median_ratio, table
+from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, median_ratio, table
 from benchmarks.step import NETWORK, random_model
 from pipeline.decoding import blockwise, gad, greedy, speculative, verify
 from pipeline.decoding.hypotheses import Hypotheses
@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=100, help="times that everything is timed")
     parser.add_argument("--output", type=Path, default=RESULTS / "drafting.json", help="where to write the result")
     arguments = parser.parse_args()
-    about = machine(["torch"])
+    description = about(["torch"])
     results = [measure(settings, vocabulary, arguments.rounds) for settings, vocabulary in MODELS]
     for result in results:
         network, milliseconds = result["network"], result["milliseconds"]
@@ -95,7 +95,7 @@ def main() -> None:
         print(table(["a round", "greedy tokens", "95 %"], [
             [name, f"{ratio:.2f}", f"[{low:.2f}, {high:.2f}]"]
             for name, (ratio, low, high) in result["round_in_greedy_tokens"].items()]))
-    write_json(arguments.output, {"machine": about, "rounds": arguments.rounds, "results": results})
+    write_json(arguments.output, {**description, "rounds": arguments.rounds, "results": results})
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 import torch
 
-from benchmarks.clock import RESULTS, argument_parser, machine, table
+from benchmarks.clock import RESULTS, about, argument_parser, table
 from pipeline import layout
 from pipeline.alignment.directions import cores
 from pipeline.corpus.bpe import Tokenizer
@@ -109,7 +109,7 @@ def main() -> None:
     folder = PROFILES / arguments.profile if arguments.profile else Path()
     name = f"exactness_{arguments.profile}" if arguments.profile else "exactness"
     params = load_params(folder / PARAMS)
-    about, results = machine(["torch"]), {}
+    description, results = about(["torch"]), {}
     # One sentence at a time keeps one core busy.
     with ProcessPoolExecutor(cores(), get_context("spawn"), torch.set_num_threads, (1,)) as pool:
         for found in pool.map(partial(examine_family, params, folder), params.systems):
@@ -118,7 +118,7 @@ def main() -> None:
              for name, one in results.items()]
     header = ["decoder", "sentences", "accepted", *(_name(*case) for case in CASES)]
     print(table(header, lines))
-    write_json(arguments.output or RESULTS / f"{name}.json", {"machine": about, "decoders": results})
+    write_json(arguments.output or RESULTS / f"{name}.json", {**description, "decoders": results})
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.clock import RESULTS, Turn, argument_parser, interleave, machine, median_ratio, table
+from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, median_ratio, table
 from benchmarks.step import NETWORK, random_model
 from pipeline.alignment.bitext import Bitext, Side
 from pipeline.alignment.counting import Aligned, count
@@ -152,7 +152,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30, help="sentences of each measurement")
     parser.add_argument("--output", type=Path, default=RESULTS / "lattice.json", help="where the figures go")
     arguments = parser.parse_args()
-    result: dict[str, Any] = {"machine": machine(("torch", "numpy", "numba")), "words": WORDS, "window": WINDOW,
+    result: dict[str, Any] = {**about(("torch", "numpy", "numba")), "words": WORDS, "window": WINDOW,
                               "rounds": arguments.rounds}
     result["systems"] = [measure(settings, vocabulary, arguments.rounds) for settings, vocabulary in MODELS]
     result["search_milliseconds"] = measure_search(arguments.rounds)

@@ -25,7 +25,7 @@ from safetensors.numpy import save_file
 from torch import Tensor
 from transformers import MarianMTModel
 
-from benchmarks.clock import RESULTS, Floats, argument_parser, interleave, machine, median_ratio, table
+from benchmarks.clock import RESULTS, Floats, about, argument_parser, interleave, median_ratio, table
 from benchmarks.weights import random_marian, transformer_of
 from pipeline.decoding import beam, greedy
 from pipeline.decoding.limits import LengthLimit
@@ -191,7 +191,7 @@ def main() -> None:
         width=options.width, heads=8, feed_forward=4 * options.width, encoder_layers=options.layers,
         decoder_layers=options.layers, norm="post", tied_embeddings="none", dropout=0.0,
         max_length=256)
-    description = machine(["transformers", "ctranslate2"])
+    description = about(["transformers", "ctranslate2"])
     marian = random_marian(settings, options.vocabulary, seed=1)
     ours = transformer_of(marian, settings)
     threads = torch.get_num_threads()
@@ -201,7 +201,7 @@ def main() -> None:
         sources, passed_over = draw(engines, marian, ours, options.sentences, options.length, options.length)
         seconds = measure(engines, sources, options.rounds)
     result = {
-        "machine": description,
+        **description,
         "model": {"width": settings.width, "layers": settings.encoder_layers, "heads": settings.heads,
                   "feed_forward": settings.feed_forward, "vocabulary": options.vocabulary, "precision": "float32"},
         "sentences": len(sources), "rounds": options.rounds, "source_tokens": options.length,

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.clock import RESULTS, Turn, argument_parser, interleave, machine, median_ratio, table
+from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, median_ratio, table
 from benchmarks.step import NETWORK, VERBS, Timed, random_model, shares
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import Decoder, make_decoder
@@ -184,10 +184,10 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=RESULTS / "multi_token.json")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    description = machine(["numpy"])
+    description = about(["numpy"])
     double_token = measure_double_token(options.rounds)
     orders, depth = measure_orders(options.rounds), measure_depth(options.rounds)
-    write_json(options.output, {"machine": description, "weights": "random", "words": WORDS, "rounds": options.rounds,
+    write_json(options.output, {**description, "weights": "random", "words": WORDS, "rounds": options.rounds,
                                 "double_token": double_token, "orders": orders, "depth": depth})
     for title, rows in [*double_token.items(), ("orders", orders), ("depth", depth)]:
         print(show(title, rows), end="\n\n")

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.clock import RESULTS, Floats, argument_parser, interleave, machine, median_ratio, table
+from benchmarks.clock import RESULTS, Floats, about, argument_parser, interleave, median_ratio, table
 from pipeline.decoding import beam, greedy
 from pipeline.decoding.limits import LengthLimit
 from pipeline.evaluation.speed import speed_ratio
@@ -251,7 +251,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=RESULTS / "step.json")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    description = machine(["numpy"])
+    description = about(["numpy"])
     models = {order: random_model(OrderSettings(order), options.vocabulary) for order in ORDERS}
     random = torch.Generator().manual_seed(1)
     source = torch.randint(len(SPECIALS), options.vocabulary, (1, SOURCE), generator=random)
@@ -259,7 +259,7 @@ def main() -> None:
     steps = measure_steps(models, source, 10 * options.rounds)
     widths = measure_widths(options.vocabulary, source, 4 * options.rounds)
     encoders = measure_encoders(options.vocabulary, 4 * options.rounds)
-    write_json(options.output, {"machine": description, "vocabulary": options.vocabulary, "searches": searches,
+    write_json(options.output, {**description, "vocabulary": options.vocabulary, "searches": searches,
                                 "steps": steps, "widths": widths, "encoders": encoders})
     shares = list(next(iter(searches[0]["orders"].values())))
     print(table(["search", *(share.replace("_", " ") for share in shares), "times faster"], [

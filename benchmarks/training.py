@@ -17,7 +17,7 @@ import numpy as np
 import pytorch_lightning as lightning
 import torch
 
-from benchmarks.clock import RESULTS, argument_parser, interleave, machine, table
+from benchmarks.clock import RESULTS, about, argument_parser, interleave, table
 from pipeline.corpus.batches import Slice, TrainingBatches
 from pipeline.corpus.datamodule import PairBatches
 from pipeline.corpus.pairs import Pairs, write_pairs
@@ -116,9 +116,9 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     quiet_lightning()
-    description = machine(["pytorch-lightning", "numpy"])
+    description = about(["pytorch-lightning", "numpy"])
     results = [measure(budget, options.steps, options.vocabulary) for budget in options.budgets]
-    write_json(options.output, {"machine": description, "vocabulary": options.vocabulary, "results": results})
+    write_json(options.output, {**description, "vocabulary": options.vocabulary, "results": results})
     print(table(["batch tokens, order", "tokens/s", "over left_to_right"], [
         [f"{row['batch_tokens']}, {name}", f"{rate:.0f}",
          "" if name == BASELINE else "{:.3f} ({:.3f} to {:.3f})".format(*row["over_left_to_right"][name])]

@@ -133,8 +133,8 @@ def find_stages(stages: dict[str, Any], params: Params) -> Stages:
 def changed_stages(folder: Path) -> set[str]:
     """The stages that are not up to date, as things stand when those of a run that was killed have ended."""
     _wait_for_others(folder)
-    done = subprocess.run([*DVC, "--wait-for-lock", "status", "--json"], cwd=folder, env=environment(), capture_output=True, text=True,
-                          check=False)
+    done = subprocess.run([*DVC, "--wait-for-lock", "status", "--json"], cwd=folder, env=environment(),
+                          capture_output=True, text=True, check=False)
     if done.returncode:
         raise PipelineError(f"{PIPELINE}: dvc status failed: {' '.join(done.stderr.split())}")
     return {stage for stage, changes in json.loads(done.stdout).items() if changes != [_ALWAYS]}
