@@ -143,15 +143,18 @@ def changed_stages(folder: Path) -> set[str]:
 def _wait_for_others(folder: Path) -> None:
     """Wait for processes of DVC that have outlived the run which started them: their guards are about to end them."""
     marks, patience = folder / ".dvc/tmp/rwlock", time.monotonic() + guard.PATIENCE
-    while marks.exists() and any(map(is_alive, _processes(marks))):
+    while any(map(is_alive, _processes(marks))):
         if time.monotonic() > patience:
             return  # somebody's own run, of which DVC will tell
         time.sleep(0.1)
 
 
 def _processes(marks: Path) -> set[int]:
-    """That have marked, in DVC's rwlock, what they read or write."""
-    return {int(number) for number in re.findall(r'"pid": (\d+)', marks.read_text(encoding="utf-8"))}
+    """That have marked, in DVC's rwlock, what they read or write; none where there is no such file."""
+    try:
+        return {int(number) for number in re.findall(r'"pid": (\d+)', marks.read_text(encoding="utf-8"))}
+    except FileNotFoundError:
+        return set()
 
 
 def with_followers(stages: Collection[str], after: After) -> frozenset[str]:

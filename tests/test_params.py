@@ -112,7 +112,6 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("optimisation.schedule", "cosine", "schedule: 'cosine' is unknown; choose one of inverse_square_root"),
     ("optimisation.label_smoothing", 1.0, "label_smoothing: 1.0 must be at least 0 and below 1"),
     ("families.ar.training.steps", 0, "training.steps: 0 must be at least 1"),
-    ("training.matmul", "exact", "training.matmul: 'exact' is unknown; choose one of highest, high, medium"),
     ("training.average_by", "luck", "training.average_by: 'luck' is unknown; choose one of last, best"),
     ("training.clip", -1, "clip: -1.0 must be at least 0"),
     ("data.side", "left", "left"),

@@ -13,7 +13,6 @@ DRAFTING = {"drafter": ("verifier", "block", "prefix", "chained", "glancing", "s
 """Of the kinds that draft, what each may say in its block `drafting`."""
 PREFIXES = ("causal", "bidirectional")
 AVERAGES = ("last", "best")
-MATMULS = ("highest", "high", "medium")
 SCHEDULES = ("inverse_square_root", "linear", "constant")
 
 AboveZero = Annotated[float, Range(above=0)]
@@ -75,10 +74,6 @@ class TrainingSettings(Checked):
     """CPU threads. They decide how sums are rounded, hence the bits of the weights, so they are a part of what is
     trained and not of where: the environment does not change them. Two trainings at once with one thread each take a
     third more steps per second than one training with two; a training that nothing can run beside gains from more."""
-    matmul: str = "medium"
-    """How float32 matrices are multiplied, as `torch.set_float32_matmul_precision` names it. On a CPU `medium` chooses
-    oneDNN's kernels, which use AVX-512 also where MKL does not; processors and GPUs that have units for bf16 may round
-    factors to it. `highest` never does."""
     validate_every: Positive = 500
     """Steps between validations, checkpoints and candidates for the average."""
     validation_sentences: Positive = 500
@@ -92,8 +87,6 @@ class TrainingSettings(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.matmul not in MATMULS:
-            raise PipelineError(f"training.matmul: {self.matmul!r} is unknown; choose one of {', '.join(MATMULS)}")
         if self.average_by not in AVERAGES:
             raise PipelineError(f"training.average_by: {self.average_by!r} is unknown; "
                                 f"choose one of {', '.join(AVERAGES)}")

@@ -20,38 +20,14 @@ from pipeline.training.candidates import Candidate, Candidates
 from pipeline.training.resume import CURVE, PREVIOUS, RESUME, read_curve
 
 
-class Arithmetic(Callback):
-    """Sets what decides the bits of a training, whatever the environment and Lightning have set before.
+class Threads(Callback):
+    """Sets the number of CPU threads of a training, whatever the environment and Lightning have set before."""
 
-    It is set when Lightning has started the process, and undone when the training has ended.
-    """
-
-    def __init__(self, threads: int, matmul: str) -> None:
-        """Args:
-            threads: CPU threads.
-            matmul: how float32 matrices are multiplied (`torch.set_float32_matmul_precision`).
-        """
-        self._threads, self._matmul = threads, matmul
-        self._before: tuple[str, bool] | None = None
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
 
     def setup(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, stage: str) -> None:
-        self._before = torch.get_float32_matmul_precision(), torch.backends.cuda.flash_sdp_enabled()
         torch.set_num_threads(self._threads)
-        torch.set_float32_matmul_precision(self._matmul)
-        if self._matmul == "medium" and trainer.strategy.root_device.type == "cpu":
-            # The switch is also the CPU's. Products are oneDNN's now, and flash attention's many small ones would take
-            # longer to prepare than all else of a step takes.
-            torch.backends.cuda.enable_flash_sdp(False)
-
-    def teardown(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, stage: str) -> None:
-        if self._before is not None:
-            precision, flash = self._before
-            torch.set_float32_matmul_precision(precision)
-            torch.backends.cuda.enable_flash_sdp(flash)
-
-    def on_exception(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule,
-                     exception: BaseException) -> None:
-        self.teardown(trainer, pl_module, "fit")
 
 
 class ValidationBleu(Callback):

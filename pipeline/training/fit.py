@@ -32,7 +32,7 @@ from pipeline.files import remove, write_text
 from pipeline.fingerprint import code_digest, digest
 from pipeline.model.checkpoint import WEIGHTS, load_weights, save_checkpoint
 from pipeline.params import Params, load_params
-from pipeline.training.callbacks import Arithmetic, KeepCandidates, Progress, ResumePoint, ValidationBleu
+from pipeline.training.callbacks import KeepCandidates, Progress, ResumePoint, Threads, ValidationBleu
 from pipeline.training.candidates import Candidates
 from pipeline.training.finite import StopIfNotFinite
 from pipeline.training.resume import begin
@@ -196,7 +196,7 @@ def _callbacks(params: Params, family: str, tokenizer: Tokenizer, candidates: Ca
     references = layout.read_lines(layout.CORPUS / "validation.target")
     limit = LengthLimit(params.limit.ratio, params.limit.extra, params.family(family).network.max_length - 1)
     callbacks: list[Callback] = [
-        Arithmetic(training.threads, training.matmul),
+        Threads(training.threads),
         StopIfNotFinite(),  # before those that save
         ValidationBleu(tokenizer, references, limit),  # before those that read what it logs
         KeepCandidates(candidates, training.validate_every),
