@@ -156,11 +156,11 @@ def assemble_rows(quality: Path, speed: Mapping[str, Any], texts: Mapping[Name, 
     Raises:
         PipelineError: a decoder was scored but not timed or the reverse, or families were scored differently.
     """
-    scores, greedy = _read_scores(quality)
+    scores, greedy = _read_scores(quality, {family for family, _ in timed_decoders(speed)})
     for family, decoder in sorted(scores.keys() ^ set(timed_decoders(speed))):
         fault = "scored but not timed" if (family, decoder) in scores else "timed but not scored"
         raise PipelineError(f"{quality / family}.json: decoder {decoder!r} of family {family!r} was {fault}; "
-                            "run `dvc repro`, or remove the file if the family left params.yaml")
+                            "run `dvc repro`")
     p_values = _p_values(speed, texts, references, tokenizer, samples, seed)
     return [Row(family=name[0], decoder=name[1], p_value_vs_ar=p_values[name], **scores[name],
                 **_speed_columns(entry),
@@ -180,12 +180,15 @@ def _name(entry: Mapping[str, Any]) -> Name:
     return entry["family"], entry["decoder"]
 
 
-def _read_scores(folder: Path) -> tuple[dict[Name, dict[str, Any]], dict[str, str]]:
-    """The quality columns of each decoder, and the family whose greedy search each family is compared with."""
+def _read_scores(folder: Path, families: set[str]) -> tuple[dict[Name, dict[str, Any]], dict[str, str]]:
+    """The quality columns of each decoder, and the family whose greedy search each family is compared with.
+
+    Of families that are no longer among the systems, files may still be there.
+    """
     scores: dict[Name, dict[str, Any]] = {}
     greedy: dict[str, str] = {}
     signatures: dict[str, dict[str | None, Path]] = {key: {} for key in _SIGNATURES}
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(folder / f"{family}.json" for family in families):
         report = read_json(path)
         _take(_QUALITY_HEADER, report, path, "the header")
         greedy[report["family"]] = report.get("verifier") or report["family"]
