@@ -55,11 +55,11 @@ def choice() -> str:
     costs = [cost for name, (cost, *_) in large.items() if name.endswith(", 3")]
     return table(
         ["model, device", "you want", "family", "decoder", "measured here"],
-        [["d=128, CPU", "the shortest time", f"`{baseline()}`", "`greedy`", here(baseline(), "greedy")],
+        [["d=128, CPU", "the shortest time", "`double_token`", "`greedy`", here("double_token", "greedy")],
+         ["d=128, CPU", "the text of greedy search", f"`{baseline()}`", "`greedy`", here(baseline(), "greedy")],
          ["d=128, CPU", "the quality of beam search", f"`{baseline()}`", "`beam5`", here(baseline(), "beam5")],
          ["d=128, CPU", "corrections, which copy most of the input", f"`{baseline()}`", "`iad`",
           f"{here(baseline(), 'iad', CORRECTION)} ([corrector](docs/results.md#grammatical-error-correction))"],
-         ["d=128, CPU", "one network pass per sentence", "`lattice`", "`lattice64`", here("lattice", "lattice64")],
          ["d=512, CPU", "the text of greedy search in fewer steps", "`speculative`", "`speculative`",
           f"three drafted tokens cost {min(costs):.1f} to {max(costs):.1f} steps ([random "
           "weights](docs/results.md#what-a-round-costs)); no trained model"],
