@@ -53,6 +53,11 @@ def test_every_preset_is_laid_over_them(preset: Path) -> None:
     assert {"teacher", *params.starts} >= set(params.systems)
 
 
+def test_how_long_a_preset_trains_holds_for_the_teacher() -> None:
+    """A number of steps in the teacher's own block would win over a preset's `training`."""
+    assert parse_params(lay_over(shipped(), ROOT / "presets/smoke.yaml")).family("teacher").training.steps == 40
+
+
 def test_what_a_system_starts_from_is_trained_too() -> None:
     chosen = with_students({**shipped(), "systems": ["teacher", "ar", "nat", "double_token_r2l"]})
     assert chosen["students"] == {"ar": "teacher", "mask_predict": "teacher", "nat": "mask_predict",
