@@ -80,3 +80,4 @@ def _distill(arguments: argparse.Namespace) -> None:
         remove(report)  # of what is replaced now
         write_json(report, write_distilled(module, pairs, tokenizer.target_size, layout.DISTILLED))
         remove(shards.parent)
+    trainer.strategy.barrier()  # no process comes back while the first one still writes

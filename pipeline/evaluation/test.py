@@ -137,8 +137,13 @@ def _test(family: str, names: tuple[str, ...], options: list[str], others: dict[
     """One process of the run; the first one writes. `others` are figures of other decoders that stay; None: none do."""
     cli = LightningCLI(TestModule, PairsDataModule, run=False, save_config_callback=None, args=options)
     cli.trainer.test(cli.model, cli.datamodule, verbose=False)
-    if not cli.trainer.is_global_zero:
-        return
+    if cli.trainer.is_global_zero:
+        _write(family, names, cli, others)
+    cli.trainer.strategy.barrier()  # no process comes back while the first one still writes
+
+
+def _write(family: str, names: tuple[str, ...], cli: LightningCLI, others: dict[str, Any] | None) -> None:
+    """Write hypotheses and figures, and print what there is to say."""
     folder, report = layout.HYPOTHESES / family, _report(family)
     remove(report)  # so that a run that is killed here leaves no figures of other hypotheses
     if others is None:

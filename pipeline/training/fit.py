@@ -89,6 +89,7 @@ def fit(family: str, overrides: list[str]) -> None:
             "family": family, "data": cli.datamodule.settings.side, "steps": trainer.global_step,
             "threads": settings.training.threads, "averaged": [dataclasses.asdict(one) for one in chosen]})
         remove(work)
+    trainer.strategy.barrier()  # no process comes back, perhaps to train again, while the first one still writes
 
 
 def _train(trainer: lightning.Trainer, module: TranslationModule, data: PairsDataModule, point: Path | None) -> None:

@@ -52,6 +52,16 @@ OrderedModule.training_step = training_step
 """A loss that is not finite in one of the processes."""
 
 
+SLOW_TO_END = """
+import os, time
+from pipeline import files
+if os.environ["RANK"] == "0":
+    files.remove = lambda path, remove=files.remove: (time.sleep(0.3), remove(path))
+from pipeline.cli import main
+"""
+"""The first process takes its time over files; the second must not come back, perhaps to train again, meanwhile."""
+
+
 def run_two(*commands: list[str]) -> list[str]:
     """Run commands, one after the other, in two processes that were started from outside, as torchrun does.
 
@@ -62,7 +72,8 @@ def run_two(*commands: list[str]) -> list[str]:
         port = free.getsockname()[1]
     shared = {**ENVIRONMENT, "TORCHELASTIC_RUN_ID": "test", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
               "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
-    code = (f"from pipeline.cli import main\nassert not any(main(command) for command in {commands!r})\n"
+    code = (f"{SLOW_TO_END}\nfor command in {commands!r}:\n    assert main(command) == 0\n"
+            f"    assert not os.listdir('checkpoints/.work'), 'a process came back before the first one had ended'\n"
             f"{SPOILT}\nassert main({commands[-1]!r}) == 2")
     processes = [subprocess.Popen([sys.executable, "-c", code], env={**shared, "RANK": rank, "LOCAL_RANK": rank},
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for rank in "01"]
