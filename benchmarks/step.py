@@ -22,9 +22,9 @@ from torch import Tensor
 from benchmarks.clock import RESULTS, Floats, about, argument_parser, interleave, median_ratio, table
 from pipeline.decoding import beam, greedy
 from pipeline.decoding.limits import LengthLimit
+from pipeline.engine import packing
 from pipeline.evaluation.speed import speed_ratio
 from pipeline.files import write_json
-from pipeline.kernels import packing
 from pipeline.model.checkpoint import column_major
 from pipeline.model.orders import Order, make_order
 from pipeline.model.settings import NetworkSettings, OrderSettings

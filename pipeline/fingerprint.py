@@ -5,7 +5,7 @@ from pathlib import Path
 
 _PACKAGE = Path(__file__).parent
 _COMPUTES = ("alignment/**/*.py", "compiled.py", "corpus/**/*.py", "decoding/**/*.py", "families/**/*.py",
-             "kernels/**/*.py", "model/**/*.py", "training/**/*.py", "vocabulary.py")
+             "engine/**/*.py", "model/**/*.py", "training/**/*.py", "vocabulary.py")
 """What training and search are made of. What writes files and reports is not among it: a repair there costs no run."""
 
 

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from pipeline.corpus.datamodule import Batch
 from pipeline.decoding.prefix import Prefix
+from pipeline.engine import packing
+from pipeline.engine.packing import pack_matrix
 from pipeline.families.drafter import DrafterModule
 from pipeline.families.settings import OptimisationSettings
-from pipeline.kernels import packing
-from pipeline.kernels.packing import pack_matrix
 from pipeline.model.checkpoint import save_checkpoint, unique_weights
 from pipeline.model.drafter import DrafterTransformer
 from pipeline.model.drafters import make_drafter

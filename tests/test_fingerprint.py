@@ -9,14 +9,14 @@ from pipeline.fingerprint import code_digest, digest
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    for name in ("decoding/beam.py", "kernels/deep/er.py", "vocabulary.py", "distillation.py", "commands/distill.py"):
+    for name in ("decoding/beam.py", "engine/deep/er.py", "vocabulary.py", "distillation.py", "commands/distill.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x = 1\n")
     return tmp_path
 
 
 @pytest.mark.parametrize(("file", "seen"), [
-    ("decoding/beam.py", True), ("decoding/new.py", True), ("kernels/deep/er.py", True), ("vocabulary.py", True),
+    ("decoding/beam.py", True), ("decoding/new.py", True), ("engine/deep/er.py", True), ("vocabulary.py", True),
     ("distillation.py", True), ("commands/distill.py", False), ("decoding/notes.txt", False)])
 def test_code_that_computes_is_in_the_digest(package: Path, file: str, seen: bool) -> None:
     before = code_digest("distillation.py", package=package)

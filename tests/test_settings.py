@@ -38,7 +38,7 @@ def with_all_within(settings: type) -> Iterator[type]:
 def every_settings_class() -> list[type]:
     """Those of params.yaml, of every decoder, and of checkpoints."""
     modules = [importlib.import_module(f"pipeline.decoding.{found.name}")
-               for found in pkgutil.iter_modules(pipeline.decoding.__path__) if not found.name.endswith("_kernel")]
+               for found in pkgutil.iter_modules(pipeline.decoding.__path__)]
     decoders = [module.Settings for module in modules if hasattr(module, "Settings")]
     return list(dict.fromkeys(one for settings in (Params, VocabularySettings, *decoders)
                               for one in with_all_within(settings)))

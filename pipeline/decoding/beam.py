@@ -63,7 +63,7 @@ def _alone(model: Model, settings: Settings, state: Any, longest: int) -> Hypoth
     reading = reading_of(model, state, longest * z, K * z)
     if reading is None or len(reading.packed.output_scale) <= K:
         return None
-    from pipeline.decoding.beam_kernel import Finished, Steps, follow, search  # numba: half a second
+    from pipeline.engine.beam import Finished, Steps, follow, search  # numba: half a second
     candidates = _candidates(K, z, torch.device("cpu"))
     way = Steps(np.empty((longest, K), np.int64), np.empty((longest, K, z), np.int64))
     finished = Finished(np.zeros(1, np.int64), np.empty(K), np.empty(K, np.int64), np.empty(K, np.int64),

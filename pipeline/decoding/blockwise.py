@@ -73,7 +73,7 @@ class HeadsDrafter:
             return None
         if (line := sentence.line(self._tokens)) is None:
             return None
-        from pipeline.decoding.whole_kernel import draft_heads
+        from pipeline.engine.draft_and_verify import draft_heads
         draft_heads(line, heads, links, self._tokens)
         return 0
 

@@ -56,7 +56,7 @@ def viterbi(edges: Edges, divisors: Tensor | None = None) -> Paths:
     """
     if edges.first.device.type != "cpu" or edges.first.dtype not in (torch.float32, torch.float64):
         return best_paths(edges, 1, divisors)
-    from pipeline.decoding.chain_kernel import best_path  # numba: half a second that no other search needs
+    from pipeline.engine.viterbi import best_path  # numba: half a second that no other search needs
     first, inner, end = (scores.detach().contiguous().numpy() for scores in edges)
     B, N, _ = end.shape
     scores, lengths, states = np.empty(B, first.dtype), np.empty(B, np.int64), np.zeros((B, N), np.int64)

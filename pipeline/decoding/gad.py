@@ -66,7 +66,7 @@ class NetworkDrafter:
         links = self._model.packed_links()
         if drafter is None or links is None or (line := sentence.line(block)) is None:
             return None
-        from pipeline.decoding.whole_kernel import draft_blocks
+        from pipeline.engine.draft_and_verify import draft_blocks
         draft_blocks(line, drafter, links, block)
         return int(line.rounds[0])
 

@@ -88,7 +88,7 @@ def _alone(model: Model, source: Tensor, state: Any, most: int) -> Hypotheses | 
     order, z = model.order, model.order.width
     if (reading := reading_of(model, state, most * z, z)) is None:
         return None
-    from pipeline.kernels.greedy import finish  # numba: half a second that no other search needs
+    from pipeline.engine.greedy import finish  # numba: half a second that no other search needs
     said, starts = np.full((most, z), order.end), np.array(order.starts)
     calls = finish(starts, order.end, said, reading)
     words, lengths = order.restore(torch.from_numpy(said.reshape(1, -1)))

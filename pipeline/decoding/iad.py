@@ -77,7 +77,7 @@ class InputCopy:
         block = min(settings.block or len(source), len(source) - 1)
         if (line := sentence.line(block)) is None:
             return None
-        from pipeline.decoding.whole_kernel import copy
+        from pipeline.engine.draft_and_verify import copy
         copy(line, source, settings.shortest, settings.longest, block)
         return 0
 

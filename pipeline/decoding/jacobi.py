@@ -118,7 +118,7 @@ class LastIterate:
         expected = int(self._expected[0])
         if (line := sentence.line(self._blocks.block or expected)) is None:
             return None
-        from pipeline.decoding.whole_kernel import iterate
+        from pipeline.engine.draft_and_verify import iterate
         iterate(line, self._blocks.block, self._blocks.hybrid, expected, self._told, self._start[0])
         return 0
 

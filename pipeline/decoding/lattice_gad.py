@@ -74,7 +74,7 @@ class LatticeDrafter:
             edges: their scores, impossible from and to PAD.
             block: k.
         """
-        from pipeline.decoding.continuation_kernel import continuations  # numba: half a second to import
+        from pipeline.engine.continuation import continuations  # numba: half a second to import
         (B, N, K), self._block = words.shape, block
         self._words = words.cpu()
         self._following = torch.empty((B, N, K), dtype=torch.long)
@@ -85,7 +85,7 @@ class LatticeDrafter:
         continuations(first, inner, end, self._following.numpy(), self._entries.numpy())
 
     def draft(self, prefix: Prefix, room: int) -> Tensor:
-        from pipeline.decoding.continuation_kernel import read_on
+        from pipeline.engine.continuation import read_on
         places, last = (prefix.lengths - 2).cpu().numpy(), prefix.last.squeeze(1).cpu().numpy()
         drafts = torch.full((len(last), max(0, min(self._block, room))), PAD)
         read_on(self._words.numpy(), self._following.numpy(), self._entries.numpy(), places, last, drafts.numpy())

@@ -101,7 +101,7 @@ class Prefix:
             left: (R,) tokens that a row may still accept, at least 1; changed.
             end: the end symbol.
         """
-        from pipeline.decoding.verify_kernel import accept, settle  # numba: half a second that no other search needs
+        from pipeline.engine.verdict import accept, settle  # numba: half a second that no other search needs
         ends, self.added = np.empty(len(draft), np.bool_), np.empty_like(self.counts)
         if compiles(logits):
             said, sums = np.empty(logits.shape[:2], np.int64), np.empty(len(draft))

@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from pipeline.kernels.reading import PackedHeads, PackedLinks
+from pipeline.engine.reading import PackedHeads, PackedLinks
 from pipeline.model.orders import Order
 
 

@@ -66,7 +66,7 @@ class SmallModel:
         drafter = reading_of(self._model, self._state, sentence.most + self._block, rounded=True)
         if drafter is None or (line := sentence.line(self._block)) is None:
             return None
-        from pipeline.decoding.whole_kernel import speculate
+        from pipeline.engine.draft_and_verify import speculate
         speculate(line, drafter, self._block)
         return int(line.drafted[:line.rounds[0]].sum())
 

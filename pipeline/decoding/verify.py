@@ -107,7 +107,7 @@ class Nothing:
     def whole(self, sentence: Sentence) -> int | None:
         if (line := sentence.line(0)) is None:
             return None
-        from pipeline.decoding.whole_kernel import iterate
+        from pipeline.engine.draft_and_verify import iterate
         iterate(line, 1, False, 0, False, np.empty(0, np.int64))  # in blocks of one word there is nothing to iterate
         return 0
 

@@ -1,4 +1,4 @@
-"""One sentence to be translated by draft and verification in one compiled call (`whole_kernel.py`).
+"""One sentence to be translated by draft and verification in one compiled call (`engine.draft_and_verify`).
 
 Of what a round of a small model takes, much is the way back to Python and the next call from there.
 """
@@ -12,10 +12,10 @@ from torch import Tensor
 
 from pipeline.decoding.prefix import Acceptance, Bools, Ints
 from pipeline.decoding.protocol import DecoderState, Model
-from pipeline.kernels.reading import Reading
+from pipeline.engine.reading import Reading
 
 if TYPE_CHECKING:
-    from pipeline.decoding.whole_kernel import Line
+    from pipeline.engine.draft_and_verify import Line
 
 
 class Found(NamedTuple):
@@ -50,7 +50,7 @@ class Sentence:
 
     def line(self, block: int) -> "Line | None":
         """What a loop works on whose drafts have at most so many tokens; None where the verifier is not compiled."""
-        from pipeline.decoding.whole_kernel import Line  # numba: half a second that no other search needs
+        from pipeline.engine.draft_and_verify import Line  # numba: half a second that no other search needs
         most, order = self.most, self._verifier.order
         reading = reading_of(self._verifier, self._state, most + block, block + 1)
         if reading is None:
@@ -96,7 +96,7 @@ def scored_later(model: Any, source: Tensor, said: Ints) -> Callable[[], Tensor]
     """
     @torch.inference_mode()
     def scored() -> Tensor:
-        from pipeline.kernels.greedy import score
+        from pipeline.engine.greedy import score
         starts = np.array(model.order.starts)
         state = model.start(model.encode(source), capacity=said.size)
         reading = reading_of(model, state, said.size, said.shape[1])

@@ -5,7 +5,7 @@ of matrices alone are counted: those with weights, those of attention, and the p
 counted: softmax, normalisation, activations, biases, residual sums, looking up embeddings, finding the best words, and
 all that a search does besides.
 
-What padding and masks hide is counted, because torch computes it. A compiled step (`pipeline.kernels`) skips masked
+What padding and masks hide is counted, because torch computes it. A compiled step (`pipeline.engine`) skips masked
 keys: it does at most what is counted.
 """
 

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pipeline.engine.reading import Reading
 from pipeline.interop.export_huggingface import correspondence
 from pipeline.interop.network import HuggingFaceModel, Renumbered, Symbols, position_table
-from pipeline.kernels.reading import Reading
 from pipeline.model.settings import ACTIVATIONS, NetworkSettings
 from pipeline.model.state import Memory, State
 from pipeline.model.transformer import Transformer

@@ -4,8 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from pipeline.engine.reading import Reading
 from pipeline.errors import PipelineError
-from pipeline.kernels.reading import Reading
 from pipeline.model.drafter import DrafterTransformer
 from pipeline.model.state import State
 from pipeline.vocabulary import MASK, PAD

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from pipeline.kernels.reading import PackedLinks
+from pipeline.engine.reading import PackedLinks
 from pipeline.model.orders import Order
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.token_chain import Links, TokenChain, follow, gather

@@ -159,7 +159,7 @@ class DrafterTransformer(ChainedTransformer):
             state.rewind(min(state.length, lengths - 1))
             read = lengths - state.length + count - 1
             if len(tokens) == 1 and (reading := self.reading(state, read, rounded=True)) is not None:
-                from pipeline.kernels.greedy import run_ahead  # numba: half a second that training does not need
+                from pipeline.engine.greedy import run_ahead  # numba: half a second that training does not need
                 found = np.empty((1, count), np.int64)
                 run_ahead(tokens[0, state.length:lengths].numpy(), found[0], state.length, reading)
                 state.advance(read)

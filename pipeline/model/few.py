@@ -1,6 +1,6 @@
 """Few rows of a small model on a CPU: everything between ids and states or logits as one compiled call.
 
-What `pipeline.kernels` reads is packed from the same weights that `lean` and `layers` read, and tensors become arrays
+What `pipeline.engine` reads is packed from the same weights that `lean` and `layers` read, and tensors become arrays
 here. Where something is not to be compiled, these functions return None, and `lean` does it.
 """
 
@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pipeline.kernels.packing import is_short, pack_decoder, pack_encoder, pack_source
-from pipeline.kernels.reading import Bools, Packed, PackedEncoder, PackedSource, Reading
+from pipeline.engine.packing import is_short, pack_decoder, pack_encoder, pack_source
+from pipeline.engine.reading import Bools, Packed, PackedEncoder, PackedSource, Reading
 from pipeline.model.lean import Block, DecoderBlocks, EncoderBlocks, Style
 from pipeline.model.state import Floats, Ints, State
 
@@ -78,7 +78,7 @@ def encode(source: Tensor, packed: PackedEncoder | None, style: Style, mask: Ten
     """
     if packed is None or not is_short(source.numel(), packed.positions.shape[1]):
         return None
-    from pipeline.kernels.encoder import encode as compiled  # numba: half a second that training does not need
+    from pipeline.engine.encoder import encode as compiled  # numba: half a second that training does not need
     states = np.empty((*source.shape, packed.positions.shape[1]), packed.positions.dtype)
     known = compiled(source.contiguous().numpy(), packed, style.heads, style.pre, style.relu, seen(mask), states)
     return torch.from_numpy(states) if known else None
@@ -89,7 +89,7 @@ def project(states: Tensor, packed: PackedSource | None, style: Style) -> Tensor
     B, S, D = states.shape
     if packed is None or not is_short(B * S, D):
         return None
-    from pipeline.kernels.encoder import project_source  # numba: half a second that training does not need
+    from pipeline.engine.encoder import project_source  # numba: half a second that training does not need
     out = np.empty((len(packed.bias) // D // 2, 2, B, style.heads, S, D // style.heads), packed.bias.dtype)
     project_source(states.contiguous().numpy(), packed, out)
     return torch.from_numpy(out)
@@ -97,7 +97,7 @@ def project(states: Tensor, packed: PackedSource | None, style: Style) -> Tensor
 
 def decode(x: Tensor, packed: Packed, style: Style, state: State, mask: Tensor | None) -> Tensor:
     """`lean.decode` in one call; x, (R, n, D), may be overwritten."""
-    from pipeline.kernels.decoder import decode as compiled  # numba: half a second that training does not need
+    from pipeline.engine.decoder import decode as compiled  # numba: half a second that training does not need
     R, n, D = x.shape
     x = x.contiguous()
     made, lengths = reading(packed, style, state, n, seen(mask))
@@ -121,7 +121,7 @@ def step(tokens: Tensor, packed: Packed, style: Style, state: State, mask: Bools
     Raises:
         IndexError: what stands among the tokens is no token, or there are more than places.
     """
-    from pipeline.kernels.decoder import step as compiled  # numba: half a second that training does not need
+    from pipeline.engine.decoder import step as compiled  # numba: half a second that training does not need
     read = tokens.contiguous().numpy()
     (R, n), number = read.shape, packed.positions.dtype
     hidden = np.empty((R, n, packed.positions.shape[1]), number)

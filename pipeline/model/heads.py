@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pipeline.engine.packing import pack_heads
+from pipeline.engine.reading import PackedHeads
 from pipeline.errors import PipelineError
-from pipeline.kernels.packing import pack_heads
-from pipeline.kernels.reading import PackedHeads
 from pipeline.model.chained import ChainedTransformer
 from pipeline.model.drafter import check_verifier
 from pipeline.model.orders import Order

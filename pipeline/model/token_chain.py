@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pipeline.kernels.packing import pack_links
-from pipeline.kernels.reading import PackedLinks
+from pipeline.engine.packing import pack_links
+from pipeline.engine.reading import PackedLinks
 from pipeline.model.few import readable
 from pipeline.model.top import best
 
@@ -96,7 +96,7 @@ def follow(links: Links, states: Tensor, last: Tensor, rounded: bool = False) ->
     """
     if links.packed is None or len(states) > _FEW:
         return one_by_one(links, states, last)
-    from pipeline.kernels.token_chain import follow_links  # numba: half a second that training does not need
+    from pipeline.engine.token_chain import follow_links  # numba: half a second that training does not need
     tokens = torch.empty(states.shape[:2], dtype=torch.long)
     follow_links(states.contiguous().numpy(), last.contiguous().numpy(), links.packed[rounded], tokens.numpy())
     return tokens

@@ -28,7 +28,7 @@ def best(logits: Tensor) -> Tensor:
 def score_best(logits: Tensor) -> tuple[Tensor, Tensor]:
     """The best word of every row as `best` finds it, and its log-probability: (…, V) to twice (…)."""
     if compiles(logits) and logits.numel() <= _SMALL:
-        from pipeline.kernels.best import score_best  # numba: half a second that training does not need
+        from pipeline.engine.best import score_best  # numba: half a second that training does not need
         found, scores = np.empty(logits.shape[:-1], np.int64), np.empty(logits.shape[:-1])
         score_best(logits.numpy().reshape(-1, logits.shape[-1]), found.reshape(-1), scores.reshape(-1))
         return torch.from_numpy(found), torch.from_numpy(scores)

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from pipeline.engine.packing import are_few
+from pipeline.engine.reading import Packed, PackedEncoder, PackedSource, Reading
 from pipeline.errors import PipelineError
-from pipeline.kernels.packing import are_few
-from pipeline.kernels.reading import Packed, PackedEncoder, PackedSource, Reading
 from pipeline.model import few, lean
 from pipeline.model.layers import DecoderLayer, EncoderLayer, Positions, dropout
 from pipeline.model.orders import Order

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from pipeline.decoding.beam_kernel import _move
-from pipeline.kernels.best import best_places
+from pipeline.engine.beam import _move
+from pipeline.engine.best import best_places
 
 
 @pytest.mark.parametrize("K", [1, 2, 3, 4])

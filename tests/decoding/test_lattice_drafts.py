@@ -14,8 +14,8 @@ from sentences import sources
 from torch import Tensor
 
 from pipeline.decoding import counts_gad, greedy, lattice_gad
-from pipeline.decoding.continuation_kernel import continuations, read_on
 from pipeline.decoding.limits import LengthLimit
+from pipeline.engine.continuation import continuations, read_on
 from pipeline.errors import PipelineError
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, EOS, PAD

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from pipeline.decoding import beam, blockwise, counts_gad, draft, gad, greedy, iad, jacobi, mask_predict, speculative
 from pipeline.decoding.limits import LengthLimit
+from pipeline.engine import packing
 from pipeline.errors import PipelineError
 from pipeline.evaluation.flops import Costs, Counted, Tally, compiled_share, counted, sentence_operations
-from pipeline.kernels import packing
 from pipeline.model import few
 from pipeline.model.heads import BlockwiseHeads
 from pipeline.model.settings import NORMS

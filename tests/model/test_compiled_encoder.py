@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sentences import sources
 from torch import Tensor
 
-from pipeline.kernels import packing
+from pipeline.engine import packing
 from pipeline.model import few
 from pipeline.model.settings import ACTIVATIONS, NORMS, POSITIONS, TIES
 from pipeline.model.transformer import Transformer

@@ -9,7 +9,7 @@ from orders import EVERY_ORDER
 from sentences import sources
 from torch import Tensor
 
-from pipeline.kernels import packing
+from pipeline.engine import packing
 from pipeline.model import few
 from pipeline.model.settings import NORMS
 from pipeline.model.transformer import Transformer

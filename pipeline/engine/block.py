@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.compiled import njit
-from pipeline.kernels.matrix import affine, size
-from pipeline.kernels.reading import Floats, Panels
+from pipeline.engine.matrix import affine, size
+from pipeline.engine.reading import Floats, Panels
 
 Ints = npt.NDArray[np.int64]
 

@@ -7,9 +7,9 @@ import pytest
 from numba.core.registry import cpu_target
 
 from pipeline.compiled import njit
-from pipeline.kernels import tile
-from pipeline.kernels.packing import pack_matrix
-from pipeline.kernels.reading import COLUMNS
+from pipeline.engine import tile
+from pipeline.engine.packing import pack_matrix
+from pipeline.engine.reading import COLUMNS
 
 FEATURES = cpu_target.target_context.codegen().magic_tuple()[2]
 WAYS = [(tile.dot_of_lanes, 4, True), (tile.dot_of_lanes, 8, True), (tile.dot_of_pairs, 8, "+avx2" in FEATURES),

@@ -3,8 +3,8 @@
 import numpy as np
 
 from pipeline.compiled import njit
-from pipeline.kernels.matrix import affine
-from pipeline.kernels.reading import Floats, PackedHeads
+from pipeline.engine.matrix import affine
+from pipeline.engine.reading import Floats, PackedHeads
 
 
 @njit(cache=True, nogil=True)

@@ -1,4 +1,4 @@
-"""The best continuations of a chain from any of its states, compiled like `chain_kernel`.
+"""The best continuations of a chain from any of its states, compiled like `viterbi`.
 
 Viterbi read backwards: what a path still has to gain, and not what it has gained. The arrays are those of
 `chain.Edges`; scores of what is impossible are -inf or NaN.

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.compiled import njit
-from pipeline.decoding.verify_kernel import accept
-from pipeline.kernels.decoder import read
-from pipeline.kernels.greedy import run_ahead
-from pipeline.kernels.heads import head_states
-from pipeline.kernels.reading import Bools, Floats, PackedHeads, PackedLinks, Reading
-from pipeline.kernels.screen import best_words, count_above, logit_of
-from pipeline.kernels.token_chain import follow_links
+from pipeline.engine.decoder import read
+from pipeline.engine.greedy import run_ahead
+from pipeline.engine.heads import head_states
+from pipeline.engine.reading import Bools, Floats, PackedHeads, PackedLinks, Reading
+from pipeline.engine.screen import best_words, count_above, logit_of
+from pipeline.engine.token_chain import follow_links
+from pipeline.engine.verdict import accept
 from pipeline.vocabulary import MASK, PAD
 
 Ints = npt.NDArray[np.int64]

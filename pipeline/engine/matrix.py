@@ -12,9 +12,9 @@ from numba.core import types
 from numba.extending import overload
 
 from pipeline.compiled import njit
-from pipeline.kernels.reading import COLUMNS, Floats, Panels
-from pipeline.kernels.rounding import round_rows
-from pipeline.kernels.tile import multiply
+from pipeline.engine.reading import COLUMNS, Floats, Panels
+from pipeline.engine.rounding import round_rows
+from pipeline.engine.tile import multiply
 
 
 @njit(cache=True, nogil=True)

@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from pipeline.compiled import njit
-from pipeline.kernels.best import exponential
-from pipeline.kernels.reading import Bools, Floats
+from pipeline.engine.best import exponential
+from pipeline.engine.reading import Bools, Floats
 
 _SUM = {"contract", "nsz", "reassoc"}  # sums in an order that depends on their count alone
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.kernels.reading import (
+from pipeline.engine.reading import (
     COLUMNS,
     OFFSET,
     TOGETHER,

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.compiled import njit
-from pipeline.kernels.attention import attend
-from pipeline.kernels.block import embed, enter, feed_forward, leave, normalise
-from pipeline.kernels.matrix import affine, size
-from pipeline.kernels.reading import Floats, Reading
+from pipeline.engine.attention import attend
+from pipeline.engine.block import embed, enter, feed_forward, leave, normalise
+from pipeline.engine.matrix import affine, size
+from pipeline.engine.reading import Floats, Reading
 
 Ints = npt.NDArray[np.int64]
 

@@ -4,11 +4,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.compiled import njit
-from pipeline.kernels.best import best_of, log_sum
-from pipeline.kernels.decoder import read, step
-from pipeline.kernels.matrix import affine
-from pipeline.kernels.reading import Floats, Reading
-from pipeline.kernels.screen import best_words
+from pipeline.engine.best import best_of, log_sum
+from pipeline.engine.decoder import read, step
+from pipeline.engine.matrix import affine
+from pipeline.engine.reading import Floats, Reading
+from pipeline.engine.screen import best_words
 
 Ints = npt.NDArray[np.int64]
 

@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from pipeline.kernels.reading import COLUMNS, OFFSET, TOGETHER
+from pipeline.engine.reading import COLUMNS, OFFSET, TOGETHER
 
 _ORDER = (1, 0, 2, 3)  # of products that go together: any will do, but results are bit by bit those of one
 

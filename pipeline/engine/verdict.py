@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.compiled import njit
-from pipeline.kernels.best import best_of, log_sum
+from pipeline.engine.best import best_of, log_sum
 from pipeline.vocabulary import PAD
 
 Ints = npt.NDArray[np.integer[Any]]

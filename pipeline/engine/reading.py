@@ -22,7 +22,7 @@ Rounded to 8 bits, with a float for every column and `OFFSET` added, they are pa
 
 
 class Screen(NamedTuple):
-    """The projection onto the vocabulary once more, rounded, and how wrong that is (`kernels.screen`)."""
+    """The projection onto the vocabulary once more, rounded, and how wrong that is (`screen`)."""
 
     panels: Bytes
     """(D, V); of a decoder that is rounded itself, and needs no screen, V = 0."""

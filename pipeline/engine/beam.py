@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.compiled import njit
-from pipeline.kernels.best import best_places, log_sum
-from pipeline.kernels.decoder import step
-from pipeline.kernels.reading import Bools, Floats, Reading
+from pipeline.engine.best import best_places, log_sum
+from pipeline.engine.decoder import step
+from pipeline.engine.reading import Bools, Floats, Reading
 
 Ints = npt.NDArray[np.int64]
 

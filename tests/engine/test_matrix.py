@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.kernels.matrix import affine, size
-from pipeline.kernels.packing import pack_matrix
-from pipeline.kernels.reading import Panels
+from pipeline.engine.matrix import affine, size
+from pipeline.engine.packing import pack_matrix
+from pipeline.engine.reading import Panels
 
 KINDS = st.sampled_from([np.float32, np.float64])
 

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.compiled import njit
-from pipeline.kernels.best import best_of
-from pipeline.kernels.matrix import affine
-from pipeline.kernels.reading import Floats, PackedLinks
+from pipeline.engine.best import best_of
+from pipeline.engine.matrix import affine
+from pipeline.engine.reading import Floats, PackedLinks
 
 Ints = npt.NDArray[np.integer[Any]]
 

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.compiled import njit
-from pipeline.kernels.best import best_of
-from pipeline.kernels.matrix import product
-from pipeline.kernels.reading import COLUMNS, Floats, Packed, Screen
-from pipeline.kernels.rounding import round_rows
-from pipeline.kernels.tile import multiply
+from pipeline.engine.best import best_of
+from pipeline.engine.matrix import product
+from pipeline.engine.reading import COLUMNS, Floats, Packed, Screen
+from pipeline.engine.rounding import round_rows
+from pipeline.engine.tile import multiply
 
 Ints = npt.NDArray[np.int64]
 

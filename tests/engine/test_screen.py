@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.kernels.matrix import affine
-from pipeline.kernels.packing import pack_decoder
-from pipeline.kernels.reading import COLUMNS, Packed
-from pipeline.kernels.screen import best_words, count_above, logit_of
+from pipeline.engine.matrix import affine
+from pipeline.engine.packing import pack_decoder
+from pipeline.engine.reading import COLUMNS, Packed
+from pipeline.engine.screen import best_words, count_above, logit_of
 
 KINDS = st.sampled_from([np.float32, np.float64])
 DEPTH = 32

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.compiled import njit
-from pipeline.kernels.reading import Floats
+from pipeline.engine.reading import Floats
 
 _LEAST = 1e-30  # of a row's largest number, by which it is divided
 
