@@ -1,15 +1,75 @@
-"""numba's `njit` for all compiled functions of this package, with the processor's widest vectors.
+"""numba's `njit` for all compiled functions of this package: for the widest vectors, and compiled once per user.
 
 LLVM prefers vectors of 256 bits on processors that have 512, because earlier ones slowed down under the wider ones.
 Most of what is compiled here are products of small matrices, which gain from them.
+
+numba keeps machine code beside the source file, and looks at that file alone to see whether it is still true. Here
+functions call those of other files, which become a part of them, and a profile's workspace holds a copy of this
+package. So the machine code of all copies with the same content is kept in one folder, named after that content, in the
+user's cache (`$XDG_CACHE_HOME`, or where `$NUMBA_CACHE_DIR` says).
 """
+
+import hashlib
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from types import FunctionType
+from typing import Any
 
 import llvmlite.binding as llvm
 from numba import njit
-from numba.core import config
+from numba.core import config as _config
+from numba.core.caching import InTreeCacheLocator
 
 __all__ = ["njit"]
 
+config: Any = _config  # numba sets its names when it is imported
+
+_PACKAGE = Path(__file__).parent
+_KEPT = 4
+"""States of the code whose machine code is kept, about 60 MB each."""
+
+
+def machine_code(package: Path) -> Path:
+    """The folder of the machine code for the present state of all files of a package with compiled functions."""
+    sources = sorted((path.relative_to(package).as_posix().encode(), path.read_bytes())
+                     for path in package.rglob("*.py"))
+    state = hashlib.sha256(b"\0".join(part for source in sources if b"import njit" in source[1] for part in source))
+    cache = config.CACHE_DIR or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fast-nmt-decoding"
+    return Path(cache) / f"numba-{state.hexdigest()[:16]}"
+
+
+def forget_old(folder: Path) -> None:
+    """Remove the machine code of all but the latest states beside that of a state which has none yet."""
+    with suppress(FileNotFoundError):  # another process does the same
+        if not folder.exists():
+            for old in sorted(folder.parent.glob("numba-*"), key=lambda path: path.stat().st_mtime)[:1 - _KEPT]:
+                shutil.rmtree(old)
+
+
+class ByContent(InTreeCacheLocator):
+    """Tells numba where the machine code of a function of this package is."""
+
+    folder = machine_code(_PACKAGE)
+
+    def __init__(self, function: FunctionType, file: str) -> None:
+        super().__init__(function, file)
+        self._cache_path = str(self.folder / Path(file).resolve().parent.relative_to(_PACKAGE.resolve()))
+
+    @classmethod
+    def from_function(cls, function: FunctionType, file: str) -> "ByContent | None":
+        """The locator of a function; None where the file is none of this package, or the folder cannot be written."""
+        if not Path(file).resolve().is_relative_to(_PACKAGE.resolve()):
+            return None
+        located: ByContent | None = super().from_function(function, file)
+        return located
+
+
+forget_old(ByContent.folder)
+if not config.CACHE_LOCATOR_CLASSES:  # not set by the user
+    config.CACHE_LOCATOR_CLASSES = (f"{__name__}.ByContent,UserProvidedCacheLocator,InTreeCacheLocator,"
+                                    "UserWideCacheLocator")
 if getattr(config, "CPU_NAME", None) is None and "x86_64" in llvm.get_process_triple():  # not set by the user
-    config.CPU_NAME = llvm.get_host_cpu_name()  # type: ignore[attr-defined]
-    config.CPU_FEATURES = llvm.get_host_cpu_features().flatten() + ",-prefer-256-bit"  # type: ignore[attr-defined]
+    config.CPU_NAME = llvm.get_host_cpu_name()
+    config.CPU_FEATURES = llvm.get_host_cpu_features().flatten() + ",-prefer-256-bit"

@@ -1,71 +1,90 @@
-"""Machine code is kept for one state of all files with compiled functions."""
+"""Machine code is kept for one state of all files with compiled functions, for all copies of that state."""
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import pipeline
-from pipeline import machine_code
+from pipeline.compiled import forget_old, machine_code
 
-CALLED = "from numba import njit\n\n\n@njit(cache=True)\ndef called():\n    return {}\n"
-CALLER = ("from numba import njit\n\nfrom toy.inner.called import called\n\n\n"
+COMPILED = Path(pipeline.__file__).parent / "compiled.py"
+CALLED = "from pipeline.compiled import njit\n\n\n@njit(cache=True)\ndef called():\n    return {}\n"
+CALLER = ("from pipeline.compiled import njit\nfrom pipeline.inner.deep.called import called\n\n\n"
           "@njit(cache=True)\ndef caller():\n    return called()\n")
+RUN = "from pipeline.inner.caller import caller; print(caller(), sum(caller.stats.cache_hits.values()))"
 
 
-def test_a_folder_for_every_state(tmp_path: Path) -> None:
-    inner = tmp_path / "inner"
-    inner.mkdir()
-    (inner / "called.py").write_text(CALLED.format(1))
-    (inner / "plain.py").write_text("x = 1\n")
-    first = machine_code(tmp_path)
-    (inner / "plain.py").write_text("x = 2\n")
-    assert machine_code(tmp_path) == first
-    (inner / "called.py").write_text(CALLED.format(2))
-    assert machine_code(tmp_path) != first and first.parent == tmp_path / "__pycache__"
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package with our `njit`, two files with compiled functions, and one without."""
+    folder = tmp_path / "first" / "pipeline"
+    (folder / "inner/deep").mkdir(parents=True)
+    for one in (folder, folder / "inner", folder / "inner/deep"):
+        (one / "__init__.py").write_text("")
+    shutil.copy(COMPILED, folder)
+    (folder / "inner/deep/called.py").write_text(CALLED.format(1))
+    (folder / "inner/caller.py").write_text(CALLER)
+    (folder / "inner/plain.py").write_text("x = 1\n")
+    return folder
 
 
-def test_a_change_of_a_called_function_is_seen(tmp_path: Path) -> None:
-    """Which numba alone would not see: the caller's file is as it was."""
-    inner = tmp_path / "toy" / "inner"
-    inner.mkdir(parents=True)
-    for package in (inner.parent, inner):
-        (package / "__init__.py").write_text("")
-    (inner / "caller.py").write_text(CALLER)
-
-    def run() -> str:
-        code = ("import os; from pathlib import Path; from pipeline import machine_code; "
-                "os.environ['NUMBA_CACHE_DIR'] = str(machine_code(Path('toy'))); "
-                "from toy.inner.caller import caller; print(caller())")
-        paths = [str(tmp_path), str(Path(pipeline.__file__).parents[1])]
-        # Python's own cache, which -B turns off, does not see a change within a second that leaves a file as long.
-        done = subprocess.run([sys.executable, "-B", "-c", code], cwd=tmp_path, capture_output=True, text=True,
-                              check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
-        return done.stdout.strip()
-
-    for value in ("1", "2"):
-        (inner / "called.py").write_text(CALLED.format(value))
-        assert run() == value
+def run(package: Path, code: str = RUN, **environment: str) -> list[str]:
+    # Python's own cache, which -B turns off, does not see a change within a second that leaves a file as long.
+    done = subprocess.run([sys.executable, "-B", "-c", code], cwd=package.parent, capture_output=True, text=True,
+                          check=True, env={**os.environ, "XDG_CACHE_HOME": str(package.parents[1] / "cache"),
+                                           "PYTHONPATH": str(package.parent), **environment})
+    return done.stdout.split()
 
 
-def test_somebody_elses_choice_stands() -> None:
-    code = "import os, pipeline; print(os.environ['NUMBA_CACHE_DIR'])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
-                          env={**os.environ, "NUMBA_CACHE_DIR": "elsewhere"})
-    assert done.stdout.strip() == "elsewhere"
+def test_a_change_of_a_called_function_is_seen_and_a_copy_shares_what_is_compiled(package: Path) -> None:
+    """numba alone would not see the change, because the caller's file is as it was, nor know the copy."""
+    assert run(package) == ["1", "0"]
+    copied = package.parents[1] / "second" / "pipeline"
+    shutil.copytree(package, copied)
+    assert run(copied) == ["1", "1"]
+    (package / "inner/deep/called.py").write_text(CALLED.format(2))
+    assert run(package) == ["2", "0"]
+    elsewhere = package.parents[1] / "elsewhere"
+    assert run(package, NUMBA_CACHE_DIR=str(elsewhere)) == ["2", "0"] and list(elsewhere.glob("numba-*"))
+
+
+def test_a_folder_that_cannot_be_made_costs_compiling_and_nothing_else(package: Path) -> None:
+    (package.parents[1] / "cache").write_text("a file\n")
+    assert run(package) == ["1", "0"]
+
+
+def test_a_folder_for_every_state(package: Path) -> None:
+    first = machine_code(package)
+    (package / "inner/plain.py").write_text("x = 2\n")
+    assert machine_code(package) == first
+    (package / "inner/deep/called.py").write_text(CALLED.format(2))
+    assert machine_code(package) != first and machine_code(package).parent == first.parent
+    (package / "inner/deep/called.py").rename(package / "inner/called.py")
+    assert len({first, machine_code(package)}) == 2
+
+
+def test_the_machine_code_of_old_states_is_removed(tmp_path: Path) -> None:
+    folders = [tmp_path / f"numba-{number}" for number in range(6)]
+    for age, folder in enumerate(folders):
+        folder.mkdir()
+        os.utime(folder, (1e9 - age, 1e9 - age))
+    forget_old(folders[5])
+    assert len(list(tmp_path.iterdir())) == 6  # nothing is new
+    forget_old(tmp_path / "numba-new")
+    assert sorted(tmp_path.iterdir()) == folders[:3]
+    forget_old(tmp_path / "nowhere" / "numba-new")
 
 
 def test_vectors_are_as_wide_as_the_processors_unless_somebody_chose() -> None:
     code = ("from numba.core import config; import pipeline.compiled, llvmlite.binding as llvm; "
             "print(config.CPU_NAME == llvm.get_host_cpu_name(), '-prefer-256-bit' in (config.CPU_FEATURES or ''), "
             "config.CPU_NAME)")
-
-    def run(**chosen: str) -> list[str]:
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
-                              env={**os.environ, **chosen})
-        return done.stdout.split()
-
-    assert run(NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")[1:] == ["False", "generic"]
+    root = Path(pipeline.__file__).parent
+    assert run(root, code, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")[1:] == ["False", "generic"]
     if platform.machine() == "x86_64":
-        assert run()[:2] == ["True", "True"]
+        assert run(root, code)[:2] == ["True", "True"]

@@ -1,1 +1,1 @@
-"""The CPU inference engine: what search repeats for every token, and the encoder, compiled by numba. Not for training."""
+"""The CPU inference engine: the encoder and what search repeats for every token, compiled. Training does not run it."""

@@ -99,19 +99,19 @@ def timed_peers(peers: Mapping[str, PeerSettings], folder_of: Callable[[PeerSett
     with ExitStack() as running:
         contestants = []
         for name, settings in peers.items():
-            def start(way: Way, name: str = name, settings: PeerSettings = settings) -> Peer:
-                return Peer(name, folder_of(settings), settings, way, device.type, first)
-
-            def find(batches: Sequence[Tensor], library: str = settings.library,
-                     start: Callable[[Way], Peer] = start) -> Way:
-                rows = [rows_of(batch, ids) for batch in batches]
-                tried = ways(library, torch.get_num_threads(), len(rows[0])) if device.type == "cpu" else [Way(1)]
-                return quickest(start, tried, rows, max(int(limit.words(batch).max()) for batch in batches))
-
-            single, batched = map(find, samples)
-            peer = running.enter_context(start(single))
-            other = peer if batched == single else running.enter_context(start(batched))
-            contestants.append(PeerContestant(peer, other, limit, ids))
+            requests = [[rows_of(batch, ids) for batch in batches] for batches in samples]
+            tried = [ways(settings.library, torch.get_num_threads(), len(rows[0])) if device.type == "cpu" else [Way(1)]
+                     for rows in requests]
+            every = [*tried[0], *(way for way in tried[1] if way not in tried[0])]
+            started = [running.enter_context(Peer(name, folder_of(settings), settings, way, device.type, first))
+                       for way in every]  # they load at the same time
+            chosen = [quickest([peer for peer in started if peer.way in those], rows,
+                               max(int(limit.words(batch).max()) for batch in batches))
+                      for those, rows, batches in zip(tried, requests, samples, strict=True)]
+            for peer in started:
+                if peer not in chosen:
+                    peer.close()
+            contestants.append(PeerContestant(chosen[0], chosen[1], limit, ids))
         yield contestants
 
 

@@ -7,8 +7,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -113,25 +113,19 @@ class Peer:
         self.close()
 
 
-def quickest(start: Callable[[Way], Peer], tried: Sequence[Way], batches: Sequence[Sequence[Sequence[int]]],
-             words: int) -> Way:
-    """The quickest of some ways, each tried on the same batches.
+def quickest(peers: Sequence[Peer], batches: Sequence[Sequence[Sequence[int]]], words: int) -> Peer:
+    """The quickest of some peers, which are one in different ways, on the same batches.
 
     Args:
-        start: makes a peer.
-        tried: at least one.
+        peers: at least one.
         batches: rows of ids, with end symbols.
         words: the longest translation.
     """
-    seconds = []
-    with ExitStack() as running:
-        peers = [running.enter_context(closing(start(way))) for way in tried]  # they load at the same time …
-        for peer in peers:
-            peer.translate(batches[0], words)  # the first one plans besides
-        for peer in peers:  # … and are timed one after the other
-            seconds.append(statistics.median(sum(_after_a_pause(peer, batch, words) for batch in batches)
-                                             for _ in range(_ROUNDS)))
-    return tried[seconds.index(min(seconds))]
+    for peer in peers:
+        peer.translate(batches[0], words)  # the first one also waits for the process to load, and plans
+    seconds = [statistics.median(sum(_after_a_pause(peer, batch, words) for batch in batches) for _ in range(_ROUNDS))
+               for peer in peers]
+    return peers[seconds.index(min(seconds))]
 
 
 def _after_a_pause(peer: Peer, batch: Sequence[Sequence[int]], words: int) -> float:
