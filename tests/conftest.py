@@ -3,7 +3,7 @@
 import os
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.build import build_corpus
 from pipeline.corpus.settings import BpeSettings, CorpusSettings, FilesSettings
 from pipeline.corpus.train_bpe import train_bpe
+from pipeline.engine.choice import Engine
+from pipeline.engine.door import open_engine, use_engine
 from pipeline.model.checkpoint import save_checkpoint, unique_weights
 from pipeline.model.orders import Order
 from pipeline.model.settings import NetworkSettings, VocabularySettings
@@ -47,6 +49,8 @@ _SHARPNESS, _END_SHARPNESS = 3.0, 4.0
 def tiny() -> Tiny:
     """A function that makes a small random Transformer in evaluation mode: `tiny("interleaved", norm="post")`.
 
+    The engine has opened it (`pipeline.engine.door`), whichever searches.
+
     Its logits are sharpened, the end symbol's most of all, so that many of its searches end, and not all.
     """
     def make(order: str | Order = "left_to_right", *, dtype: torch.dtype = torch.float64, vocabulary: int = 20,
@@ -59,8 +63,16 @@ def tiny() -> Tiny:
         with torch.no_grad():
             last_norm.weight.mul_(_SHARPNESS)
             network.projection.weight[network.order.end].mul_(_END_SHARPNESS)
-        return network.to(dtype).eval()
+        opened: Transformer = open_engine(network.to(dtype).eval())
+        return opened
     return make
+
+
+@pytest.fixture(scope="session", params=["compiled", "torch"])
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    """Runs the tests that use it by both engines, on networks that the engine has opened."""
+    with use_engine(request.param):
+        yield request.param
 
 
 # A toy language pair. Its second language puts the verb last and glues the place to the preposition.

@@ -17,6 +17,7 @@ from torch import Tensor
 from pipeline.corpus.datamodule import Batch
 from pipeline.decoding.prefix import Prefix
 from pipeline.engine import packing
+from pipeline.engine.door import open_engine
 from pipeline.engine.packing import pack_matrix
 from pipeline.families.drafter import DrafterModule
 from pipeline.families.settings import OptimisationSettings
@@ -38,7 +39,7 @@ _SETTINGS: dict[str, Any] = {"width": 16, "heads": 2, "feed_forward": 32, "encod
 
 def drafter(verifier: Transformer, *, prefix: str = "causal", block: int = 5, seed: int = 3, chained: bool = False,
             **changes: Any) -> DrafterTransformer:
-    """A small drafter in evaluation mode with weights of its verifier where they fit, as training starts from them.
+    """A small opened drafter with weights of its verifier where they fit, as training starts from them.
 
     The causal one with as many layers as the verifier and no chain then gets the first token of every draft right, and
     some others. A chain has random weights.
@@ -54,11 +55,12 @@ def drafter(verifier: Transformer, *, prefix: str = "causal", block: int = 5, se
             if name in given and given[name].shape == weight.shape:
                 weight.copy_(given[name])
     network.attach(verifier)
-    return network.to(verifier.projection.weight.dtype).eval()
+    opened: DrafterTransformer = open_engine(network.to(verifier.projection.weight.dtype).eval())
+    return opened
 
 
 def with_heads(verifier: Transformer, block: int = 4, seed: int = 6, chained: bool = False) -> BlockwiseHeads:
-    """A model with heads that say something."""
+    """A model with heads that say something, opened."""
     torch.manual_seed(seed)
     vocabulary = verifier.source_embedding.num_embeddings, verifier.projection.out_features
     network = BlockwiseHeads(verifier.settings, *vocabulary, verifier.order, block, chained).double()
@@ -66,7 +68,8 @@ def with_heads(verifier: Transformer, block: int = 4, seed: int = 6, chained: bo
     if network.chain is not None:
         torch.nn.init.normal_(network.chain.outer.weight, std=0.3)
     network.take(verifier)
-    return network
+    opened: BlockwiseHeads = open_engine(network)
+    return opened
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pipeline.alignment.bitext import Bitext, Side
 from pipeline.alignment.counting import Aligned, count
 from pipeline.alignment.counts import CountModel
+from pipeline.engine.door import open_engine
 from pipeline.model.lattice import LatticeTransformer
 from pipeline.model.settings import NetworkSettings
 
@@ -69,4 +70,5 @@ def lattice(*, dtype: torch.dtype = torch.float64, vocabulary: int = 20, seed: i
             if parameter.dim() == 1 or parameter is network.normaliser.weight:
                 parameter.add_(torch.randn(parameter.shape) * 0.3)
     network.attach(counts or counted(random_corpus(vocabulary=vocabulary), vocabulary=vocabulary))
-    return network.to(dtype).eval()
+    opened: LatticeTransformer = open_engine(network.to(dtype).eval())
+    return opened

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pipeline.engine.door import open_engine
 from pipeline.model.masked import MaskedTransformer
 from pipeline.model.settings import NetworkSettings
 from pipeline.vocabulary import MASK, PAD
@@ -26,7 +27,8 @@ def masked(*, dtype: torch.dtype = torch.float64, vocabulary: int = 20, seed: in
     network = MaskedTransformer(NetworkSettings(**{**_SETTINGS, **changes}), vocabulary, vocabulary)
     with torch.no_grad():
         network.length.weight.mul_(3)
-    return network.to(dtype).eval()
+    opened: MaskedTransformer = open_engine(network.to(dtype).eval())
+    return opened
 
 
 def half_hidden(*lengths: int, vocabulary: int = 20) -> Tensor:

@@ -1,4 +1,4 @@
-"""A batch of sentences, each searched alone, on all cores at once.
+"""A batch of sentences, each searched by itself, on all cores at the same time.
 
 Sentences share a batch so that weights are read, and operations started, once for all of them. A small model has no use
 for that: its weights stay in the processor's caches, and one sentence is one compiled call. That call holds no lock, so
@@ -7,32 +7,15 @@ batch, or comes back to Python between its steps, and what is found for one does
 """
 
 from collections.abc import Callable, Sequence
-from threading import Thread
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.verify import Round, Verification
+from pipeline.engine.threads import in_threads
 from pipeline.vocabulary import PAD
-
-_COMPILED = (torch.float32, torch.float64)
-_LIGHT = 2**25
-"""Bytes of all parameters of a model up to which it is quicker (`python -m benchmarks.apart`)."""
-
-
-def is_quicker(model: object, source: Tensor) -> bool:
-    """Whether the sentences of a batch (B, S) are translated sooner if each is searched alone.
-
-    Only by searches of which one sentence is one compiled call (`settings.make_decoder`).
-    """
-    if len(source) < 2 or source.device.type != "cpu" or not isinstance(model, nn.Module):
-        return False
-    weights = list(model.parameters())
-    if not hasattr(model, "reading") or not all(one.dtype in _COMPILED for one in weights):
-        return False
-    return sum(one.numel() * one.element_size() for one in weights) <= _LIGHT
 
 
 def search_apart(search: Callable[[Tensor], Hypotheses], source: Tensor) -> Hypotheses:
@@ -40,36 +23,15 @@ def search_apart(search: Callable[[Tensor], Hypotheses], source: Tensor) -> Hypo
 
     Args:
         search: of one sentence, (1, S) ids.
-        source: (B, S) ids, B >= 1, padded with PAD behind.
+        source: (B, S) ids, B >= 1, padded with PAD after them.
 
     Returns:
         What it finds, of all sentences. An error of one of them is raised here, and no further one is begun.
     """
     lengths = (source != PAD).sum(1).clamp(min=1).tolist()
-    # The longest last, from where they are taken, so that no thread begins with one when the others have nothing left.
-    left = sorted(range(len(source)), key=lengths.__getitem__)
-    found: dict[int, Hypotheses] = {}
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        while left and not errors:
-            try:
-                row = left.pop()
-            except IndexError:  # another thread has taken the last one
-                return
-            try:
-                found[row] = search(source[row:row + 1, :lengths[row]])
-            except BaseException as error:
-                errors.append(error)
-
-    helpers = [Thread(target=work) for _ in range(min(torch.get_num_threads(), len(source)) - 1)]
-    for helper in helpers:
-        helper.start()
-    work()
-    for helper in helpers:
-        helper.join()
-    if errors:
-        raise errors[0]
+    # The longest first, so that no thread begins with one when the others have nothing left to do.
+    rows = sorted(range(len(source)), key=lengths.__getitem__, reverse=True)
+    found = in_threads(lambda row: search(source[row:row + 1, :lengths[row]]), rows)
     return join([found[row] for row in range(len(source))])
 
 

@@ -24,12 +24,9 @@ from pipeline.decoding.beams import Candidates, Expand, Expansion, LengthPenalty
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import Model
-from pipeline.decoding.whole import reading_of
+from pipeline.engine import sentence
 from pipeline.errors import PipelineError
 from pipeline.model.top import best_words
-
-ALONE = True
-"""One sentence is one compiled call."""
 
 
 @dataclass(frozen=True)
@@ -54,31 +51,21 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings)
     K = settings.beams
     return beam_search(model, source, limit, _expansion(K, model.order.width, model.order.end, source.device),
                        beams=K, hypotheses=K, nbest=settings.nbest, penalty=settings.length_penalty,
-                       alone=partial(_alone, model, settings))
+                       in_one_call=partial(_in_one_call, model, settings))
 
 
-def _alone(model: Model, settings: Settings, state: Any, longest: int) -> Hypotheses | None:
-    """One sentence in one compiled call, where the model has that."""
-    K, z, order = settings.beams, model.order.width, model.order
-    reading = reading_of(model, state, longest * z, K * z)
-    if reading is None or len(reading.packed.output_scale) <= K:
-        return None
-    from pipeline.engine.beam import Finished, Steps, follow, search  # numba: half a second
-    candidates = _candidates(K, z, torch.device("cpu"))
-    way = Steps(np.empty((longest, K), np.int64), np.empty((longest, K, z), np.int64))
-    finished = Finished(np.zeros(1, np.int64), np.empty(K), np.empty(K, np.int64), np.empty(K, np.int64),
-                        np.empty((K, z), np.int64), np.zeros(K, np.bool_))
+def _in_one_call(model: Model, settings: Settings, state: Any, longest: int) -> Hypotheses | None:
+    """A compiled search of one sentence of at most so many steps, where the model has that."""
+    z, order = model.order.width, model.order
+    candidates = _candidates(settings.beams, z, torch.device("cpu"))
     divisors = np.array([settings.length_penalty(float(step * z)) for step in range(longest + 1)])
-    calls = search(reading, np.array(order.starts), order.end, divisors, candidates.parents.numpy(),
-                   candidates.places.numpy(), candidates.going, settings.nbest, way, finished)
-    N, count = settings.nbest, min(settings.nbest, int(finished.found[0]))
-    slots, scores = np.full((N, longest * z), order.end), np.full(N, -np.inf)
-    for hypothesis in range(count):
-        follow(way, finished, hypothesis, slots[hypothesis])
-    scores[:count] = finished.scores[:count]
-    words, lengths = order.restore(torch.from_numpy(slots))
-    ended = torch.from_numpy(finished.ended[:N] & (scores > -np.inf))
-    return Hypotheses(words[None], lengths[None], torch.from_numpy(scores)[None], ended[None], torch.tensor([calls]))
+    found = sentence.beam(model, state, divisors, (candidates.parents.numpy(), candidates.places.numpy(),
+                                                   candidates.going), settings.nbest)
+    if found is None:
+        return None
+    words, lengths = order.restore(torch.from_numpy(found.slots))
+    return Hypotheses(words[None], lengths[None], torch.from_numpy(found.scores)[None],
+                      torch.from_numpy(found.ended)[None], torch.tensor([found.calls]))
 
 
 def _expansion(K: int, z: int, end: int, device: torch.device) -> Expand:

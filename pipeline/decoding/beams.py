@@ -83,13 +83,13 @@ Expand = Callable[[Tensor, Tensor], Expansion]
 """From the log-probabilities of a step (S * K, z, V), which it may overwrite, and the scores (S, K) of the beams."""
 
 
-Alone = Callable[[Any, int], Hypotheses | None]
-"""From the state of one sentence's beams and the most steps that it may take; None where there is no other way."""
+InOneCall = Callable[[Any, int], Hypotheses | None]
+"""From the state of one sentence's beams and the most steps that it may take; None where the model has no such way."""
 
 
 @torch.inference_mode()
 def beam_search(model: Model, source: Tensor, limit: LengthLimit, expand: Expand, *, beams: int, hypotheses: int,
-                nbest: int, penalty: LengthPenalty, alone: Alone | None = None) -> Hypotheses:
+                nbest: int, penalty: LengthPenalty, in_one_call: InOneCall | None = None) -> Hypotheses:
     """Search with K beams a sentence.
 
     Args:
@@ -101,7 +101,7 @@ def beam_search(model: Model, source: Tensor, limit: LengthLimit, expand: Expand
         hypotheses: a sentence is done when so many are finished.
         nbest: N <= hypotheses, those to return.
         penalty: ranks finished hypotheses of different lengths.
-        alone: another way to find the same, for one sentence.
+        in_one_call: another way to find the same, for one sentence.
 
     Returns:
         Hypotheses with penalised scores.
@@ -113,8 +113,8 @@ def beam_search(model: Model, source: Tensor, limit: LengthLimit, expand: Expand
     steps = limit.steps(source, model.order)
     soonest, longest = shortest_and_longest(steps)
     state = model.start(model.encode(source), beams=K, capacity=longest * z)
-    if B == 1 and alone is not None and (other := alone(state, longest)) is not None:
-        return other
+    if B == 1 and in_one_call is not None and (compiled := in_one_call(state, longest)) is not None:
+        return compiled
     found = _Finished(B, nbest, longest * z, end, source)
     calls = torch.zeros_like(steps)
 

@@ -16,13 +16,11 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import HeadsModel
 from pipeline.decoding.verify import verify
-from pipeline.decoding.whole import Sentence
+from pipeline.engine.sentence import Sentence
 from pipeline.errors import PipelineError
 
 KIND = "heads"
 """Of the models that it searches."""
-ALONE = True
-"""One sentence is one compiled call."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +66,8 @@ class HeadsDrafter:
         states = self._model.head_states(prefix.hidden[rows, prefix.new - 1], tokens)
         return self._model.follow(states, prefix.last.squeeze(1), rounded=True)
 
-    def whole(self, sentence: Sentence) -> int | None:
-        if (heads := self._model.packed_heads()) is None or (links := self._model.packed_links()) is None:
-            return None
-        if (line := sentence.line(self._tokens)) is None:
-            return None
-        from pipeline.engine.draft_and_verify import draft_heads
-        draft_heads(line, heads, links, self._tokens)
-        return 0
+    def in_one_call(self, sentence: Sentence) -> int | None:
+        return sentence.heads(self._model, self._tokens)
 
     def select(self, rows: Tensor) -> None:
         """Nothing to do: the states are the prefix's."""

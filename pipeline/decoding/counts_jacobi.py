@@ -17,8 +17,6 @@ from pipeline.decoding.verify import verify
 
 KIND = "lattice"
 """Of the models that it searches."""
-ALONE = True
-"""One sentence is one compiled call."""
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,10 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import DecoderState, DrafterModel
 from pipeline.decoding.verify import verify
-from pipeline.decoding.whole import Sentence, reading_of
+from pipeline.engine.sentence import Sentence
 
 KIND = "drafter"
 """Of the models that it searches."""
-ALONE = True
-"""One sentence is one compiled call."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +58,8 @@ class NetworkDrafter:
         states = self._model.propose(prefix.tokens, lengths, block, self._state)
         return self._model.follow(states, prefix.last.squeeze(1), rounded=True)
 
-    def whole(self, sentence: Sentence) -> int | None:
-        block = self._block
-        drafter = reading_of(self._model, self._state, sentence.most + 2 * block, 2 * block, rounded=True)
-        links = self._model.packed_links()
-        if drafter is None or links is None or (line := sentence.line(block)) is None:
-            return None
-        from pipeline.engine.draft_and_verify import draft_blocks
-        draft_blocks(line, drafter, links, block)
-        return int(line.rounds[0])
+    def in_one_call(self, sentence: Sentence) -> int | None:
+        return sentence.blocks(self._model, self._state, self._block)
 
     def select(self, rows: Tensor) -> None:
         self._state.select(rows)

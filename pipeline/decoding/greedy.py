@@ -1,20 +1,17 @@
 """Greedy search, for every generation order: the best step, one step after the other."""
 
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit, shortest_and_longest
+from pipeline.decoding.prefix import Ints
 from pipeline.decoding.protocol import Model
-from pipeline.decoding.whole import reading_of, scored_later
+from pipeline.decoding.rescoring import scored_later
+from pipeline.engine import sentence
 from pipeline.model.top import score_best
-
-ALONE = True
-"""One sentence is one compiled call."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +41,8 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     steps = limit.steps(source, model.order)
     shortest, longest = shortest_and_longest(steps)
     state = model.start(model.encode(source), capacity=longest * z)
-    if B == 1 and (alone := _alone(model, source, state, longest)) is not None:
-        return alone
+    if B == 1 and (taken := sentence.greedy(model, state, longest)) is not None:
+        return _in_one_call(model, source, taken, longest)
     slots = source.new_full((B, longest * z), end)
     scores = torch.zeros(B, device=source.device, dtype=torch.float64)
     calls = torch.zeros_like(steps)
@@ -83,18 +80,15 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scores.unsqueeze(1), ended.unsqueeze(1), calls)
 
 
-def _alone(model: Model, source: Tensor, state: Any, most: int) -> Hypotheses | None:
-    """One sentence of at most so many steps in one compiled call, where the model has that."""
-    order, z = model.order, model.order.width
-    if (reading := reading_of(model, state, most * z, z)) is None:
-        return None
-    from pipeline.engine.greedy import finish  # numba: half a second that no other search needs
-    said, starts = np.full((most, z), order.end), np.array(order.starts)
-    calls = finish(starts, order.end, said, reading)
-    words, lengths = order.restore(torch.from_numpy(said.reshape(1, -1)))
-    ended = bool(said[calls - 1, -1] == order.end)  # behind an end symbol nothing but end symbols may follow
-    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scored_later(model, source, said[:calls]),
-                      torch.tensor([[ended]]), torch.tensor([calls]))
+def _in_one_call(model: Model, source: Tensor, taken: Ints, longest: int) -> Hypotheses:
+    """What a compiled search of one sentence has found, by the steps (T, z) that it has taken of so many at most."""
+    order = model.order
+    slots = torch.full((1, longest * order.width), order.end)
+    slots[0, :taken.size] = torch.from_numpy(taken.reshape(-1))
+    words, lengths = order.restore(slots)
+    ended = bool(taken[-1, -1] == order.end)  # after an end symbol nothing but end symbols may follow
+    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scored_later(model, source, taken),
+                      torch.tensor([[ended]]), torch.tensor([len(taken)]))
 
 
 def _best_ending(log_probabilities: Tensor, tokens: Tensor, ends: Tensor, end: int) -> Tensor:

@@ -23,8 +23,8 @@ class Hypotheses:
     lengths: Tensor
     """(B, N) words."""
     scored: Tensor | Callable[[], Tensor]
-    """Their `scores`, or what computes them, where a search can do without. It holds no state of the search, so
-    that many hypotheses may be kept (`whole.scored_later`)."""
+    """Their `scores`, or what computes them, where a search can do without. It holds ids alone and no state of the
+    search, so that many hypotheses may be kept (`rescoring.scored_later`)."""
     ended: Tensor
     """(B, N) booleans: false where no end symbol came before the length limit and the rest was cut. Mask-Predict and
     the count model need no end, and the lattice has no other: true wherever there is a hypothesis."""

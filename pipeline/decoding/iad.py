@@ -20,12 +20,9 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Bools, Ints, Prefix
 from pipeline.decoding.protocol import Model
 from pipeline.decoding.verify import verify
-from pipeline.decoding.whole import Sentence
+from pipeline.engine.sentence import Sentence
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import BOS, EOS, PAD
-
-ALONE = True
-"""One sentence is one compiled call."""
 
 
 @dataclass(frozen=True)
@@ -72,14 +69,10 @@ class InputCopy:
         draft = np.where(inside, np.take_along_axis(self._source, np.minimum(columns, last), 1), PAD)
         return torch.from_numpy(draft[:, (draft != PAD).any(0)]).to(self._device)  # padding is behind
 
-    def whole(self, sentence: Sentence) -> int | None:
+    def in_one_call(self, sentence: Sentence) -> int | None:
         source, settings = self._source[0], self._settings
         block = min(settings.block or len(source), len(source) - 1)
-        if (line := sentence.line(block)) is None:
-            return None
-        from pipeline.engine.draft_and_verify import copy
-        copy(line, source, settings.shortest, settings.longest, block)
-        return 0
+        return sentence.copy(source, settings.shortest, settings.longest, block)
 
     def select(self, rows: Tensor) -> None:
         self._source = self._source[rows.cpu().numpy()]

@@ -29,14 +29,11 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Prefix
 from pipeline.decoding.protocol import Model
 from pipeline.decoding.verify import verify
-from pipeline.decoding.whole import Sentence
+from pipeline.engine.sentence import Sentence
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import EOS, PAD
 
 STARTS = ("padding", "source")
-
-ALONE = True
-"""One sentence is one compiled call."""
 
 
 @dataclass(frozen=True)
@@ -114,13 +111,9 @@ class LastIterate:
         self._proposed = counts
         return torch.from_numpy(np.where(ahead < counts[:, None], draft, PAD)).to(self._device)
 
-    def whole(self, sentence: Sentence) -> int | None:
-        expected = int(self._expected[0])
-        if (line := sentence.line(self._blocks.block or expected)) is None:
-            return None
-        from pipeline.engine.draft_and_verify import iterate
-        iterate(line, self._blocks.block, self._blocks.hybrid, expected, self._told, self._start[0])
-        return 0
+    def in_one_call(self, sentence: Sentence) -> int | None:
+        blocks = self._blocks
+        return sentence.last_iterate(blocks.block, blocks.hybrid, int(self._expected[0]), self._told, self._start[0])
 
     def select(self, rows: Tensor) -> None:
         kept = rows.cpu().numpy()

@@ -4,7 +4,6 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from pipeline.engine.reading import PackedHeads, PackedLinks
 from pipeline.model.orders import Order
 
 
@@ -69,9 +68,6 @@ class DraftingModel(Protocol):
         Tokens that are verified need not be quite the best: `rounded`, they are found more quickly.
         """
 
-    def packed_links(self) -> PackedLinks | None:
-        """What a compiled search follows, rounded; None where it cannot."""
-
 
 class DrafterModel(DraftingModel, Protocol):
     """A network that drafts, and the one that verifies; see `pipeline.model.drafter.DrafterTransformer`."""
@@ -116,9 +112,6 @@ class HeadsModel(DraftingModel, Protocol):
 
     def head_states(self, hidden: Tensor, heads: int) -> Tensor:
         """States of the first few of k - 1 heads, (R, heads, D), behind the tokens that states (R, D) predicted."""
-
-    def packed_heads(self) -> PackedHeads | None:
-        """The heads as a compiled search reads them, rounded; None where it cannot."""
 
 
 class LatticeModel(Protocol):

@@ -1,11 +1,12 @@
 """From an entry of `decoders` in params.yaml to a function.
 
 The entry's `algorithm` is the name of a file of this package, which has two names to offer: `Settings`, a dataclass
-of what the entry may say besides, and `search(model, source, limit, settings) -> Hypotheses`; if it searches models of
-another kind than `ordered`, a third, `KIND`; and if one sentence is one compiled call, `ALONE`, so that batches of a
-small model are searched sentence by sentence (`apart.py`). A new algorithm is therefore one file, and nothing here
-knows it. Every entry may also say `deduplicate: N`: immediate repeats of n-grams of up to N words are then removed from
-what was found, within the decoder's own time.
+of what the entry may say, and `search(model, source, limit, settings) -> Hypotheses`; if it searches models of another
+kind than `ordered`, a third, `KIND`. A new algorithm is therefore one file, and nothing here knows it. Every entry may
+also say `deduplicate: N`: immediate repeats of n-grams of up to N words are then removed from what was found, within
+the decoder's own time.
+
+Whether compiled code searches is decided here and nowhere else in this package (`engine.door`).
 """
 
 import importlib
@@ -17,10 +18,11 @@ from typing import Any
 from torch import Tensor
 
 from pipeline.blocks import build
-from pipeline.decoding.apart import is_quicker, search_apart
+from pipeline.decoding.apart import search_apart
 from pipeline.decoding.deduplicate import deduplicated
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.engine.door import is_quicker_apart, open_engine
 from pipeline.errors import PipelineError
 
 Decoder = Callable[[Any, Tensor], Hypotheses]
@@ -53,13 +55,13 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit) -> Dec
                             "that has a search")
     settings = build(module.Settings, options, f"decoders.{name}")  # type: ignore[union-attr]
     search, kind = module.search, getattr(module, "KIND", "ordered")  # type: ignore[union-attr]
-    alone = getattr(module, "ALONE", False)
 
     def decode(model: Any, source: Tensor) -> Hypotheses:
         if model.kind != kind:
             raise PipelineError(f"decoders.{name}: {algorithm} searches {kind} models, and this one is {model.kind}; "
                                 "choose another decoder for its family")
-        if alone and is_quicker(model, source):
+        model = open_engine(model)
+        if is_quicker_apart(algorithm, model, source):
             found = search_apart(lambda sentence: search(model, sentence, limit, settings), source)
         else:
             found = search(model, source, limit, settings)

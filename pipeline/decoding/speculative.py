@@ -17,12 +17,10 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import DecoderState, DrafterModel
 from pipeline.decoding.verify import verify
-from pipeline.decoding.whole import Sentence, reading_of
+from pipeline.engine.sentence import Sentence
 
 KIND = "drafter"
 """Of the models that it searches."""
-ALONE = True
-"""One sentence is one compiled call."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +60,8 @@ class SmallModel:
         self._calls.append(self._calls[-1] + draft.shape[1])
         return draft
 
-    def whole(self, sentence: Sentence) -> int | None:
-        drafter = reading_of(self._model, self._state, sentence.most + self._block, rounded=True)
-        if drafter is None or (line := sentence.line(self._block)) is None:
-            return None
-        from pipeline.engine.draft_and_verify import speculate
-        speculate(line, drafter, self._block)
-        return int(line.drafted[:line.rounds[0]].sum())
+    def in_one_call(self, sentence: Sentence) -> int | None:
+        return sentence.small_model(self._model, self._state, self._block)
 
     def select(self, rows: Tensor) -> None:
         self._state.select(rows)

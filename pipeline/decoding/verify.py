@@ -8,8 +8,8 @@ by token and in any batch, in at most as many calls.
 Relaxed acceptance (GAD++, equations 8 and 9) keeps a proposed token that is almost as probable as the best one. What
 comes out is then no longer greedy search's.
 
-One sentence on a CPU is one compiled call, where its drafter has a loop of its own (`whole.py`); the loop here is for
-everything else, and what that one is held to.
+One sentence on a CPU is one compiled call, where the engine has compiled its drafter's rule (`engine.sentence`); the
+loop here is for everything else, and what that one is held to.
 
 In floating point, a call of ten tokens rounds differently from ten calls of one: where two words are as good as equally
 probable, the other one may win.
@@ -28,11 +28,9 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import EXACT, Acceptance, Prefix
 from pipeline.decoding.protocol import Model
-from pipeline.decoding.whole import Sentence, scored_later
+from pipeline.decoding.rescoring import scored_later
+from pipeline.engine.sentence import Found, Sentence
 from pipeline.errors import PipelineError
-
-ALONE = True
-"""One sentence is one compiled call."""
 
 
 class Drafter(Protocol):
@@ -57,14 +55,14 @@ class Drafter(Protocol):
 
 
 @runtime_checkable
-class WholeDrafter(Drafter, Protocol):
-    """A drafter with a compiled loop of its own, which searches one sentence in one call."""
+class SingleSentenceDrafter(Drafter, Protocol):
+    """A drafter whose rule the engine has compiled."""
 
-    def whole(self, sentence: Sentence) -> int | None:
-        """Translate a sentence, to the end.
+    def in_one_call(self, sentence: Sentence) -> int | None:
+        """Translate one sentence, to the end.
 
         Returns:
-            The calls of its own network; None where the loop cannot be had for this model, and nothing has happened.
+            The calls of the drafter's own network; None where this model is not compiled, and nothing has happened.
         """
 
 
@@ -104,12 +102,8 @@ class Nothing:
     def draft(self, prefix: Prefix, room: int) -> Tensor:
         return prefix.tokens[:, :0]
 
-    def whole(self, sentence: Sentence) -> int | None:
-        if (line := sentence.line(0)) is None:
-            return None
-        from pipeline.engine.draft_and_verify import iterate
-        iterate(line, 1, False, 0, False, np.empty(0, np.int64))  # in blocks of one word there is nothing to iterate
-        return 0
+    def in_one_call(self, sentence: Sentence) -> int | None:
+        return sentence.nothing()
 
     def select(self, rows: Tensor) -> None:
         pass
@@ -154,14 +148,14 @@ def verify(verifier: Model, drafter: Drafter, source: Tensor, memory: Any, limit
     steps = limit.steps(source, verifier.order).cpu().numpy()
     longest = int(steps.max(initial=0))
     state = verifier.start(memory, capacity=longest)
-    if B == 1 and isinstance(drafter, WholeDrafter):
-        sentence = Sentence(verifier, state, longest, limit.longest, acceptance)
+    if B == 1 and isinstance(drafter, SingleSentenceDrafter):
+        sentence = Sentence(verifier, state, longest, limit.longest, acceptance.beta, acceptance.tau)
         try:
-            own = drafter.whole(sentence)
+            drafter_calls = drafter.in_one_call(sentence)
         except IndexError as error:
             raise PipelineError(f"draft and verify: {error}; they need the same vocabulary") from None
-        if own is not None:
-            return _searched(sentence, verifier, source, own, acceptance)
+        if drafter_calls is not None:
+            return _in_one_call(verifier, source, sentence.found(drafter_calls), acceptance)
     slots, calls, ended = np.full((B, longest), end), np.zeros(B, np.int64), np.zeros(B, bool)
     scores = torch.zeros(B, device=device, dtype=torch.float64)
     rounds: list[Round] = []
@@ -209,12 +203,11 @@ def _call(verifier: Model, last: Tensor, draft: Tensor, state: Any) -> Tensor:
                             "which the verifier does not know; they need the same vocabulary") from None
 
 
-def _searched(sentence: Sentence, verifier: Model, source: Tensor, own: int, acceptance: Acceptance) -> Hypotheses:
-    """What a compiled loop has found, as `verify` returns it; `own` are the calls of the drafter's network."""
-    found = sentence.found()
+def _in_one_call(verifier: Model, source: Tensor, found: Found, acceptance: Acceptance) -> Hypotheses:
+    """What a compiled search of one sentence has found, as `verify` returns it."""
     words, lengths = verifier.order.restore(torch.from_numpy(found.words))
-    first = torch.zeros(1, dtype=torch.long)
-    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scored_later(verifier, source, found.said),
+    first, rounds = torch.zeros(1, dtype=torch.long), found.rounds
+    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scored_later(verifier, source, found.steps),
                       torch.from_numpy(found.ends)[None], torch.tensor([found.calls]),
-                      Verification(acceptance.exact, torch.tensor([own]), lambda: [
-                          Round(first, *map(torch.from_numpy, one)) for one in found.rounds()]))
+                      Verification(acceptance.exact, torch.tensor([found.drafter_calls]), lambda: [
+                          Round(first, *map(torch.from_numpy, one)) for one in rounds()]))

@@ -1,1 +1,1 @@
-"""The CPU inference engine: the encoder and what search repeats for every token, compiled. Training does not run it."""
+"""The CPU inference engine: networks and searches, compiled, behind one door (`door.py`; see `README.md`)."""

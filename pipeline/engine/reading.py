@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.floating[Any]]
+Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 COLUMNS = 32
 """Of a panel."""

@@ -15,13 +15,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from pipeline.decoding.protocol import DecoderState
 from pipeline.decoding.settings import Decoder
+from pipeline.engine.door import open_engine, use_engine
 from pipeline.errors import PipelineError
 from pipeline.model.bidirectional_drafter import BidirectionalDrafter
 from pipeline.model.settings import NetworkSettings
@@ -101,12 +101,14 @@ class Tally:
 class Counted:
     """A model of any kind that tells a tally the operations of each call of a verb; all else is its own.
 
-    A drafter's calls within its verbs are in the verb's count. Left out are the count model of a lattice, which looks
-    up and multiplies no matrices, and tables that are made once a model (`Links.table`, `lean.alone`).
+    The verbs are those of the engine in use, which decoders are timed with; the loop around them is Python's, which
+    calls them as often as a compiled one. A drafter's calls within its verbs are in the verb's count. Left out are the
+    count model of a lattice, which looks up and multiplies no matrices, and tables that are made once a model
+    (`Links.table`, `lean.alone`).
     """
 
     def __init__(self, model: Any, tally: Tally) -> None:
-        self._model, self._tally, self._costs = model, tally, Costs.of(model)
+        self._model, self._tally, self._costs = open_engine(model), tally, Costs.of(model)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
@@ -135,9 +137,6 @@ class Counted:
         logits: Tensor = self._model.step(tokens, state)
         self._add(self._costs.step(len(tokens), tokens.shape[1], past, _source(state)[1]))
         return logits
-
-    def reading(self, *_: Any) -> None:
-        """None: the steps of a compiled loop would not be seen. The loop in Python makes the same ones."""
 
     def lengths(self, memory: Any) -> Tensor:
         found: Tensor = self._model.lengths(memory)
@@ -244,13 +243,14 @@ def sentence_operations(model: Any, search: Decoder, sentences: Sequence[Tensor]
 def counted(network: Any, work: Callable[[Any], object]) -> int:
     """The operations that torch counts while `work` uses a network: the other way to the same number.
 
-    Torch counts its own calls, and a compiled step is none. The network that `work` gets is therefore a copy of half
-    precision, which is never compiled. What the network computes once is counted as well (`lean.alone`).
+    Torch counts its own calls, and a compiled step is none, so that `work` is done by torch. What the network computes
+    once is counted as well (`lean.alone`).
     """
-    plain = copy.deepcopy(network).to(torch.bfloat16)
+    plain = copy.deepcopy(network)
     if not network.training:  # the counter asks for the gradients of what modules hand out, and search has none
         plain.requires_grad_(False)
-    return seen_by_torch(lambda: work(plain))
+    with use_engine("torch"):
+        return seen_by_torch(lambda: work(plain))
 
 
 def compiled_share(model: Any, search: Decoder, sentences: Sequence[Tensor]) -> float:

@@ -20,7 +20,6 @@ from pipeline.blocks import build, merge
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
-from pipeline.decoding import greedy
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
@@ -209,7 +208,8 @@ class Bench:
             PipelineError: the decoder takes none of them.
         """
         verifier = getattr(self._network, "verifier", self._network)
-        contestants = [Contestant("", "greedy", lambda source: greedy.search(verifier, source, self._limit))]
+        greedy = make_decoder("greedy", {"algorithm": "greedy"}, self._limit)
+        contestants = [Contestant("", "greedy", lambda source: greedy(verifier, source))]
         tried: list[Setting] = [{}]
         refused = []
         for setting in settings:

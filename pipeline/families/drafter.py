@@ -16,6 +16,7 @@ from pipeline.corpus.datamodule import Batch
 from pipeline.decoding import gad
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.engine.door import open_engine
 from pipeline.families.base import TranslationModule
 from pipeline.families.settings import OptimisationSettings
 from pipeline.model.checkpoint import load_checkpoint
@@ -86,7 +87,7 @@ class DrafterModule(TranslationModule):
         return loss, predicting.sum()
 
     def search(self, source: Tensor, limit: LengthLimit) -> Hypotheses:
-        return gad.search(self.network, source, limit, gad.Settings())
+        return gad.search(open_engine(self.network), source, limit, gad.Settings())
 
     def _causal(self, batch: Batch) -> Blocks:
         """Every word, and blocks behind every `stride`-th prefix."""

@@ -13,6 +13,7 @@ from pipeline.corpus.datamodule import Batch
 from pipeline.decoding import blockwise
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.engine.door import open_engine
 from pipeline.families.base import TranslationModule
 from pipeline.families.settings import OptimisationSettings
 from pipeline.model.checkpoint import load_checkpoint
@@ -56,7 +57,7 @@ class HeadsModule(TranslationModule):
         return loss, (wanted != PAD).sum().clamp(min=1)
 
     def search(self, source: Tensor, limit: LengthLimit) -> Hypotheses:
-        return blockwise.search(self.network, source, limit)
+        return blockwise.search(open_engine(self.network), source, limit)
 
 
 def words_ahead(arranged: Tensor, heads: int) -> Tensor:

@@ -10,6 +10,7 @@ from pipeline.corpus.datamodule import Batch
 from pipeline.decoding import lattice
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.engine.door import open_engine
 from pipeline.families.base import TranslationModule
 from pipeline.families.settings import OptimisationSettings
 from pipeline.model.checkpoint import load_checkpoint
@@ -63,7 +64,7 @@ class LatticeModule(TranslationModule):
         return loss, predicting.sum()
 
     def search(self, source: Tensor, limit: LengthLimit) -> Hypotheses:
-        return lattice.search(self.network, source, limit, QUICK)
+        return lattice.search(open_engine(self.network), source, limit, QUICK)
 
 
 def markov_mask(rows: int, slots: int, trigrams: float, device: torch.device) -> Tensor:

@@ -11,6 +11,7 @@ from pipeline.corpus.datamodule import Batch
 from pipeline.decoding import mask_predict
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.engine.door import open_engine
 from pipeline.families.base import TranslationModule
 from pipeline.families.settings import OptimisationSettings
 from pipeline.model.masked import MaskedTransformer
@@ -66,7 +67,8 @@ class MaskedModule(TranslationModule):
         return words + LENGTH_WEIGHT * (expected * length).sum(), hidden.sum().clamp(min=1)
 
     def search(self, source: Tensor, limit: LengthLimit) -> Hypotheses:
-        return mask_predict.search(self.network, source, limit, ONE_SHOT if self.masking == "all" else QUICK)
+        settings = ONE_SHOT if self.masking == "all" else QUICK
+        return mask_predict.search(open_engine(self.network), source, limit, settings)
 
 
 def choose_hidden(lengths: Tensor, longest: int, generator: torch.Generator | None = None) -> Tensor:

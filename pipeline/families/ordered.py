@@ -11,6 +11,7 @@ from pipeline.corpus.datamodule import Batch
 from pipeline.decoding import greedy
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.engine.door import open_engine
 from pipeline.families.base import TranslationModule
 from pipeline.families.settings import OptimisationSettings
 from pipeline.model.orders import make_order
@@ -41,4 +42,4 @@ class OrderedModule(TranslationModule):
         return loss, (arranged != PAD).sum()
 
     def search(self, source: Tensor, limit: LengthLimit) -> Hypotheses:
-        return greedy.search(self.network, source, limit)
+        return greedy.search(open_engine(self.network), source, limit)

@@ -6,14 +6,14 @@ besides, T5 has biases instead of positions, and Marian's published checkpoints 
 their own layers (`network.py`).
 """
 
+import copy
 import math
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from pipeline.engine.reading import Reading
 from pipeline.interop.export_huggingface import correspondence
 from pipeline.interop.network import HuggingFaceModel, Renumbered, Symbols, position_table
 from pipeline.model.settings import ACTIVATIONS, NetworkSettings
@@ -48,6 +48,9 @@ class TransplantedModel(Renumbered):
             weights[f"{side}_positions.learned"] = torch.cat((table, table[-1:].expand(slots - len(table), -1)))
         weights["projection.weight"] = weights["projection.weight"][self.target_ids]
         self._transformer.load_state_dict(weights)
+        if self.begins_freely:  # what is never said is then the same in every step
+            nothing = self._transformer.projection.weight.new_zeros(1, 1, len(self.target_ids))
+            self._transformer.output_bias = self._allowed(nothing, None).view(-1)
         self.eval()
 
     def encode(self, source: Tensor) -> Memory:
@@ -61,17 +64,19 @@ class TransplantedModel(Renumbered):
     @torch.no_grad()
     def step(self, tokens: Tensor, state: State) -> Tensor:
         """Feed the next n input tokens of every row (at first BOS) and move the state: (R, n) to (R, n, V) logits."""
-        slots = None if self.begins_freely else state.slots(tokens.shape[1])
+        if self.begins_freely:
+            return self._transformer.step(tokens, state)
+        slots = state.slots(tokens.shape[1])
         return self._allowed(self._transformer.step(tokens, state), slots)
 
-    def reading(self, state: State, tokens: int, at_once: int = 1, rounded: bool = False) -> Reading | None:
-        """See `Transformer.reading`; None as well where not every token may begin a translation."""
-        reading = self._transformer.reading(state, tokens, at_once, rounded) if self.begins_freely else None
-        if reading is None:
-            return None
-        bias = reading.packed.output_bias.copy()
-        bias[self._suppressed.numpy()] = -np.inf  # so they are never said
-        return reading._replace(packed=reading.packed._replace(output_bias=bias))
+    def with_opened(self, open_engine: Callable[[Any], Any]) -> Any:
+        """See `pipeline.engine.plain.Around`. Where any token may begin a translation it is the network and no more."""
+        opened = open_engine(self._transformer)
+        if self.begins_freely:
+            return opened
+        around = copy.copy(self)
+        vars(around)["_transformer"] = opened  # found before the part of that name
+        return around
 
 
 def model_of(network: Any, symbols: Symbols, longest: int) -> Renumbered:

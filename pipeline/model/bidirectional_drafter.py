@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pipeline.engine.reading import Reading
+from pipeline.engine.plain import PlainWeights
 from pipeline.errors import PipelineError
 from pipeline.model.drafter import DrafterTransformer
 from pipeline.model.state import State
@@ -62,9 +62,9 @@ class BidirectionalDrafter(DrafterTransformer):
         wanted = words + torch.arange(block, device=tokens.device)
         return self.decoder_norm(x[rows, wanted])
 
-    def reading(self, state: State, tokens: int, at_once: int = 1, rounded: bool = False) -> Reading | None:
-        """None: compiled searches read on from what they have read."""
-        return None
+    def plain_weights(self) -> PlainWeights:
+        """See `Transformer.plain_weights`."""
+        return super().plain_weights()._replace(keeps=False)
 
     def run_ahead(self, tokens: Tensor, lengths: Tensor | int, count: int, state: State) -> Tensor:
         """Not possible."""

@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor
 
-from pipeline.engine.reading import PackedLinks
 from pipeline.model.orders import Order
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.token_chain import Links, TokenChain, follow, gather
@@ -50,22 +49,18 @@ class ChainedTransformer(Transformer):
         Args:
             states: (R, k, D).
             last: (R,), the tokens behind which the draft stands.
-            rounded: whether a rounded projection will do, because the tokens are verified.
+            rounded: whether a rounded projection will do, because the tokens are verified; torch has none.
 
         Returns:
             (R, k).
         """
         if self.chain is None:
             return best(self.projection(states))
-        return follow(self._linked(), states, last, rounded)
+        return follow(self.links(), states, last)
 
     @torch.no_grad()
-    def packed_links(self) -> PackedLinks | None:
-        """What `follow` reads, rounded, as a compiled search reads it; None where it does not."""
-        packed = self._linked().packed
-        return packed and packed[True]
-
-    def _linked(self) -> Links:
+    def links(self) -> Links:
+        """What `follow` reads, gathered once, until `regather`."""
         if self._links is None:
             self._links = gather(self.chain, self.target_embedding.weight, self.projection.weight)
         return self._links

@@ -5,7 +5,6 @@ its own, a drafter reads the verifier's encoded source, and a sentence is encode
 Table 15, spends 16 % of the time on two encoders).
 """
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -140,7 +139,7 @@ class DrafterTransformer(ChainedTransformer):
         """Its own greedy continuation of prefixes, one token after the other.
 
         The state keeps what it has read, its own tokens included: those that turn out to be in the next prefix are not
-        read again. One sentence is one compiled call, by rounded weights: a wrong draft costs a call, and never a word.
+        read again.
 
         Args:
             tokens: (R, T), prefixes with their start symbol; anything behind.
@@ -157,22 +156,19 @@ class DrafterTransformer(ChainedTransformer):
             return tokens[:, :0]
         if isinstance(lengths, int) and state.lengths is None:
             state.rewind(min(state.length, lengths - 1))
-            read = lengths - state.length + count - 1
-            if len(tokens) == 1 and (reading := self.reading(state, read, rounded=True)) is not None:
-                from pipeline.engine.greedy import run_ahead  # numba: half a second that training does not need
-                found = np.empty((1, count), np.int64)
-                run_ahead(tokens[0, state.length:lengths].numpy(), found[0], state.length, reading)
-                state.advance(read)
-                return torch.from_numpy(found)
         else:
             before = torch.full_like(tokens[:, 0], state.length) if state.lengths is None else state.lengths
             state.rewind(torch.minimum(before, torch.as_tensor(lengths, device=before.device) - 1))
-        hidden, said = self.propose(tokens, lengths, 1, state), []
+        return self._continued(tokens, lengths, count, state)
+
+    def _continued(self, tokens: Tensor, lengths: Tensor | int, count: int, state: State) -> Tensor:
+        """`run_ahead` by so many tokens, for which there is room, from a state that holds nothing but prefixes."""
+        hidden, predicted = self.propose(tokens, lengths, 1, state), []
         for place in range(count):
-            said.append(best(self.projection(hidden)))
+            predicted.append(best(self.projection(hidden)))
             if place + 1 < count:
-                hidden = self.advance(said[-1], state)
-        return torch.cat(said, 1)
+                hidden = self.advance(predicted[-1], state)
+        return torch.cat(predicted, 1)
 
     # The verifier.
 

@@ -10,8 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pipeline.engine.packing import pack_heads
-from pipeline.engine.reading import PackedHeads
 from pipeline.errors import PipelineError
 from pipeline.model.chained import ChainedTransformer
 from pipeline.model.drafter import check_verifier
@@ -46,7 +44,6 @@ class BlockwiseHeads(ChainedTransformer):
             raise PipelineError(f"drafting.block: {block} leaves no word to guess; heads need a block of at least 2")
         super().__init__(settings, source_vocabulary, target_vocabulary, order, chained)
         self.block = block
-        self._packed_heads: PackedHeads | None = None
         heads, D, inner = block - 1, settings.width, settings.feed_forward
         self.requires_grad_(False)
         if self.chain is not None:
@@ -102,16 +99,8 @@ class BlockwiseHeads(ChainedTransformer):
         moved = torch.baddbmm(biases, inner.view(R, heads, units).transpose(0, 1), self.heads_outer[:heads])
         return hidden.unsqueeze(1) + moved.transpose(0, 1)
 
-    @torch.no_grad()
-    def packed_heads(self) -> PackedHeads | None:
-        """What `head_states` reads, rounded, as a compiled search reads it; None where the steps are not compiled."""
-        if self._packed_heads is None and self._weights().packed is not None:
-            D, units = self.settings.width, self.settings.feed_forward
-            inner = self.heads_inner.weight.view(-1, units, D).transpose(1, 2)
-            parts = inner, self.heads_inner.bias.view(-1, units), self.heads_outer, self.heads_bias.view(-1, D)
-            self._packed_heads = pack_heads(*(part.detach().numpy() for part in parts))
-        return self._packed_heads
-
-    def regather(self) -> None:
-        super().regather()
-        self._packed_heads = None
+    def plain_heads(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The heads one by one: inner weights (heads, D, F) and biases, outer weights (heads, F, D) and biases."""
+        D, units = self.settings.width, self.settings.feed_forward
+        return (self.heads_inner.weight.view(-1, units, D).transpose(1, 2), self.heads_inner.bias.view(-1, units),
+                self.heads_outer, self.heads_bias.view(-1, D))

@@ -12,13 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pipeline.engine.packing import pack_links
-from pipeline.engine.reading import PackedLinks
-from pipeline.model.few import readable
 from pipeline.model.top import best
-
-_FEW = 4
-"""Rows up to which the compiled way is quicker than torch's."""
 
 
 class TokenChain(nn.Module):
@@ -58,8 +52,6 @@ class Links(NamedTuple):
     """(F, D)."""
     outputs: Tensor
     """(D, V), the projection onto the vocabulary."""
-    packed: tuple[PackedLinks, PackedLinks] | None
-    """The same as compiled code reads it, as it is and with a rounded projection; None where it does not."""
 
 
 def gather(chain: TokenChain | None, embeddings: Tensor, projection: Tensor) -> Links:
@@ -73,37 +65,20 @@ def gather(chain: TokenChain | None, embeddings: Tensor, projection: Tensor) -> 
     else:
         between = (chain.of_state.weight.t(), chain.of_state.bias, chain.of_previous(embeddings * chain.scale),
                    chain.outer.weight.t())
-    parts = [part.detach().contiguous() for part in (*between, projection.t())]
-    packed = None
-    if readable(projection):
-        arrays = [part.numpy() for part in parts]
-        exact, rounded = pack_links(*arrays, rounded=False), pack_links(*arrays, rounded=True)
-        packed = None if exact is None or rounded is None else (exact, rounded)
-    return Links._make((*parts, packed))
+    return Links._make(part.detach().contiguous() for part in (*between, projection.t()))
 
 
-def follow(links: Links, states: Tensor, last: Tensor, rounded: bool = False) -> Tensor:
-    """The best token of each state behind the one before it.
+def follow(links: Links, states: Tensor, last: Tensor) -> Tensor:
+    """The best token of each state after the one before it.
 
     Args:
         links: between the tokens.
         states: (R, k, D).
-        last: (R,), the tokens behind which the drafts stand.
-        rounded: whether the projection may be rounded where it is most of the work, with few rows.
+        last: (R,), the tokens after which the drafts stand.
 
     Returns:
         (R, k).
     """
-    if links.packed is None or len(states) > _FEW:
-        return one_by_one(links, states, last)
-    from pipeline.engine.token_chain import follow_links  # numba: half a second that training does not need
-    tokens = torch.empty(states.shape[:2], dtype=torch.long)
-    follow_links(states.contiguous().numpy(), last.contiguous().numpy(), links.packed[rounded], tokens.numpy())
-    return tokens
-
-
-def one_by_one(links: Links, states: Tensor, last: Tensor) -> Tensor:
-    """`follow` on any device."""
     of_states = states @ links.of_state + links.bias
     tokens = []
     for place in range(states.shape[1]):

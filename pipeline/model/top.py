@@ -12,6 +12,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pipeline.engine.choice import engine_in_use
+
 _FEW = 10
 """Up to so many passes of argmax cost less than a partition (rows of 3,000 words)."""
 _SMALL = 24_000
@@ -100,5 +102,6 @@ def _pick(values: npt.NDArray[Any], scores: npt.NDArray[Any], ids: npt.NDArray[n
 
 
 def compiles(logits: Tensor) -> bool:
-    """Whether NumPy and compiled code can read them, without a copy."""
-    return logits.device.type == "cpu" and logits.dtype in (torch.float32, torch.float64)
+    """Whether NumPy and compiled code can read them, without a copy, and are to."""
+    return (engine_in_use() == "compiled" and logits.device.type == "cpu"
+            and logits.dtype in (torch.float32, torch.float64))

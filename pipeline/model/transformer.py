@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pipeline.engine.packing import are_few
-from pipeline.engine.reading import Packed, PackedEncoder, PackedSource, Reading
+from pipeline.engine.plain import PlainWeights
 from pipeline.errors import PipelineError
-from pipeline.model import few, lean
+from pipeline.model import lean
 from pipeline.model.layers import DecoderLayer, EncoderLayer, Positions, dropout
 from pipeline.model.orders import Order
 from pipeline.model.settings import NetworkSettings
@@ -22,9 +21,6 @@ class Weights(NamedTuple):
 
     encoder: lean.EncoderBlocks
     decoder: lean.DecoderBlocks
-    packed: Packed | None  # None where steps are not to be compiled
-    packed_encoder: PackedEncoder | None  # … where the encoder is not
-    packed_source: PackedSource | None  # … where the projection of its states is not
     source_positions: Tensor  # (S, D)
     target_positions: Tensor  # (T, D), a row a slot
 
@@ -33,13 +29,17 @@ class Transformer(nn.Module):
     """Vaswani et al. (2017), pre- or post-norm, generating its target in any `Order`.
 
     Training reads whole targets (`forward`); search reads them step by step (`encode`, `start`, `step`), without
-    gradients, through `few` or `lean`.
+    gradients, through `lean`. The engine can open it (`pipeline.engine.door`).
     """
 
     kind = "ordered"
     """What a search must know how to search (`MaskedTransformer` is another)."""
     order_mask: Tensor
     start_symbols: Tensor
+    output_bias: Tensor | None
+    """(V,), added to the logits of a search; None: nothing is."""
+    generation = 0
+    """Another number whenever the parameters may have changed."""
 
     def __init__(self, settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int,
                  order: Order) -> None:
@@ -60,11 +60,10 @@ class Transformer(nn.Module):
         directions = order.directions if order.direction_embeddings else 0
         self.target_positions = Positions(settings, order.positions(slots), directions)
         self.register_buffer("order_mask", order.mask(len(slots)), persistent=False)
-        self._seen = few.seen(self.order_mask)  # for compiled steps
+        self.register_buffer("output_bias", None, persistent=False)
         self.register_buffer("start_symbols", torch.tensor([order.starts]), persistent=False)
         self._style = lean.Style(pre, settings.activation == "relu", settings.heads)
         self._gathered: Weights | None = None
-        self._rounded: Packed | None = None
         self._initialise()
         self._tie(source_vocabulary, target_vocabulary)
 
@@ -133,19 +132,13 @@ class Transformer(nn.Module):
     @torch.no_grad()
     def encode(self, source: Tensor) -> Memory:
         """Encode (B, S) ids, padded with PAD behind and at most `max_length` long."""
-        mask, weights = self._source_mask(source), self._weights()
-        if not self.training and (states := few.encode(source, weights.packed_encoder, self._style, mask)) is not None:
-            return Memory(states, mask)
-        x = self._embed(self.source_embedding, source, weights.source_positions[:source.shape[1]])
-        return Memory(self.encoder_norm(lean.encode(x, weights.encoder, self._style, mask)), mask)
+        mask = self._source_mask(source)
+        return Memory(self._encoded(source, mask), mask)
 
     @torch.no_grad()
     def start(self, memory: Memory, beams: int = 1, capacity: int = 64) -> State:
-        """The state before the first step, with `beams` neighbouring rows a sentence and room for `capacity` slots."""
-        keys_values = few.project(memory.states, self._weights().packed_source, self._style)
-        if keys_values is None:
-            keys_values = self._source_keys_values(memory).contiguous()
-        return State(keys_values, memory.mask, beams, capacity)
+        """The state before the first step, with `beams` neighbouring rows per sentence, and room for some slots."""
+        return State(self._projected(memory), memory.mask, beams, capacity)
 
     @torch.no_grad()
     def step(self, tokens: Tensor, state: State) -> Tensor:
@@ -157,39 +150,28 @@ class Transformer(nn.Module):
         Returns:
             (R, n, V) logits of the slots that these inputs predict.
         """
-        packed = self._weights().packed
-        if packed is not None and are_few(tokens.numel(), packed):
-            return self._few(tokens, state, packed, True)[1]
-        return self.projection(self.advance(tokens, state))
-
-    @torch.no_grad()
-    def reading(self, state: State, tokens: int, at_once: int = 1, rounded: bool = False) -> Reading | None:
-        """The decoder as a compiled search reads it, with room in the state for what it will read.
-
-        The state does not move: how much has been read is for the search to remember.
-
-        Args:
-            tokens: all that will be read from here on.
-            at_once: the most that one step will read of all rows.
-            rounded: whether its matrices may be rounded (`packing.pack_matrix`), because what it says is verified.
-
-        Returns:
-            None where its steps are not to be compiled.
-        """
-        packed = self._weights().packed
-        if packed is None or not are_few(at_once, packed):
-            return None
-        if rounded:
-            packed = self._rounded = self._rounded or self._pack(rounded=True)
-        state.reserve(tokens)
-        return few.reading(packed, self._style, state, tokens, self._seen)[0]  # type: ignore[arg-type]  # packed above
+        return self._read(tokens, state, True)[1]
 
     @torch.no_grad()
     def advance(self, tokens: Tensor, state: State) -> Tensor:
         """The decoder's last hidden states, (R, n, D); `step` without its projection."""
+        return self._read(tokens, state, False)[0]
+
+    # The parts of the verbs, by torch. A network that the engine has opened has compiled ones in their place.
+
+    def _encoded(self, source: Tensor, mask: Tensor | None) -> Tensor:
+        """The encoder's last states, (B, S, D)."""
+        weights = self._weights()
+        x = self._embed(self.source_embedding, source, weights.source_positions[:source.shape[1]])
+        return self.encoder_norm(lean.encode(x, weights.encoder, self._style, mask))
+
+    def _projected(self, memory: Memory) -> Tensor:
+        """Keys and values of the source, (L, 2, B, heads, S, D / heads)."""
+        return self._source_keys_values(memory).contiguous()
+
+    def _read(self, tokens: Tensor, state: State, projected: bool) -> tuple[Tensor, Tensor]:
+        """The decoder's last hidden states, (R, n, D), and logits (R, n, V), or anything if they are not wanted."""
         n, weights = tokens.shape[1], self._weights()
-        if weights.packed is not None and are_few(tokens.numel(), weights.packed):
-            return self._few(tokens, state, weights.packed, False)[0]
         state.reserve(n)
         table = weights.target_positions
         if state.lengths is None:
@@ -197,35 +179,41 @@ class Transformer(nn.Module):
         else:
             positions = table[state.slots(n)]
         x = self._embed(self.target_embedding, tokens, positions)
-        x = lean.decode(x, weights.decoder, self._style, state, self._step_mask(state, n))
+        x = self._decode(x, state, self._step_mask(state, n))
         state.advance(n)
         state.hidden = self.decoder_norm(x).view(len(tokens), n, -1)
-        return state.hidden
-
-    def _few(self, tokens: Tensor, state: State, packed: Packed, projected: bool) -> tuple[Tensor, Tensor]:
-        """`advance` and, if wanted, `step`, with few rows."""
-        n = tokens.shape[1]
-        state.reserve(n)
-        state.hidden, logits = few.step(tokens, packed, self._style, state, self._seen, projected)
-        state.advance(n)
-        return state.hidden, logits
+        return state.hidden, self._logits(state.hidden) if projected else state.hidden
 
     def _decode(self, x: Tensor, state: State, mask: Tensor | None) -> Tensor:
-        """`lean.decode`, compiled where the rows are few."""
-        weights = self._weights()
-        if weights.packed is not None and are_few(x.shape[0] * x.shape[1], weights.packed):
-            return few.decode(x, weights.packed, self._style, state, mask)
-        return lean.decode(x, weights.decoder, self._style, state, mask)
+        """All decoder layers over the next tokens of every row; see `lean.decode`."""
+        return lean.decode(x, self._weights().decoder, self._style, state, mask)
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self.projection(hidden)
+        return logits if self.output_bias is None else logits + self.output_bias
 
     def _weights(self) -> Weights:
         """The weights as search reads them, gathered once, until `regather`."""
         if self._gathered is None:
-            packed = self._pack()
-            self._gathered = Weights(
-                self._encoder_blocks(), self._decoder_blocks(), packed, self._pack_encoder(packed),
-                few.pack_projection(self.source_keys_values), self.source_positions().detach(),
-                self.target_positions().detach())
+            self._gathered = Weights(self._encoder_blocks(), self._decoder_blocks(), self.source_positions().detach(),
+                                     self.target_positions().detach())
         return self._gathered
+
+    @torch.no_grad()
+    def plain_weights(self) -> PlainWeights:
+        """Its parameters as they are now, for the engine."""
+        weights, norms = self._weights(), []
+        for norm in (self.encoder_norm, self.decoder_norm):
+            norms.append(torch.stack(list(norm.parameters()) or [weights.target_positions[0]] * 2))
+        return PlainWeights(
+            encoder=weights.encoder, decoder=weights.decoder,
+            source_embedding=self.source_embedding.weight if self.encoder else None,
+            target_embedding=self.target_embedding.weight, scale=math.sqrt(self.settings.width),
+            source_positions=weights.source_positions, target_positions=weights.target_positions,
+            encoder_norm=norms[0], decoder_norm=norms[1],
+            source_keys_values=(self.source_keys_values.weight.t(), self.source_keys_values.bias),
+            projection=self.projection.weight, output_bias=self.output_bias, visible=self.order_mask,
+            heads=self.settings.heads, pre=self._style.pre, relu=self._style.relu, keeps=True)
 
     def _encoder_blocks(self) -> lean.EncoderBlocks:
         return [lean.encoder_blocks(layer) for layer in self.encoder]  # type: ignore[arg-type]
@@ -233,23 +221,10 @@ class Transformer(nn.Module):
     def _decoder_blocks(self) -> lean.DecoderBlocks:
         return [lean.decoder_blocks(layer) for layer in self.decoder]  # type: ignore[arg-type]
 
-    def _pack(self, rounded: bool = False) -> Packed | None:
-        scaled = self.target_embedding.weight * math.sqrt(self.settings.width)
-        return few.pack(self._decoder_blocks(), scaled, self.target_positions(), self.decoder_norm,
-                         self.projection.weight, rounded)
-
-    def _pack_encoder(self, decoder: Packed | None) -> PackedEncoder | None:
-        if not self.encoder:
-            return None  # and a drafter that has none has no embeddings either
-        if decoder is not None and self.source_embedding.weight is self.target_embedding.weight:
-            scaled = torch.from_numpy(decoder.embeddings)  # one copy for both
-        else:
-            scaled = self.source_embedding.weight * math.sqrt(self.settings.width)
-        return few.pack_sources(self._encoder_blocks(), scaled, self.source_positions(), self.encoder_norm)
-
     def regather(self) -> None:
         """Forget the gathered weights: for whoever changes parameters in evaluation mode."""
-        self._gathered = self._rounded = None
+        self._gathered = None
+        self.generation += 1
 
     def train(self, mode: bool = True) -> "Transformer":
         self.regather()  # tables that are computed from parameters do not follow their changes

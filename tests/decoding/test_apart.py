@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from sentences import sources
 from torch import Tensor
 
-from pipeline.decoding import apart, beam, blockwise, gad, greedy, iad, jacobi, speculative, verify
-from pipeline.decoding.apart import is_quicker, join, search_apart
+from pipeline.decoding import beam, blockwise, gad, greedy, iad, jacobi, speculative, verify
+from pipeline.decoding.apart import join, search_apart
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
+from pipeline.engine import door
+from pipeline.engine.door import is_quicker_apart
 from pipeline.errors import PipelineError
 from pipeline.model.transformer import Transformer
 from pipeline.trace import mark_rounds, output_of
@@ -140,11 +142,12 @@ def test_where_it_is_quicker(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> Non
     network, source = tiny(seed=1), sources(5)
     network.forward = None  # type: ignore[assignment]  # a search has other verbs
     batch = source[:1].expand(2, -1)
-    assert is_quicker(network, batch) and is_quicker(drafter(network), batch)
-    assert not is_quicker(network, batch[:1]) and not is_quicker(network, batch.to("meta"))
-    assert not is_quicker(object(), batch) and not is_quicker(tiny(dtype=torch.bfloat16), batch)
-    monkeypatch.setattr(apart, "_LIGHT", 1000)
-    assert not is_quicker(network, batch)
+    assert is_quicker_apart("greedy", network, batch) and is_quicker_apart("gad", drafter(network), batch)
+    assert not is_quicker_apart("greedy", network, batch[:1]) and not is_quicker_apart("draft", network, batch)
+    assert not is_quicker_apart("greedy", object(), batch)
+    assert not is_quicker_apart("greedy", tiny(dtype=torch.bfloat16), batch)
+    monkeypatch.setattr(door, "_LIGHT", 1000)
+    assert not is_quicker_apart("greedy", network, batch)
 
 
 @pytest.mark.parametrize(("block", "alone"), [

@@ -15,6 +15,8 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import EOD, EOS, PAD
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 A, B, C = 7, 8, 9
 Decoder = Callable[[Scripted, Tensor, LengthLimit], Hypotheses]
 LIMIT = LengthLimit(ratio=1.0, extra=2)

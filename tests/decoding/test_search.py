@@ -14,6 +14,8 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import EOS, PAD
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 Tiny = Callable[..., Transformer]
 LIMIT = LengthLimit(ratio=1.5, extra=4)
 FEW = ("left_to_right", "semi_autoregressive4", "interleaved", "double_token", "multi_directional4_sa2",

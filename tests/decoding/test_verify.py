@@ -19,6 +19,8 @@ from pipeline.errors import PipelineError
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import EOS, PAD
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 Tiny = Callable[..., Transformer]
 LIMIT = LengthLimit(ratio=1.5, extra=4, longest=47)
 TIE = 1e-4

@@ -1,13 +1,12 @@
 """What compiled code makes of a draft is what plain tensor operations make of it."""
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.decoding import prefix as module
 from pipeline.decoding.prefix import Acceptance, Prefix, Verdict
+from pipeline.engine.choice import use_engine
 from pipeline.vocabulary import EOS, PAD
 
 ROOM = 12
@@ -16,9 +15,7 @@ ROOM = 12
 def extend(logits: torch.Tensor, draft: torch.Tensor, acceptance: Acceptance, left: np.ndarray,
            compiled: bool) -> tuple[Prefix, Verdict, np.ndarray]:
     prefix, left = Prefix(1, len(draft), ROOM, torch.device("cpu")), left.copy()
-    with pytest.MonkeyPatch.context() as patch:
-        if not compiled:
-            patch.setattr(module, "compiles", lambda logits: False)
+    with use_engine("compiled" if compiled else "torch"):
         return prefix, prefix.extend(logits, draft, acceptance, left, EOS), left
 
 

@@ -23,6 +23,8 @@ from pipeline.errors import PipelineError
 from pipeline.families.settings import DraftingSettings
 from pipeline.vocabulary import EOS, PAD
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 A, B, C, D = 7, 8, 9, 10
 ORDER = EVERY_ORDER["left_to_right"]
 RELAXED = Acceptance(beta=3, tau=2.0)

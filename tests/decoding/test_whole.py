@@ -18,6 +18,7 @@ from pipeline.decoding.apart import search_apart
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance
+from pipeline.engine.network import Compiled
 from pipeline.errors import PipelineError
 from pipeline.model.settings import NORMS
 from pipeline.model.transformer import Transformer
@@ -186,14 +187,14 @@ def test_hypotheses_that_are_kept_keep_no_state(tiny: Tiny, monkeypatch: pytest.
     verifier, pairs = tiny(seed=1), tiny("interleaved", seed=1)
     network, heads, limit = drafter(verifier), with_heads(verifier), LengthLimit(ratio=2.0, extra=4, longest=47)
     states: list[weakref.ref[Any]] = []
-    read = Transformer.reading
+    read = Compiled.reading
 
     def reading(*arguments: Any, **options: Any) -> Any:
         found = read(*arguments, **options)
         states.extend(map(weakref.ref, (found.past, found.source)))
         return found
 
-    monkeypatch.setattr(Transformer, "reading", reading)
+    monkeypatch.setattr(Compiled, "reading", reading)
     searches: list[Search] = [
         lambda: greedy.search(verifier, sources(5), limit), lambda: greedy.search(pairs, sources(5), limit),
         lambda: beam.search(verifier, sources(5), limit, beam.Settings(3)),

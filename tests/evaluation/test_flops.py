@@ -14,10 +14,9 @@ from torch import Tensor
 
 from pipeline.decoding import beam, blockwise, counts_gad, draft, gad, greedy, iad, jacobi, mask_predict, speculative
 from pipeline.decoding.limits import LengthLimit
-from pipeline.engine import packing
+from pipeline.engine import decoder, packing
 from pipeline.errors import PipelineError
 from pipeline.evaluation.flops import Costs, Counted, Tally, compiled_share, counted, sentence_operations
-from pipeline.model import few
 from pipeline.model.heads import BlockwiseHeads
 from pipeline.model.settings import NORMS
 from pipeline.model.transformer import Transformer
@@ -108,8 +107,7 @@ def test_nothing_is_compiled_where_torch_counts(tiny: Tiny, monkeypatch: pytest.
     def refuse(*arguments: Any) -> None:
         raise AssertionError("compiled")
 
-    monkeypatch.setattr(few, "step", refuse)
-    monkeypatch.setattr(few, "decode", refuse)
+    monkeypatch.setattr(decoder, "step", refuse)
     with pytest.raises(AssertionError, match="compiled"):
         network.step(tokens(1, 1), state)
     assert counted(network, lambda one: one.step(tokens(1, 1), one.start(one.encode(sources(5))))) > 0

@@ -16,6 +16,8 @@ from pipeline.decoding import beam, greedy, iad, jacobi, verify
 from pipeline.decoding.beams import LengthPenalty
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.engine import sentence
+from pipeline.engine.door import open_engine
 from pipeline.interop.network import HuggingFaceModel, Renumbered, Symbols, inverse, renumber
 from pipeline.interop.transplant import TransplantedModel
 from pipeline.vocabulary import BOS, EOS, PAD
@@ -98,21 +100,22 @@ def test_one_sentence_alone(kind: str) -> None:
     for row in BATCH:
         source = row[row != PAD].unsqueeze(0)
         expected = generated(network, ours, source, num_beams=1)
-        assert said(greedy.search(ours, source, LIMIT)) == expected
-        assert said(jacobi.search(ours, source, LIMIT, jacobi.Settings(3, True))) == expected
-    reading = getattr(ours, "reading", lambda *_: None)(ours.start(ours.encode(BATCH[:1])), 9)
-    assert (reading is not None) == isinstance(ours, TransplantedModel)
+        assert said(greedy.search(open_engine(ours), source, LIMIT)) == expected
+        assert said(jacobi.search(open_engine(ours), source, LIMIT, jacobi.Settings(3, True))) == expected
+    opened = open_engine(ours)
+    taken = sentence.greedy(opened, opened.start(opened.encode(BATCH[:1])), 9)
+    assert (taken is not None) == isinstance(ours, TransplantedModel)
 
 
 def test_alone_nothing_is_said_that_is_suppressed() -> None:
     network, free = both("marian_own")
     for row in BATCH:
         source = row[row != PAD].unsqueeze(0)
-        words = said(greedy.search(free, source, LIMIT))[0]
+        words = said(greedy.search(open_engine(free), source, LIMIT))[0]
         common = int(free.target_ids[words[0] if words else EOS + 1])
         for given_, symbols in (({"suppress_tokens": [common, 19]}, {"suppressed": (common, 19)}),
                                 ({"begin_suppress_tokens": [common]}, {"suppressed_first": (common,)})):
-            ours = model_of(network, **symbols)
+            ours = open_engine(model_of(network, **symbols))
             assert said(greedy.search(ours, source, LIMIT)) == generated(network, ours, source, num_beams=1, **given_)
 
 

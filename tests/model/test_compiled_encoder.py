@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 from sentences import sources
 from torch import Tensor
 
-from pipeline.engine import packing
-from pipeline.model import few
+from pipeline.engine import encoder, packing
+from pipeline.engine.door import use_engine
+from pipeline.engine.network import Compiled
+from pipeline.engine.packs import Packs
 from pipeline.model.settings import ACTIVATIONS, NORMS, POSITIONS, TIES
+from pipeline.model.state import Memory
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import PAD
 
@@ -22,12 +25,19 @@ LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=4)
 
 def read(network: Transformer, source: Tensor, compiled: bool = True) -> tuple[Tensor, Tensor]:
     """The states of the source, and its keys and values; each of them compiled, or neither."""
-    with patch.object(packing, "_SHORT", packing._SHORT if compiled else 0):
-        weights, style = network._weights(), network._style
+    with (use_engine("compiled" if compiled else "torch"),
+          patch.object(encoder, "encode", wraps=encoder.encode) as encode,
+          patch.object(encoder, "project_source", wraps=encoder.project_source) as project):
         memory = network.encode(source)
-        assert (few.encode(source, weights.packed_encoder, style, memory.mask) is not None) == compiled
-        assert (few.project(memory.states, weights.packed_source, style) is not None) == compiled
-        return memory.states, network.start(memory).source
+        found = memory.states, network.start(memory).source
+        assert encode.called == project.called == compiled
+    return found
+
+
+
+def packs_of(network: Transformer) -> Packs:
+    assert isinstance(network, Compiled)
+    return network.packs
 
 
 @given(LENGTHS, st.sampled_from(NORMS), st.sampled_from(ACTIVATIONS), st.sampled_from(TIES),
@@ -66,39 +76,38 @@ def test_states_that_are_a_part_of_others(tiny: Tiny) -> None:
     """A masked model's decoder does not see the first of them."""
     network = tiny()
     memory = network.encode(sources(6, 6))
-    found = few.project(memory.states[:, 1:], network._weights().packed_source, network._style)
-    assert found is not None and torch.equal(found, network.start(memory).source[..., 1:, :])
+    found = network.start(Memory(memory.states[:, 1:], None)).source
+    assert torch.equal(found, network.start(memory).source[..., 1:, :])
 
 
 def test_many_pieces_are_left_to_torch(tiny: Tiny) -> None:
     network = tiny()
     with patch.object(packing, "_SHORT", 5 * 5 * 16):
         read(network, sources(5))
-        memory = network.encode(sources(6))
-        assert few.encode(sources(6), network._weights().packed_encoder, network._style, None) is None
-        assert few.project(memory.states, network._weights().packed_source, network._style) is None
+        with patch.object(encoder, "encode", None), patch.object(encoder, "project_source", None):
+            network.start(network.encode(sources(6)))
 
 
 @pytest.mark.parametrize(("width", "widest"), [(16, 15), (18, 20), (16, 16)])
 def test_other_shapes_are_left_to_torch(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, width: int, widest: int) -> None:
     monkeypatch.setattr(packing, "_WIDEST", widest)
-    weights = tiny(width=width)._weights()
-    assert (weights.packed_encoder is not None) == (weights.packed_source is not None) == (width == widest)
+    packs = packs_of(tiny(width=width))
+    assert (packs.encoder is not None) == (packs.source is not None) == (width == widest)
 
 
 def test_other_inner_widths_are_left_to_torch(tiny: Tiny) -> None:
-    assert tiny(feed_forward=34)._weights().packed_encoder is None
+    assert packs_of(tiny(feed_forward=34)).encoder is None
 
 
 def test_half_precision_is_left_to_torch(tiny: Tiny) -> None:
     network = tiny(dtype=torch.bfloat16)
-    assert network._weights().packed_encoder is None and network._weights().packed_source is None
+    assert not isinstance(network, Compiled)
     assert network.start(network.encode(sources(5))).source.dtype == torch.bfloat16
 
 
 def test_without_layers_it_is_left_to_torch(tiny: Tiny) -> None:
     network = tiny(encoder_layers=0)
-    assert network._weights().packed_encoder is None
+    assert packs_of(network).encoder is None
     torch.testing.assert_close(network.encode(sources(5, 3)).states, network._encoder_states(sources(5, 3)).states)
 
 

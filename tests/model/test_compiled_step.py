@@ -9,18 +9,13 @@ from orders import EVERY_ORDER
 from sentences import sources
 from torch import Tensor
 
-from pipeline.engine import packing
-from pipeline.model import few
+from pipeline.engine import decoder, packing
+from pipeline.engine.door import use_engine
+from pipeline.engine.network import Compiled
 from pipeline.model.settings import NORMS
 from pipeline.model.transformer import Transformer
 
 Tiny = Callable[..., Transformer]
-
-
-@pytest.fixture
-def plain(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """From its call on, nothing is compiled."""
-    return lambda: monkeypatch.setattr(packing, "_FEW", 0)
 
 
 def tokens(rows: int, count: int) -> Tensor:
@@ -44,24 +39,25 @@ def walk(network: Transformer, beams: int) -> list[Tensor]:
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.parametrize("beams", [1, 3])
-def test_it_is_the_plain_step(tiny: Tiny, plain: Callable[[], None], order: str, norm: str, activation: str,
+def test_it_is_the_plain_step(tiny: Tiny, order: str, norm: str, activation: str,
                               beams: int) -> None:
     network = tiny(order, norm=norm, activation=activation)
     compiled = walk(network, beams)
-    plain()
-    for found, expected in zip(compiled, walk(network, beams), strict=True):
+    with use_engine("torch"):
+        plain = walk(network, beams)
+    for found, expected in zip(compiled, plain, strict=True):
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 
 
 def test_it_runs_where_it_should(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    inner = few.step
+    inner = decoder.step
 
-    def counted(tokens: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-        calls.append(tokens.numel())
-        return inner(tokens, *rest)
+    def counted(tokens: Any, *rest: Any) -> bool:
+        calls.append(tokens.size)
+        return bool(inner(tokens, *rest))
 
-    monkeypatch.setattr(few, "step", counted)
+    monkeypatch.setattr(decoder, "step", counted)
     network = tiny("left_to_right")
     state = network.start(network.encode(sources(5)))
     most = packing._FEW // network.settings.width
@@ -77,14 +73,14 @@ def test_it_runs_where_it_should(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) ->
 def test_other_shapes_are_left_to_torch(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, width: int, widest: int) -> None:
     monkeypatch.setattr(packing, "_WIDEST", widest)
     network = tiny("left_to_right", width=width, heads=2)
-    assert (network._weights().packed is not None) == (width == widest)
+    assert isinstance(network, Compiled) and (network.packs.decoder is not None) == (width == widest)
 
 
-def test_logits_are_the_plain_ones(tiny: Tiny, plain: Callable[[], None]) -> None:
+def test_logits_are_the_plain_ones(tiny: Tiny) -> None:
     network, inputs = tiny("left_to_right"), tokens(2, 3)
     compiled = network.step(inputs, network.start(network.encode(sources(5, 3))))
-    plain()
-    expected = network.step(inputs, network.start(network.encode(sources(5, 3))))
+    with use_engine("torch"):
+        expected = network.step(inputs, network.start(network.encode(sources(5, 3))))
     torch.testing.assert_close(compiled, expected, rtol=0, atol=1e-12)
 
 

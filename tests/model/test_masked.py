@@ -15,6 +15,8 @@ from pipeline.model.state import Memory
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import MASK, PAD
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 EXACT = {"rtol": 0, "atol": 1e-10}
 
 

@@ -12,6 +12,8 @@ from torch import Tensor
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import PAD
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 Tiny = Callable[..., Transformer]
 EXACT = {"rtol": 0, "atol": 1e-10}
 SLOTS = 24

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from pipeline.model import token_chain
-from pipeline.model.token_chain import Links, TokenChain, follow, gather, one_by_one
+from pipeline.engine.packing import pack_links
+from pipeline.engine.token_chain import follow_links
+from pipeline.model.token_chain import Links, TokenChain, follow, gather
 
 V, D, F = 50, 8, 12
 
@@ -17,6 +18,15 @@ def chained(dtype: torch.dtype = torch.float64, inner: int = F) -> tuple[TokenCh
     torch.nn.init.normal_(chain.outer.weight)
     embeddings, outputs = torch.randn(V, D, dtype=dtype), torch.randn(V, D, dtype=dtype)
     return chain, embeddings, outputs, gather(chain, embeddings, outputs)
+
+
+def compiled(links: Links, states: Tensor, last: Tensor, rounded: bool = False) -> Tensor:
+    """`follow` by compiled code."""
+    packed = pack_links(*(part.numpy() for part in links), rounded=rounded)
+    assert packed is not None
+    tokens = torch.empty(states.shape[:2], dtype=torch.long)
+    follow_links(states.numpy(), last.numpy(), packed, tokens.numpy())
+    return tokens
 
 
 @torch.no_grad()
@@ -31,14 +41,12 @@ def by_formula(states: Tensor, last: int, chain: TokenChain, embeddings: Tensor,
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("rows", "k"), [(1, 1), (1, 7), (3, 4), (4, 2), (9, 4), (2, 0)])
-def test_both_ways_are_the_formula(dtype: torch.dtype, rows: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_ways_are_the_formula(dtype: torch.dtype, rows: int, k: int) -> None:
     chain, embeddings, outputs, links = chained(dtype)
     states, last = torch.randn(rows, k, D, dtype=dtype), torch.arange(7, 7 + rows)
     expected = [by_formula(row, int(token), chain, embeddings, outputs)
                 for row, token in zip(states, last, strict=True)]
-    assert follow(links, states, last).tolist() == one_by_one(links, states, last).tolist() == expected
-    monkeypatch.setattr(token_chain, "_FEW", rows)
-    assert follow(links, states, last).tolist() == expected
+    assert follow(links, states, last).tolist() == compiled(links, states, last).tolist() == expected
 
 
 def test_rounded_it_is_nearly_the_same() -> None:
@@ -49,7 +57,7 @@ def test_rounded_it_is_nearly_the_same() -> None:
         one, before = states[row:row + 1], last[row:row + 1]
         inner = (one[:, 0] @ links.of_state + links.bias + links.table[before]).relu()
         scores = (torch.addmm(one[:, 0], inner, links.outer) @ outputs.t())[0]
-        found = int(follow(links, one, before, rounded=True))
+        found = int(compiled(links, one, before, rounded=True))
         assert scores[found] > scores.max() - 2e-2 * scores.abs().max()
 
 
@@ -60,8 +68,6 @@ def test_the_token_before_matters() -> None:
     assert not torch.equal(*behind)
 
 
-@pytest.mark.parametrize(("dtype", "inner"), [(torch.bfloat16, F), (torch.float64, 9)])
-def test_what_is_not_compiled_takes_the_plain_way(dtype: torch.dtype, inner: int) -> None:
-    *_, links = chained(dtype, inner)
-    states, last = torch.randn(3, 4, D, dtype=dtype), torch.tensor([7, 8, 9])
-    assert torch.equal(follow(links, states, last), one_by_one(links, states, last))
+def test_inner_widths_that_are_not_compiled() -> None:
+    *_, links = chained(inner=9)
+    assert pack_links(*(part.numpy() for part in links), rounded=False) is None

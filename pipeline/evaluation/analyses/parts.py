@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.engine.door import open_engine
 from pipeline.evaluation.speed import Clock, Contestant, measure
 
 P = ParamSpec("P")
@@ -55,7 +56,10 @@ class Search(NamedTuple):
 
 
 class Watched:
-    """A model in a stopwatch: some of its verbs are timed, all else is its own."""
+    """A model in a stopwatch: some of its verbs are timed, all else is its own.
+
+    The verbs are those of the engine in use, which other decoders are timed with; the loop around them is Python's.
+    """
 
     def __init__(self, model: Any, watch: Stopwatch, parts: Mapping[str, str],
                  verifier: "Watched | None" = None) -> None:
@@ -65,14 +69,11 @@ class Watched:
             parts: of each verb to time, the part that its time belongs to.
             verifier: what stands in the place of the model's own; None: that.
         """
-        self._model = model
+        self._model = model = open_engine(model)
         for verb, part in parts.items():
             setattr(self, verb, watch.timed(part, getattr(model, verb)))
         if verifier is not None:
             self.verifier = verifier
-
-    def reading(self, *_: Any) -> None:
-        """None, so that nothing is searched by one compiled call."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)

@@ -16,6 +16,7 @@ from pipeline.corpus.pairs import Ids
 from pipeline.decoding import gad
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.settings import Decoder, make_decoder
+from pipeline.engine.door import open_engine
 from pipeline.evaluation.analyses.drafting.acceptance import Search, Validation, draft_acceptance
 from pipeline.evaluation.analyses.drafting.breakdown import VERBS, draft_breakdown
 from pipeline.evaluation.analyses.drafting.curve import draft_curve, read_curve
@@ -158,7 +159,7 @@ def ask_acceptance(bench: Bench) -> Finding:
     limit = lab.limit(network)
 
     def search_with(one: gad.Settings) -> Search:
-        return lambda source: gad.search(network, source, limit, one)
+        return lambda source: gad.search(open_engine(network), source, limit, one)
 
     return draft_acceptance(search_with, network.block, _validation(bench), bench.references[0].contestant,
                             blocks=settings.blocks, betas=settings.betas, taus=settings.taus,

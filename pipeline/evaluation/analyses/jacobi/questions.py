@@ -5,7 +5,7 @@ from functools import partial
 from torch import Tensor
 
 from pipeline.corpus.padding import pad_sources
-from pipeline.decoding import greedy
+from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.analyses.finding import Finding, Question, not_measured
 from pipeline.evaluation.analyses.jacobi.ddg import jacobi_grid
 from pipeline.evaluation.analyses.jacobi.operations import ask_operations
@@ -44,10 +44,10 @@ def _long(lab: Lab, network: Transformer, count: int) -> list[Tensor]:
     """The first of them, (1, S) ids each."""
     sources = [source for source, _ in lab.pairs("test")]
     found: list[Tensor] = []
+    greedy, longest = make_decoder("greedy", {"algorithm": "greedy"}, lab.limit(network)), network.settings.max_length
     for start in range(0, len(sources), _ROWS):
         rows = sources[start:start + _ROWS]
-        longest = network.settings.max_length
-        translated = greedy.search(network, pad_sources(rows, longest).to(lab.device), lab.limit(network))
+        translated = greedy(network, pad_sources(rows, longest).to(lab.device))
         found += [pad_sources([row], longest).to(lab.device) for row, length in zip(
             rows, translated.lengths[:, 0].tolist(), strict=True) if length >= lab.params.speed.long_tokens]
         if len(found) >= count:

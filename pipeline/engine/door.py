@@ -1,0 +1,71 @@
+"""The door to the engine: from a network to one that searches by compiled code, where that is the quicker way."""
+
+import copy
+from functools import lru_cache
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from torch import Tensor, nn
+
+from pipeline.engine.choice import engine_in_use, use_engine
+from pipeline.engine.network import Compiled
+from pipeline.engine.packs import Packs, readable
+
+__all__ = ["engine_in_use", "is_quicker_apart", "open_engine", "use_engine"]
+
+LOOPS = frozenset({"beam", "blockwise", "counts_jacobi", "gad", "greedy", "iad", "jacobi", "speculative", "verify"})
+"""The algorithms of which one sentence is one compiled call (`sentence`)."""
+_LIGHT = 2**25
+"""Bytes of all parameters of a model up to which the sentences of a batch are searched sooner one by one
+(`python -m benchmarks.apart`)."""
+
+_opened: "WeakKeyDictionary[nn.Module, Any]" = WeakKeyDictionary()
+
+
+def open_engine(model: Any) -> Any:
+    """A model that speaks the same verbs by compiled code, and by torch wherever that is not to be.
+
+    It shares the network's parameters, whose packed copies are made once, and anew when the network says that they may
+    have changed (`Openable.generation`).
+
+    Args:
+        model: of any kind.
+
+    Returns:
+        The model itself where nothing can be compiled: it is not `Openable`, it is being trained, its weights are on
+        another device or of another type, or `use_engine` has chosen torch.
+    """
+    if engine_in_use() != "compiled" or isinstance(model, Compiled):
+        return model
+    if hasattr(type(model), "with_opened"):
+        return model.with_opened(open_engine)
+    if not hasattr(type(model), "plain_weights") or model.training:
+        return model
+    opened = _opened.get(model)
+    if opened is None or opened.generation != model.generation:
+        if not all(map(readable, model.parameters())):
+            return model
+        opened = copy.copy(model)  # the same parameters and parts
+        opened.__class__ = _compiled_class(type(model))  # type: ignore[arg-type]  # a class can be hashed
+        vars(opened)["packs"] = Packs(opened)
+        _opened[model] = opened
+    if "verifier" in model._modules:
+        vars(opened)["verifier"] = open_engine(model.verifier)  # found before the part of that name
+    return opened
+
+
+@lru_cache
+def _compiled_class(network: type) -> type:
+    return type(network.__name__, (Compiled, network), {"__doc__": network.__doc__})
+
+
+def is_quicker_apart(algorithm: str, model: Any, source: Tensor) -> bool:
+    """Whether the sentences of a batch are translated sooner if each is searched by itself, in as many threads as fit.
+
+    Args:
+        algorithm: the name of a file of `pipeline.decoding`.
+        model: opened.
+        source: (B, S) ids.
+    """
+    return (len(source) > 1 and algorithm in LOOPS and isinstance(model, Compiled)
+            and sum(one.numel() * one.element_size() for one in model.parameters()) <= _LIGHT)

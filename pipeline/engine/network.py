@@ -1,0 +1,164 @@
+"""The parts of a network's search, compiled: ids to states, sources to keys and values, ids to logits, drafts.
+
+Tensors come in and go out. What a part is not compiled for (many rows, long sources, other types) the network computes
+with torch, call by call.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pipeline.engine.choice import engine_in_use
+from pipeline.engine.packing import are_few, is_short
+from pipeline.engine.packs import Packs, seen
+from pipeline.engine.reading import Bools, Ints, Packed, PackedHeads, PackedLinks, Reading
+
+_CHAINED = 4
+"""Rows of a draft up to which the compiled chain is quicker than torch's."""
+_Network: Any = object
+
+
+class Compiled(_Network):
+    """Stands before the network's own class among the bases of an opened network (`door.open_engine`).
+
+    `super()` is therefore the network's own way, by torch. What compiled loops read of it is for this package only.
+    """
+
+    packs: Packs
+
+    def regather(self) -> None:
+        super().regather()
+        self.packs = Packs(self)
+
+    # Parts of the three verbs.
+
+    def _encoded(self, source: Tensor, mask: Tensor | None) -> Tensor:
+        packed = self.packs.encoder if self._compiles else None
+        if packed is not None and is_short(source.numel(), packed.positions.shape[1]):
+            from pipeline.engine.encoder import encode  # numba: half a second that training does not need
+            plain = self.packs.plain
+            states = np.empty((*source.shape, packed.positions.shape[1]), packed.positions.dtype)
+            if encode(source.contiguous().numpy(), packed, plain.heads, plain.pre, plain.relu, seen(mask), states):
+                return torch.from_numpy(states)
+        own: Tensor = super()._encoded(source, mask)  # which also says what is wrong with ids that are no pieces
+        return own
+
+    def _projected(self, memory: Any) -> Tensor:
+        B, S, D = memory.states.shape
+        packed = self.packs.source if self._compiles else None
+        if packed is None or not is_short(B * S, D):
+            own: Tensor = super()._projected(memory)
+            return own
+        from pipeline.engine.encoder import project_source  # numba: half a second that training does not need
+        heads = self.packs.plain.heads
+        out = np.empty((len(packed.bias) // D // 2, 2, B, heads, S, D // heads), packed.bias.dtype)
+        project_source(memory.states.contiguous().numpy(), packed, out)
+        return torch.from_numpy(out)
+
+    def _read(self, tokens: Tensor, state: Any, projected: bool) -> tuple[Tensor, Tensor]:
+        if (packed := self._decoder(tokens.numel())) is None:
+            own: tuple[Tensor, Tensor] = super()._read(tokens, state, projected)
+            return own
+        from pipeline.engine.decoder import step  # numba: half a second that training does not need
+        read = tokens.contiguous().numpy()
+        (R, n), number = read.shape, packed.positions.dtype
+        hidden = np.empty((R, n, packed.positions.shape[1]), number)
+        logits = np.empty((R if projected else 0, n, len(packed.output_scale)), number)
+        state.reserve(n)
+        reading, lengths = self._reading(packed, state, n, self.packs.visible)
+        if not step(read, lengths, reading, hidden, logits):
+            raise IndexError(f"token {read.min()} or {read.max()} is outside the vocabulary of "
+                             f"{len(packed.embeddings)}, or {lengths.max() + n} tokens are more than the "
+                             f"{len(packed.positions)} places")
+        state.advance(n)
+        state.hidden = torch.from_numpy(hidden)
+        return state.hidden, torch.from_numpy(logits)
+
+    def _decode(self, x: Tensor, state: Any, mask: Tensor | None) -> Tensor:
+        R, n, D = x.shape
+        if (packed := self._decoder(R * n)) is None:
+            own: Tensor = super()._decode(x, state, mask)
+            return own
+        from pipeline.engine.decoder import decode  # numba: half a second that training does not need
+        x = x.contiguous()
+        reading, lengths = self._reading(packed, state, n, seen(mask))
+        decode(x.numpy(), lengths, np.zeros_like(lengths), reading)
+        return x.view(R * n, D)
+
+    # Drafts.
+
+    def follow(self, states: Tensor, last: Tensor, rounded: bool = False) -> Tensor:
+        """See `pipeline.model.chained.ChainedTransformer.follow`."""
+        links = self.packs.links if self._compiles and self.chained and len(states) <= _CHAINED else None
+        if links is None:
+            own: Tensor = super().follow(states, last, rounded)
+            return own
+        from pipeline.engine.token_chain import follow_links  # numba: half a second that training does not need
+        tokens = torch.empty(states.shape[:2], dtype=torch.long)
+        follow_links(states.contiguous().numpy(), last.contiguous().numpy(), links[rounded], tokens.numpy())
+        return tokens
+
+    def _continued(self, tokens: Tensor, lengths: Tensor | int, count: int, state: Any) -> Tensor:
+        reading = None
+        if len(tokens) == 1 and isinstance(lengths, int) and state.lengths is None:
+            new = lengths - state.length + count - 1
+            reading = self.reading(state, new, rounded=True)
+        if reading is None:
+            own: Tensor = super()._continued(tokens, lengths, count, state)
+            return own
+        from pipeline.engine.greedy import run_ahead  # numba: half a second that training does not need
+        found = np.empty((1, count), np.int64)
+        run_ahead(tokens[0, state.length:lengths].numpy(), found[0], state.length, reading)
+        state.advance(new)
+        return torch.from_numpy(found)
+
+    # What compiled loops read.
+
+    @torch.no_grad()
+    def reading(self, state: Any, tokens: int, at_once: int = 1, rounded: bool = False) -> Reading | None:
+        """The decoder as a compiled loop reads it, with room in the state for what it will read.
+
+        The state does not move: how much has been read is for the loop to remember.
+
+        Args:
+            state: of the rows.
+            tokens: all that will be read from here on.
+            at_once: the most that one step will read of all rows.
+            rounded: whether its matrices may be rounded, because what it predicts is verified.
+
+        Returns:
+            None where its steps are not to be compiled.
+        """
+        packed = self._decoder(at_once) if self.packs.plain.keeps else None
+        if packed is not None and rounded:
+            packed = self.packs.rounded
+        if packed is None:
+            return None
+        state.reserve(tokens)
+        return self._reading(packed, state, tokens, self.packs.visible)[0]
+
+    def packed_links(self) -> PackedLinks | None:
+        """What `follow` reads, rounded; None where it is not compiled."""
+        links = self.packs.links if self._compiles else None
+        return links and links[True]
+
+    def packed_heads(self) -> PackedHeads | None:
+        """What `head_states` reads, rounded; None where it is not compiled."""
+        return self.packs.heads if self._compiles else None
+
+    @property
+    def _compiles(self) -> bool:
+        return engine_in_use() == "compiled" and not self.training
+
+    def _decoder(self, rows: int) -> Packed | None:
+        """The decoder, where a step of so many tokens is to be compiled."""
+        packed = self.packs.decoder if self._compiles else None
+        return packed if packed is not None and are_few(rows, packed) else None
+
+    def _reading(self, packed: Packed, state: Any, tokens: int, mask: Bools) -> tuple[Reading, Ints]:
+        """A decoder that reads up to so many tokens more, and (R,) tokens that it has read."""
+        past, source, lengths = state.arrays(tokens)
+        plain = self.packs.plain
+        return Reading(packed, past, source, mask, seen(state.source_mask), plain.pre, plain.relu), lengths

@@ -1,0 +1,112 @@
+"""A network's weights as compiled code reads them, each part packed when it is first asked for."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pipeline.engine.packing import pack_decoder, pack_encoder, pack_heads, pack_links, pack_source
+from pipeline.engine.plain import Block, PlainWeights
+from pipeline.engine.reading import Bools, Floats, Packed, PackedEncoder, PackedHeads, PackedLinks, PackedSource
+
+_EVERYTHING = np.zeros((0, 1, 0), np.bool_)
+
+
+class Packs:
+    """Copies of a network's weights, in which later changes do not show; a part is None where it is not compiled."""
+
+    def __init__(self, network: Any) -> None:
+        """Args:
+            network: speaks `plain.Openable`; one that drafts also has `links` or `plain_heads`.
+        """
+        self._network = network
+
+    @cached_property
+    def plain(self) -> PlainWeights:
+        """What the network says of itself."""
+        told: PlainWeights = self._network.plain_weights()
+        return told
+
+    @cached_property
+    def decoder(self) -> Packed | None:
+        """The decoder as it is."""
+        return self._decoder(rounded=False)
+
+    @cached_property
+    def rounded(self) -> Packed | None:
+        """The decoder in whole numbers of 8 bits, for drafts."""
+        return self._decoder(rounded=True)
+
+    @cached_property
+    def encoder(self) -> PackedEncoder | None:
+        """The encoder."""
+        plain = self.plain
+        if plain.source_embedding is None or not plain.encoder or not readable(plain.projection):
+            return None
+        if self.decoder is not None and plain.source_embedding is plain.target_embedding:
+            embeddings = self.decoder.embeddings  # one copy for both
+        else:
+            embeddings = array(plain.source_embedding * plain.scale)
+        return pack_encoder(_arrays(plain.encoder), embeddings, array(plain.source_positions),
+                            array(plain.encoder_norm))
+
+    @cached_property
+    def source(self) -> PackedSource | None:
+        """The projection of encoded sources."""
+        weight, bias = self.plain.source_keys_values
+        return pack_source(array(weight), array(bias)) if readable(weight) else None
+
+    @cached_property
+    def links(self) -> tuple[PackedLinks, PackedLinks] | None:
+        """What links the tokens of a draft, as it is and with a rounded projection."""
+        if not readable(self.plain.projection):
+            return None
+        parts = [array(part) for part in self._network.links()]
+        exact, rounded = pack_links(*parts, rounded=False), pack_links(*parts, rounded=True)
+        return None if exact is None or rounded is None else (exact, rounded)
+
+    @cached_property
+    def heads(self) -> PackedHeads | None:
+        """Heads that guess the tokens after the next one, rounded."""
+        return None if self.decoder is None else pack_heads(*map(array, self._network.plain_heads()))
+
+    @cached_property
+    def visible(self) -> Bools:
+        """What the slots see of each other."""
+        return seen(self.plain.visible)
+
+    def _decoder(self, rounded: bool) -> Packed | None:
+        plain = self.plain
+        if not plain.decoder or not readable(plain.projection):
+            return None
+        packed = pack_decoder(_arrays(plain.decoder), array(plain.target_embedding * plain.scale),
+                              array(plain.target_positions), array(plain.decoder_norm), array(plain.projection.t()),
+                              rounded=rounded)
+        if packed is None or plain.output_bias is None:
+            return packed
+        return packed._replace(output_bias=array(plain.output_bias).copy())
+
+
+def readable(weights: Tensor) -> bool:
+    """Whether compiled code can read them."""
+    return weights.device.type == "cpu" and weights.dtype in (torch.float32, torch.float64)
+
+
+def seen(mask: Tensor | None) -> Bools:
+    """A mask without its dimension of heads, (1 or R, 1 or n, T); no rows where everything is seen."""
+    if mask is None:
+        return _EVERYTHING
+    return np.ascontiguousarray(mask.view(-1, *mask.shape[-2:]).numpy())
+
+
+def array(tensor: Tensor) -> Floats:
+    """The same numbers for compiled code."""
+    found: Floats = tensor.detach().numpy()
+    return found
+
+
+def _arrays(layers: Sequence[Sequence[Block]]) -> list[list[list[Floats]]]:
+    return [[[array(part) for part in block] for block in layer] for layer in layers]

@@ -1,0 +1,202 @@
+"""Searches of one sentence in one compiled call: nothing returns to Python between its steps.
+
+Every function returns None where the model is not one that the engine has opened (`door`), or its step is too wide.
+The search then takes its steps from Python, and nothing has happened.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pipeline.engine.network import Compiled
+from pipeline.engine.reading import Bools, Floats, Ints, Reading
+
+if TYPE_CHECKING:
+    from pipeline.engine.draft_and_verify import Line
+
+
+def _reading_of(model: Any, state: Any, tokens: int, at_once: int = 1, rounded: bool = False) -> Reading | None:
+    return model.reading(state, tokens, at_once, rounded) if isinstance(model, Compiled) else None
+
+
+def greedy(model: Any, state: Any, most: int) -> Ints | None:
+    """Greedy search.
+
+    Args:
+        model: an ordered model.
+        state: of one row that has read nothing.
+        most: steps.
+
+    Returns:
+        (T <= most, z), the steps taken, end symbols included.
+    """
+    order, z = model.order, model.order.width
+    if (reading := _reading_of(model, state, most * z, z)) is None:
+        return None
+    from pipeline.engine.greedy import finish  # numba: half a second that no other search needs
+    steps = np.full((most, z), order.end)
+    return steps[:finish(np.array(order.starts), order.end, steps, reading)]
+
+
+def score(model: Any, state: Any, steps: Ints) -> float | None:
+    """The summed log-probability of steps (T, z) that a search took, by a model's state that has read nothing."""
+    reading = _reading_of(model, state, steps.size, steps.shape[1])
+    if reading is None:
+        return None
+    from pipeline.engine.greedy import score as scored
+    return scored(np.array(model.order.starts), steps, reading)
+
+
+class Beams(NamedTuple):
+    """The N best hypotheses of one sentence, best first."""
+
+    slots: Ints
+    """(N, T z), end symbols after them."""
+    scores: Floats
+    """(N,), penalised; -inf where there is none."""
+    ended: Bools
+    """(N,), whether by an end symbol."""
+    calls: int
+
+
+def beam(model: Any, state: Any, divisors: Floats, candidates: tuple[Ints, Ints, int], nbest: int) -> Beams | None:
+    """Beam search with K beams.
+
+    Args:
+        model: an ordered model.
+        state: of K rows that have read nothing.
+        divisors: (T + 1,), the length penalty after every number of steps; T is the limit.
+        candidates: of a step: the beam that each continues, (N,), the places of its words, (N, z), and how many of
+            them go on; see `pipeline.decoding.beam`.
+        nbest: hypotheses to return, at most K.
+    """
+    order, z, K, longest = model.order, model.order.width, state.rows, len(divisors) - 1
+    reading = _reading_of(model, state, longest * z, K * z)
+    if reading is None or len(reading.packed.output_scale) <= K:
+        return None
+    from pipeline.engine.beam import Finished, Steps, follow, search  # numba: half a second that no other search needs
+    way = Steps(np.empty((longest, K), np.int64), np.empty((longest, K, z), np.int64))
+    finished = Finished(np.zeros(1, np.int64), np.empty(K), np.empty(K, np.int64), np.empty(K, np.int64),
+                        np.empty((K, z), np.int64), np.zeros(K, np.bool_))
+    calls = search(reading, np.array(order.starts), order.end, divisors, *candidates, nbest, way, finished)
+    count = min(nbest, int(finished.found[0]))
+    slots, scores = np.full((nbest, longest * z), order.end), np.full(nbest, -np.inf)
+    for hypothesis in range(count):
+        follow(way, finished, hypothesis, slots[hypothesis])
+    scores[:count] = finished.scores[:count]
+    return Beams(slots, scores, finished.ended[:nbest] & (scores > -np.inf), calls)
+
+
+class Found(NamedTuple):
+    """A translation by draft and verification."""
+
+    words: Ints
+    """(1, T), end symbols after them."""
+    steps: Ints
+    """(T', 1), what was accepted, the end symbol included."""
+    ends: Bools
+    """(1,), whether the end symbol is among what was accepted."""
+    calls: int
+    """Of the verifier."""
+    drafter_calls: int
+    rounds: Callable[[], list[tuple[Ints, Ints, Ints]]]
+    """Makes of every round the draft (1, n), the verdict (1, n + 1), and how many of its tokens were accepted, (1,)."""
+
+
+class Sentence:
+    """One sentence before its search by draft and verification; every method but the first drafts in another way.
+
+    Each of these returns the calls of the drafter's network, and leaves the translation in `found`.
+    """
+
+    def __init__(self, verifier: Any, state: Any, most: int, longest: int, beta: int, tau: float) -> None:
+        """Args:
+            verifier: an ordered model of one token per step.
+            state: its state of one row that has read nothing.
+            most: tokens of the longest output, the end symbol among them.
+            longest: tokens that the verifier reads at most, the start symbol not counted.
+            beta, tau: of `pipeline.decoding.prefix.Acceptance`.
+        """
+        self._verifier, self._state, self._acceptance = verifier, state, (beta, tau)
+        self._most, self._longest = most, longest
+        self._line: Line | None = None
+
+    def nothing(self) -> int | None:
+        """Nothing is drafted."""
+        return self.last_iterate(1, False, 0, False, np.empty(0, np.int64))  # of one word there is nothing to iterate
+
+    def copy(self, source: Ints, shortest: int, longest: int, block: int) -> int | None:
+        """Drafts are copied from the source; see `draft_and_verify.copy`."""
+        if (line := self._prepared(block)) is None:
+            return None
+        from pipeline.engine.draft_and_verify import copy
+        copy(line, source, shortest, longest, block)
+        return 0
+
+    def last_iterate(self, block: int, hybrid: bool, expected: int, told: bool, start: Ints) -> int | None:
+        """Drafts are the verifier's last iterate; see `draft_and_verify.iterate`."""
+        if (line := self._prepared(block or expected)) is None:
+            return None
+        from pipeline.engine.draft_and_verify import iterate
+        iterate(line, block, hybrid, expected, told, start)
+        return 0
+
+    def small_model(self, model: Any, state: Any, block: int) -> int | None:
+        """Drafts are a small model's own continuation; see `draft_and_verify.speculate`."""
+        drafter = _reading_of(model, state, self._most + block, rounded=True)
+        if drafter is None or (line := self._prepared(block)) is None:
+            return None
+        from pipeline.engine.draft_and_verify import speculate
+        speculate(line, drafter, block)
+        return int(line.drafted[:line.rounds[0]].sum())
+
+    def blocks(self, model: Any, state: Any, block: int) -> int | None:
+        """Drafts are blocks of masks that a network fills at once; see `draft_and_verify.draft_blocks`."""
+        drafter = _reading_of(model, state, self._most + 2 * block, 2 * block, rounded=True)
+        if drafter is None or (links := model.packed_links()) is None or (line := self._prepared(block)) is None:
+            return None
+        from pipeline.engine.draft_and_verify import draft_blocks
+        draft_blocks(line, drafter, links, block)
+        return int(line.rounds[0])
+
+    def heads(self, model: Any, tokens: int) -> int | None:
+        """Drafts are guesses of the verifier's own heads; see `draft_and_verify.draft_heads`."""
+        if not isinstance(model, Compiled) or (links := model.packed_links()) is None:
+            return None
+        if (heads := model.packed_heads()) is None or (line := self._prepared(tokens)) is None:
+            return None
+        from pipeline.engine.draft_and_verify import draft_heads
+        draft_heads(line, heads, links, tokens)
+        return 0
+
+    def found(self, drafter_calls: int) -> Found:
+        """The translation, of which only what is small is kept: with all else the state of the search would be."""
+        line = self._line
+        assert line is not None  # one of the ways above has searched
+        calls, length = int(line.rounds[0]), int(line.length[0])
+        drafted, accepted = line.drafted[:calls].copy(), line.accepted[:calls].copy()
+        widest = int(drafted.max(initial=0))
+        drafts, verdicts = line.drafts[:calls, :widest].copy(), line.said[:calls, :widest + 1].copy()
+        return Found(line.words[:, 1:], line.words[0, 1:length, None].copy(), line.ends, calls, drafter_calls, lambda: [
+            (drafts[now:now + 1, :n], verdicts[now:now + 1, :n + 1], accepted[now:now + 1])
+            for now, n in enumerate(drafted.tolist())])
+
+    def _prepared(self, block: int) -> "Line | None":
+        """What a loop works on whose drafts have at most so many tokens; None where the verifier is not compiled."""
+        reading = _reading_of(self._verifier, self._state, self._most + block, block + 1)
+        if reading is None:
+            return None
+        from pipeline.engine.draft_and_verify import Line  # numba: half a second that no other search needs
+        most, order, packed = self._most, self._verifier.order, reading.packed
+        D, V, number = packed.positions.shape[1], len(packed.output_scale), packed.vectors.dtype
+        words = np.full((1, 1 + most), order.end)
+        words[0, 0] = order.starts[0]
+        self._line = Line(
+            reading, self._longest, order.end, *self._acceptance, words=words,
+            length=np.ones(1, np.int64), left=np.full(1, most), rounds=np.zeros(1, np.int64),
+            drafts=np.empty((most, block), np.int64), drafted=np.empty(most, np.int64),
+            said=np.empty((most, block + 1), np.int64), accepted=np.empty(most, np.int64), ends=np.zeros(1, np.bool_),
+            hidden=np.empty((block + 1) * D, number), logits=np.empty((block + 1, V), number),
+            bounds=np.empty((block + 1, len(packed.screen.lost)), number), tokens=np.empty(block + 1, np.int64))
+        return self._line

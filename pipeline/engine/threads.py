@@ -1,0 +1,41 @@
+"""Independent work in as many threads as PyTorch has: compiled calls hold no lock."""
+
+from collections.abc import Callable, Sequence
+from threading import Thread
+from typing import TypeVar
+
+import torch
+
+T = TypeVar("T")
+
+
+def in_threads(work: Callable[[int], T], items: Sequence[int]) -> dict[int, T]:
+    """Do some work for all items, which are begun in their order.
+
+    Returns:
+        The result of every item. An error of one of them is raised here, and no further one is begun.
+    """
+    waiting = list(reversed(items))
+    found: dict[int, T] = {}
+    errors: list[BaseException] = []
+
+    def take() -> None:
+        while waiting and not errors:
+            try:
+                item = waiting.pop()
+            except IndexError:  # another thread has taken the last one
+                return
+            try:
+                found[item] = work(item)
+            except BaseException as error:
+                errors.append(error)
+
+    helpers = [Thread(target=take) for _ in range(min(torch.get_num_threads(), len(items)) - 1)]
+    for helper in helpers:
+        helper.start()
+    take()
+    for helper in helpers:
+        helper.join()
+    if errors:
+        raise errors[0]
+    return found
