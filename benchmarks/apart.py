@@ -4,7 +4,7 @@
     python -m benchmarks.apart --rounds 2 --output quick.json   # does it run?
 
 Random weights, sources of 5 to 40 pieces, as many words out as pieces in: weights that have learnt nothing seldom end a
-sentence before its limit. `decoding/apart.py` takes its bound from here.
+sentence before its limit. `engine/door.py` takes its bound from here.
 """
 
 import time

@@ -21,6 +21,7 @@ from benchmarks.step import NETWORK, random_model
 from pipeline.decoding import blockwise, gad, greedy, speculative, verify
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.engine.door import open_engine
 from pipeline.files import write_json
 from pipeline.model.checkpoint import column_major
 from pipeline.model.drafters import make_drafter
@@ -52,13 +53,13 @@ def measure(settings: NetworkSettings, vocabulary: int, rounds: int) -> dict[str
     verifier = random_model(OrderSettings("left_to_right"), vocabulary, settings)
     heads = BlockwiseHeads(settings, vocabulary, vocabulary, verifier.order, max(BLOCKS) + 1, True)
     heads.take(verifier)
-    column_major(heads)
+    heads = open_engine(column_major(heads))
 
     def beside(chained: bool) -> Any:
         network = replace(settings, encoder_layers=0, decoder_layers=1)
         made = make_drafter(network, vocabulary, vocabulary, max(BLOCKS), "causal", chained)
         made.attach(verifier)
-        return column_major(made.eval())
+        return open_engine(column_major(made.eval()))
 
     small, masked = beside(False), beside(True)
     searches: dict[str, Callable[[], Hypotheses]] = {

@@ -24,10 +24,12 @@ from pipeline.alignment.directions import cores
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
-from pipeline.decoding import apart, greedy
+from pipeline.decoding import greedy
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
+from pipeline.engine import door
+from pipeline.engine.door import open_engine
 from pipeline.evaluation.exactness import count_ties
 from pipeline.files import write_json
 from pipeline.model.checkpoint import load_checkpoint
@@ -66,12 +68,12 @@ def examine(params: Params, folder: Path, family: str, decoder: str, expected: E
     found: dict[str, Any] = {"sentences": len(order), "ties": {}}
     for dtype, size in CASES:
         network.to(dtype)
-        verifier, name = getattr(network, "verifier", network), _name(dtype, size)
+        verifier, name = open_engine(getattr(network, "verifier", network)), _name(dtype, size)
         ties = tokens = calls = 0
         for start in range(0, len(order), size):
             source = pad_sources([pairs.source(row) for row in order[start:start + size]],
                                  network.settings.max_length)
-            with patch.object(apart, "_LIGHT", 0):
+            with patch.object(door, "_LIGHT", 0):
                 drafted = decode(network, source)
             if drafted.verification is None or not drafted.verification.exact:
                 return None

@@ -23,6 +23,7 @@ from benchmarks.clock import RESULTS, Floats, about, argument_parser, interleave
 from pipeline.decoding import beam, greedy
 from pipeline.decoding.limits import LengthLimit
 from pipeline.engine import packing
+from pipeline.engine.door import open_engine
 from pipeline.evaluation.speed import speed_ratio
 from pipeline.files import write_json
 from pipeline.model.checkpoint import column_major
@@ -83,7 +84,8 @@ def random_model(order: OrderSettings, vocabulary: int, network: NetworkSettings
     model = Transformer(network, vocabulary, vocabulary, make_order(order)).eval()
     with torch.no_grad():
         model.projection.weight[model.order.end] = 0
-    return column_major(model)  # as a loaded checkpoint is
+    opened: Transformer = open_engine(column_major(model))  # as a loaded checkpoint is
+    return opened
 
 
 def search(model: Any, source: Tensor, words: int, beams: int) -> int:

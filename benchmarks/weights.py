@@ -3,6 +3,7 @@
 import torch
 from transformers import MarianConfig, MarianMTModel
 
+from pipeline.engine.door import open_engine
 from pipeline.interop.export_huggingface import correspondence
 from pipeline.model.checkpoint import column_major
 from pipeline.model.orders import make_order
@@ -50,4 +51,5 @@ def transformer_of(marian: MarianMTModel, settings: NetworkSettings) -> Transfor
     theirs = marian.state_dict()
     ours.load_state_dict({name: torch.cat([theirs[part] for part in parts])
                           for name, parts in correspondence(settings).items()})
-    return column_major(ours.eval())  # as a loaded checkpoint is
+    opened: Transformer = open_engine(column_major(ours.eval()))  # as a loaded checkpoint is
+    return opened

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from pipeline.corpus.padding import pad_sources
 from pipeline.decoding.verify import Round
+from pipeline.engine.door import open_engine
 from pipeline.errors import PipelineError
 from pipeline.model.top import best
 from pipeline.params import Params
@@ -149,6 +150,7 @@ def departures(verifier: Any, source: Tensor, output: Sequence[int]) -> list[boo
         source: (1, S) ids.
         output: tokens in the order of generation.
     """
+    verifier = open_engine(verifier)
     state = verifier.start(verifier.encode(source), capacity=len(output))
     logits = verifier.step(source.new_tensor([[*verifier.order.starts, *output[:-1]]]), state)[0]
     return (best(logits) != source.new_tensor(output)).tolist()

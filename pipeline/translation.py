@@ -2,9 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
@@ -34,17 +33,12 @@ class Translation:
     source: str
     hypotheses: list[str]
     """Best first; one empty string for a line without words."""
-    scored: Callable[[], list[float]]
-    """Their `scores`, which not everyone wants to wait for."""
+    scores: list[float] | None
+    """Of the hypotheses, length-penalised log-probabilities; None where they were not asked for."""
     calls: int
     """Decoder calls."""
     warning: str | None = None
     """What the reader should know: the source was cut, or the translation was."""
-
-    @property
-    def scores(self) -> list[float]:
-        """Of the hypotheses; length-penalised log-probabilities."""
-        return self.scored()
 
 
 class Text(Protocol):
@@ -109,7 +103,7 @@ class Translator:
     """Translates lines in bulk and returns them in their order, one for one."""
 
     def __init__(self, params: Params, model: TextModel, decoder: str, *, nbest: int = 1, device: str = "auto",
-                 batch_rows: int = 32) -> None:
+                 batch_rows: int = 32, scores: bool = False) -> None:
         """Args:
             params: with the decoder and the length limit.
             model: moved to the device.
@@ -117,6 +111,7 @@ class Translator:
             nbest: hypotheses a line.
             device: cpu, cuda or auto.
             batch_rows: sentences searched together.
+            scores: whether the hypotheses' scores are wanted, which a search for the best one can do without.
 
         Raises:
             PipelineError: an unknown name, or a decoder that has no n-best list or does not suit the vocabulary.
@@ -132,7 +127,7 @@ class Translator:
         self.network = model.network.to(self.device)
         limit = LengthLimit(params.limit.ratio, params.limit.extra, model.longest - 1)
         self._decode = make_decoder(decoder, block, limit)
-        self._batch_rows = batch_rows
+        self._batch_rows, self._scores = batch_rows, scores
 
     def __call__(self, lines: Iterable[str], ahead: int = 32) -> Iterator[Translation]:
         """Translate lines lazily.
@@ -147,7 +142,7 @@ class Translator:
 
     def _chunk(self, lines: list[str]) -> list[Translation]:
         encoded = self.model.encode(lines)
-        done = {row: Translation(line, [""], lambda: [0.0], 0)
+        done = {row: Translation(line, [""], [0.0] if self._scores else None, 0)
                 for row, (line, ids) in enumerate(zip(lines, encoded, strict=True)) if not ids}
         by_length = sorted((row for row in range(len(lines)) if row not in done), key=lambda row: -len(encoded[row]))
         for start in range(0, len(by_length), self._batch_rows):
@@ -156,10 +151,11 @@ class Translator:
             found = self._decode(self.network, source)
             words = [[hypothesis[:length] for hypothesis, length in zip(*both, strict=True)]
                      for both in zip(found.tokens.tolist(), found.lengths.tolist(), strict=True)]
+            scores = found.scores.tolist() if self._scores else None
             for place, row in enumerate(rows):
                 count = _found(found, place)
                 done[row] = Translation(lines[row], self.model.text.decode_targets(words[place][:count]),
-                                        partial(_scores, found, place, count), int(found.calls[place]),
+                                        scores and scores[place][:count], int(found.calls[place]),
                                         self.model.warning(len(encoded[row]), bool(found.ended[place, 0])))
         return [done[row] for row in range(len(lines))]
 
@@ -167,11 +163,6 @@ class Translator:
 def _found(found: Hypotheses, sentence: int) -> int:
     """How many hypotheses a sentence has; the one of a search for the best alone is there without its score."""
     return found.tokens.shape[1] if found.tokens.shape[1] == 1 else int((found.scores[sentence] > -torch.inf).sum())
-
-
-def _scores(found: Hypotheses, sentence: int, count: int) -> list[float]:
-    scores: list[float] = found.scores[sentence, :count].tolist()
-    return scores
 
 
 class PairLine(NamedTuple):

@@ -47,7 +47,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     params = load_params()
     model, decoder = open_model(params, arguments)
-    translator = Translator(params, model, arguments.decoder or decoder, nbest=arguments.nbest, device=arguments.device)
+    translator = Translator(params, model, arguments.decoder or decoder, nbest=arguments.nbest, device=arguments.device,
+                            scores=arguments.format == "json")
     # A person waits for lines, a file does not.
     results = translator(lines, ahead=1 if arguments.input is None and sys.stdin.isatty() else 32)
     rendered = (_render(number, result, arguments) for number, result in enumerate(results, 1))

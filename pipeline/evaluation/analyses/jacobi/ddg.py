@@ -29,6 +29,7 @@ from torch import Tensor
 
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import Model
+from pipeline.engine.door import open_engine
 from pipeline.errors import PipelineError
 from pipeline.model.top import score_best
 from pipeline.vocabulary import PAD
@@ -106,6 +107,7 @@ def jacobi_grid(model: Model, source: Tensor, limit: LengthLimit) -> Grid:
         raise PipelineError(f"dependency graph: the model generates in the order {model.order.name}, "
                             f"{model.order.width} words a step; choose one of one word a step")
     room = int(limit.steps(source, model.order))
+    model = open_engine(model)
     state = model.start(model.encode(source), capacity=room)
     start = source.new_tensor([model.order.starts])
     iterate, iterates = source.new_full((1, room), PAD), []

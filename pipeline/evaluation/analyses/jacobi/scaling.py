@@ -5,7 +5,7 @@ against greedy search in the same pass. How much faster a decoder is than itself
 so two moments of the machine.
 
 The steps of a small model, few rows at a time, are one compiled call on one core whatever the threads are
-(`pipeline.model.few`). Which share of a decoder's operations that is, is measured and said with its speeds.
+(`pipeline.engine`). Which share of a decoder's operations that is, is measured and said with its speeds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

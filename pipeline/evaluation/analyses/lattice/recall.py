@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pipeline.engine.door import open_engine
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, Point
 from pipeline.evaluation.analyses.lattice.shared_vocabulary import SharedVocabulary
@@ -100,7 +101,7 @@ def by_sentence(shared: SharedVocabulary, sentences: Sentences, sizes: Sequence[
 @torch.inference_mode()
 def by_network(nat: MaskedTransformer, sentences: Sentences, sizes: Sequence[int]) -> Ranked:
     """The best words of a network that is told the length and no word; the lower id where two are as probable."""
-    target = sentences.target
+    target, nat = sentences.target, open_engine(nat)
     state = nat.start(nat.encode(sentences.source), capacity=target.shape[1])
     logits = nat.step(target.masked_fill(target != PAD, MASK), state)
     logits = logits.index_fill(2, torch.tensor([PAD, BOS, EOS, MASK, EOD, LENGTH], device=target.device), -torch.inf)
