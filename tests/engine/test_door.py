@@ -1,0 +1,91 @@
+"""The door: which networks it opens, that they are opened once, and that what is open follows its network."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from drafters import drafter, with_heads
+from scripted import Scripted, logits
+from sentences import sources
+
+from pipeline.decoding import greedy
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.settings import make_decoder
+from pipeline.engine import sentence
+from pipeline.engine.door import engine_in_use, open_engine, use_engine
+from pipeline.engine.network import Compiled
+from pipeline.model.orders import make_order
+from pipeline.model.settings import NetworkSettings, OrderSettings
+from pipeline.model.transformer import Transformer
+
+Tiny = Callable[..., Transformer]
+LIMIT = LengthLimit(ratio=2.0, extra=4, longest=30)
+SETTINGS = NetworkSettings(width=16, heads=2, feed_forward=32, encoder_layers=1, decoder_layers=1, max_length=32,
+                           dropout=0.1)
+
+
+def plain(seed: int = 1) -> Transformer:
+    """A network that nobody has opened."""
+    torch.manual_seed(seed)
+    return Transformer(SETTINGS, 20, 20, make_order(OrderSettings("left_to_right"))).eval()
+
+
+def test_a_network_is_opened_once_and_keeps_its_class_and_parameters() -> None:
+    network = plain()
+    opened = open_engine(network)
+    assert isinstance(opened, Transformer) and isinstance(opened, Compiled) and not isinstance(network, Compiled)
+    assert open_engine(network) is opened and open_engine(opened) is opened
+    assert all(mine is theirs for mine, theirs in zip(opened.parameters(), network.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("change", [
+    lambda network: network.load_state_dict(plain(seed=5).state_dict()) and network.eval(),
+    lambda network: network.double(), lambda network: network.train() and network.eval()])
+def test_an_opened_network_follows_its_network(change: Callable[[Transformer], object]) -> None:
+    network = plain()
+    before = open_engine(network)
+    before.encode(sources(5))  # packs
+    change(network)
+    after = open_engine(network)
+    assert after is not before and open_engine(network) is after
+    with use_engine("torch"):
+        expected = network.encode(sources(5)).states
+    torch.testing.assert_close(after.encode(sources(5)).states, expected, rtol=0, atol=1e-5)
+
+
+def test_what_cannot_be_compiled_is_left_alone() -> None:
+    scripted = Scripted(make_order(OrderSettings("left_to_right")), lambda source, prefix: logits({3: 0.0}))
+    half = plain().to(torch.bfloat16)
+    for model in (scripted, half, plain().train()):
+        assert open_engine(model) is model
+
+
+def test_a_drafters_verifier_is_opened_with_it(tiny: Tiny) -> None:
+    for network in (drafter(tiny()), with_heads(tiny())):
+        assert isinstance(network.verifier, Compiled)
+
+
+def test_torch_is_in_use_while_it_is_asked_for() -> None:
+    network, source = plain(), sources(5)
+    opened = open_engine(network)
+    state = opened.start(opened.encode(source))
+    assert engine_in_use() == "compiled" and sentence.greedy(opened, state, 4) is not None
+    with use_engine("torch"):
+        assert engine_in_use() == "torch" and open_engine(network) is network
+        assert sentence.greedy(opened, state, 4) is None
+        with use_engine("compiled"):
+            assert open_engine(network) is opened
+    assert engine_in_use() == "compiled" and sentence.greedy(network, state, 4) is None  # nobody has opened it
+
+
+def test_decoders_open_what_they_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[object] = []
+    search = greedy.search
+    monkeypatch.setattr(greedy, "search", lambda model, *rest: (searched.append(model), search(model, *rest))[1])
+    network = plain()
+    decode = make_decoder("any", {"algorithm": "greedy"}, LIMIT)
+    found = decode(network, sources(5))
+    with use_engine("torch"):
+        expected = decode(network, sources(5))
+    assert searched == [open_engine(network), network]
+    assert torch.equal(found.tokens, expected.tokens) and torch.equal(found.calls, expected.calls)
