@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from memory import held_bytes
 
 from pipeline.cli import main
 from pipeline.decoding import greedy
@@ -119,6 +120,17 @@ def test_scores_are_computed_for_those_who_ask(translate: Translate, monkeypatch
     text = b"The red otter\nThe pale moth\n"
     assert translate(text)[0] == 0 and not computed
     assert translate(text, "--format", "json")[0] == 0 and len(computed) == 2
+
+
+def test_translations_that_are_kept_hold_no_tensors(workspace: Path) -> None:
+    """However many lines there are: what is read ahead is one chunk."""
+    params = load_params()
+    lines = [f"The tiny otter hides the ladder no {number} ." for number in range(40)]
+    for scores in (False, True):
+        translator = Translator(params, open_family(params, "teacher"), "greedy", device="cpu", batch_rows=8,
+                                scores=scores)
+        found = list(translator(lines, ahead=2))
+        assert held_bytes(found) == 0 and all((one.scores is not None) == scores for one in found)
 
 
 def test_from_file_to_file(translate: Translate, workspace: Path) -> None:

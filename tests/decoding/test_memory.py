@@ -1,14 +1,13 @@
 """Hypotheses that are kept hold ids: no state of a search, and no room that a search did not use."""
 
-import gc
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 from drafters import drafter, with_heads
+from memory import held_bytes
 from sentences import sources
-from torch import Tensor, nn
+from torch import Tensor
 
 from pipeline.decoding import beam, blockwise, gad, greedy, iad, jacobi, speculative, verify
 from pipeline.decoding.apart import search_apart
@@ -19,28 +18,6 @@ from pipeline.model.transformer import Transformer
 Tiny = Callable[..., Transformer]
 LIMIT = LengthLimit(ratio=1.0, extra=30, longest=47)
 SEARCHES = ("greedy", "two words", "beam", "nothing", "iad", "jacobi", "gad", "speculative", "blockwise")
-
-
-def held_bytes(found: object) -> int:
-    """Bytes of all arrays and tensors that something keeps alive, but for networks and what belongs to one."""
-    seen: set[int] = set()
-    memory: dict[int, int] = {}
-    waiting = [found]
-    while waiting:
-        one = waiting.pop()
-        if id(one) in seen or isinstance(one, (nn.Module, type, type(gc))) or (callable(one) and not hasattr(
-                one, "__closure__")):
-            continue
-        seen.add(id(one))
-        if isinstance(one, Tensor):
-            memory[one.untyped_storage().data_ptr()] = one.untyped_storage().nbytes()
-        elif isinstance(one, np.ndarray) and one.base is None:
-            memory[one.ctypes.data] = one.nbytes
-        if hasattr(one, "__closure__"):  # of a function what it remembers, not the module that it stands in
-            waiting += [cell.cell_contents for cell in one.__closure__ or ()]
-        else:
-            waiting += gc.get_referents(one)
-    return sum(memory.values())
 
 
 def searches(tiny: Tiny) -> dict[str, Callable[[Tensor], Hypotheses]]:
