@@ -25,6 +25,7 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import Model
 from pipeline.engine import sentence
+from pipeline.engine.reading import Ints
 from pipeline.errors import PipelineError
 from pipeline.model.top import best_words
 
@@ -51,21 +52,27 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings)
     K = settings.beams
     return beam_search(model, source, limit, _expansion(K, model.order.width, model.order.end, source.device),
                        beams=K, hypotheses=K, nbest=settings.nbest, penalty=settings.length_penalty,
-                       in_one_call=partial(_in_one_call, model, settings))
+                       in_one_call=partial(in_one_call, model, settings.length_penalty, _by_ranks(K, model.order.width),
+                                           K, settings.nbest))
 
 
-def _in_one_call(model: Model, settings: Settings, state: Any, longest: int) -> Hypotheses | None:
-    """A compiled search of one sentence of at most so many steps, where the model has that."""
+def in_one_call(model: Model, penalty: LengthPenalty, candidates: tuple[Ints, Ints, int] | None, hypotheses: int,
+                nbest: int, state: Any, longest: int) -> Hypotheses | None:
+    """A compiled search of one sentence of at most so many steps, where the model has that; see `sentence.beam`."""
     z, order = model.order.width, model.order
-    candidates = _candidates(settings.beams, z, torch.device("cpu"))
-    divisors = np.array([settings.length_penalty(float(step * z)) for step in range(longest + 1)])
-    found = sentence.beam(model, state, divisors, (candidates.parents.numpy(), candidates.places.numpy(),
-                                                   candidates.going), settings.nbest)
+    divisors = np.array([penalty(float(step * z)) for step in range(longest + 1)])
+    found = sentence.beam(model, state, divisors, candidates, hypotheses, nbest)
     if found is None:
         return None
     words, lengths = order.restore(torch.from_numpy(found.slots))
     return Hypotheses(words[None], lengths[None], torch.from_numpy(found.scores)[None],
                       torch.from_numpy(found.ended)[None], torch.tensor([found.calls]))
+
+
+def _by_ranks(K: int, z: int) -> tuple[Ints, Ints, int]:
+    """The candidates of a step, as compiled code reads them."""
+    found = _candidates(K, z, torch.device("cpu"))
+    return found.parents.numpy(), found.places.numpy(), found.going
 
 
 def _expansion(K: int, z: int, end: int, device: torch.device) -> Expand:

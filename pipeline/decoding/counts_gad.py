@@ -14,6 +14,7 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import LatticeModel, Model
 from pipeline.decoding.verify import verify
+from pipeline.engine.sentence import Sentence
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import PAD
 
@@ -80,8 +81,12 @@ class WordsInPlace:
 
     def draft(self, prefix: Prefix, room: int) -> Tensor:
         N = self._words.shape[1]
-        places = prefix.lengths.unsqueeze(1) - 1 + torch.arange(min(self._block, room), device=self._words.device)
+        most = max(0, min(self._block, room, N + 1 - int(prefix.counts.min())))
+        places = prefix.lengths.unsqueeze(1) - 1 + torch.arange(most, device=self._words.device)
         return self._words.gather(1, places.clamp(max=N - 1)).masked_fill(places >= N, PAD)
+
+    def in_one_call(self, sentence: Sentence) -> int | None:
+        return sentence.foreseen(self._words[0].cpu().numpy(), self._block)
 
     def select(self, rows: Tensor) -> None:
         self._words = self._words[rows]

@@ -6,6 +6,7 @@ then read off. The end symbol is not proposed, because the verifier says it anyh
 
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,9 +15,10 @@ from pipeline.decoding.chain import Edges
 from pipeline.decoding.counts_gad import verifier_of
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.prefix import Acceptance, Prefix
+from pipeline.decoding.prefix import Acceptance, Ints, Prefix
 from pipeline.decoding.protocol import LatticeModel
 from pipeline.decoding.verify import verify
+from pipeline.engine.sentence import Sentence
 from pipeline.vocabulary import PAD
 
 KIND = "lattice"
@@ -76,24 +78,32 @@ class LatticeDrafter:
         """
         from pipeline.engine.continuation import continuations  # numba: half a second to import
         (B, N, K), self._block = words.shape, block
-        self._words = words.cpu()
-        self._following = torch.empty((B, N, K), dtype=torch.long)
-        self._entries = torch.empty((B, N), dtype=torch.long)
+        self._words = words.cpu().numpy()
+        self._following, self._entries = np.empty((B, N, K), np.int64), np.empty((B, N), np.int64)
         # NumPy knows no half precision of every kind.
         first, inner, end = (scores.cpu().to(torch.promote_types(scores.dtype, torch.float32)).contiguous().numpy()
                              for scores in edges)
-        continuations(first, inner, end, self._following.numpy(), self._entries.numpy())
+        continuations(first, inner, end, self._following, self._entries)
 
     def draft(self, prefix: Prefix, room: int) -> Tensor:
         from pipeline.engine.continuation import read_on
-        places, last = (prefix.lengths - 2).cpu().numpy(), prefix.last.squeeze(1).cpu().numpy()
-        drafts = torch.full((len(last), max(0, min(self._block, room))), PAD)
-        read_on(self._words.numpy(), self._following.numpy(), self._entries.numpy(), places, last, drafts.numpy())
-        return drafts[:, :int((drafts != PAD).sum(1).max())].to(prefix.tokens.device)
+        last = prefix.last.squeeze(1).tolist()
+        drafts, longest = np.full((len(last), max(0, min(self._block, room))), PAD), 0
+        for row, draft in enumerate(drafts):
+            count = read_on(*self._lattice(row), int(prefix.counts[row]) - 2, last[row], draft)
+            longest = max(longest, count)
+        return torch.from_numpy(drafts[:, :longest]).to(prefix.tokens.device)
+
+    def in_one_call(self, sentence: Sentence) -> int | None:
+        return sentence.lattice_paths(*self._lattice(0), self._block)
+
+    def _lattice(self, row: int) -> tuple[Ints, Ints, Ints]:
+        """The words of a row, what follows them, and where positions are entered."""
+        return self._words[row], self._following[row], self._entries[row]
 
     def select(self, rows: Tensor) -> None:
-        rows = rows.cpu()
-        self._words, self._following, self._entries = self._words[rows], self._following[rows], self._entries[rows]
+        kept = rows.cpu().numpy()
+        self._words, self._following, self._entries = self._words[kept], self._following[kept], self._entries[kept]
 
     def calls(self, rounds: Tensor) -> Tensor:
         return torch.ones_like(rounds)

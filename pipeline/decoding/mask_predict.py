@@ -19,13 +19,15 @@ from torch import Tensor
 from pipeline.checks import Checked, Positive
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.protocol import MaskedModel
+from pipeline.decoding.protocol import DecoderState, MaskedModel
+from pipeline.engine.sentence import mask_predict
 from pipeline.errors import PipelineError
 from pipeline.model.top import best
 from pipeline.vocabulary import BOS, EOD, EOS, LENGTH, MASK, PAD
 
 KIND = "masked"
 """Of the models that it searches."""
+_NO_WORDS = (PAD, BOS, EOS, MASK, EOD, LENGTH)
 
 
 @dataclass(frozen=True)
@@ -69,29 +71,58 @@ def search(model: MaskedModel, source: Tensor, limit: LengthLimit, settings: Set
     lengths, possible = _candidates(length_scores, limit.words(source), K)
     longest = int(lengths.max()) if B else 0
     state = model.start(memory, beams=K, capacity=longest)
-    no_words = torch.tensor([PAD, BOS, EOS, MASK, EOD, LENGTH], device=source.device)
-
     rows = lengths.flatten()  # the K candidates of a sentence are neighbours
-    padding = torch.arange(longest, device=source.device) >= rows.unsqueeze(1)
-    tokens = torch.full_like(padding, MASK, dtype=source.dtype).masked_fill_(padding, PAD)
-    certainty = torch.zeros_like(padding, dtype=length_scores.dtype).masked_fill_(padding, torch.inf)
-    calls = torch.zeros_like(lengths[:, 0])
-    for t in range(T):
-        if longest * (T - t) // T == 0:
+    tokens, certainty, calls = (_in_one_call(model, state, rows, T) if B == 1 else None) or _predict(
+        model, state, lengths, T, length_scores.dtype)
+
+    padding = tokens == PAD
+    means = certainty.masked_fill(padding, 0).sum(1) / rows.clamp(min=1)
+    scores = means.view(B, K).masked_fill(~possible, -torch.inf)
+    scores, order = (one[:, :settings.nbest] for one in scores.sort(dim=1, descending=True, stable=True))
+    chosen = tokens.view(B, K, longest).gather(1, order.unsqueeze(2).expand(-1, -1, longest))
+    return Hypotheses(chosen, lengths.gather(1, order), scores, possible.gather(1, order), calls)
+
+
+def _in_one_call(model: MaskedModel, state: DecoderState, lengths: Tensor,
+                 iterations: int) -> tuple[Tensor, Tensor, Tensor] | None:
+    """`_predict` for one sentence, compiled, where the model has that."""
+    found = mask_predict(model, state, lengths.cpu().numpy(), iterations, _NO_WORDS)
+    if found is None:
+        return None
+    return torch.from_numpy(found.tokens), torch.from_numpy(found.certainty), torch.tensor([found.calls])
+
+
+def _predict(model: MaskedModel, state: DecoderState, lengths: Tensor, iterations: int,
+             dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """Predict all words of every candidate, and again those that are the least certain.
+
+    Args:
+        model: a conditional masked language model.
+        state: of B sentences with K candidates.
+        lengths: (B, K) words.
+        iterations: how often at most.
+        dtype: of log-probabilities.
+
+    Returns:
+        Words (B * K, N), PAD after them, their log-probabilities (B * K, N), infinite there, and the calls that each
+        sentence took part in, (B,).
+    """
+    (B, _), rows, longest = lengths.shape, lengths.flatten(), int(lengths.max()) if len(lengths) else 0
+    padding = torch.arange(longest, device=rows.device) >= rows.unsqueeze(1)
+    tokens = torch.full_like(padding, MASK, dtype=torch.long).masked_fill_(padding, PAD)
+    certainty = torch.zeros_like(padding, dtype=dtype).masked_fill_(padding, torch.inf)
+    no_words, calls = torch.tensor(_NO_WORDS, device=rows.device), lengths.new_zeros(B)
+    for t in range(iterations):
+        if longest * (iterations - t) // iterations == 0:
             break
-        hidden = lowest(certainty, rows * (T - t) // T)
+        hidden = lowest(certainty, rows * (iterations - t) // iterations)
         state.rewind(0)
         log_probabilities = model.step(tokens.masked_fill_(hidden, MASK), state).log_softmax(2)
         words = best(log_probabilities.index_fill_(2, no_words, -torch.inf))
         predicted = log_probabilities.gather(2, words.unsqueeze(2)).squeeze(2)
         tokens, certainty = torch.where(hidden, words, tokens), torch.where(hidden, predicted, certainty)
         calls += hidden.view(B, -1).any(1)
-
-    means = certainty.masked_fill(padding, 0).sum(1) / rows.clamp(min=1)
-    scores = means.view(B, K).masked_fill(~possible, -torch.inf)
-    scores, order = (one[:, :settings.nbest] for one in scores.sort(dim=1, descending=True, stable=True))
-    chosen = tokens.view(B, K, longest).gather(1, order.unsqueeze(2).expand(-1, -1, longest))
-    return Hypotheses(chosen, lengths.gather(1, order), scores, possible.gather(1, order), calls)
+    return tokens, certainty, calls
 
 
 def lowest(values: Tensor, counts: Tensor) -> Tensor:

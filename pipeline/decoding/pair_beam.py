@@ -16,11 +16,13 @@ What the paper leaves open, chosen here (and in `beams`):
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from pipeline.checks import Checked, Positive
+from pipeline.decoding.beam import in_one_call
 from pipeline.decoding.beams import Candidates, Expand, Expansion, LengthPenalty, beam_search
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
@@ -63,8 +65,9 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings)
     if order.width != 2:
         raise PipelineError(f"pair_beam: order {order.name} fills {order.width} slots a step and not 2; choose the "
                             "algorithm beam")
-    return beam_search(model, source, limit, _expansion(settings.beams, order.end), beams=settings.beams,
-                       hypotheses=settings.finish, nbest=settings.nbest, penalty=settings.length_penalty)
+    W, H, N, penalty = settings.beams, settings.finish, settings.nbest, settings.length_penalty
+    return beam_search(model, source, limit, _expansion(W, order.end), beams=W, hypotheses=H, nbest=N, penalty=penalty,
+                       in_one_call=partial(in_one_call, model, penalty, None, H, N))
 
 
 def _expansion(W: int, end: int) -> Expand:

@@ -1,6 +1,6 @@
 """Beam search of one sentence, compiled whole: nothing returns to Python between steps.
 
-It does what `beams.beam_search` does with `beam`'s expansion, which the tests hold it to.
+It does what `beams.beam_search` does with the expansion of `beam` or of `pair_beam`, which the tests hold it to.
 """
 
 from typing import NamedTuple
@@ -9,28 +9,28 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.compiled import njit
-from pipeline.engine.best import best_places, log_sum
 from pipeline.engine.decoder import step
+from pipeline.engine.expansion import Candidates, best_pairs, best_steps
 from pipeline.engine.reading import Bools, Floats, Reading
 
 Ints = npt.NDArray[np.int64]
 
 
 class Finished(NamedTuple):
-    """The best finished hypotheses so far, best first; behind `found` of them the places are void."""
+    """The best H finished hypotheses so far, best first; the places after the first `found` are void."""
 
     found: Ints
     """(1,)."""
     scores: Floats
-    """(K,), penalised."""
+    """(H,), penalised."""
     steps: Ints
-    """(K,), how many each of them took."""
+    """(H,), how many each of them took."""
     parents: Ints
-    """(K,), the beams that they continued in their last step …"""
+    """(H,), the beams that they continued in their last step."""
     words: Ints
-    """(K, z), … and with what."""
+    """(H, z), what they continued them with."""
     ended: Bools
-    """(K,), whether by an end symbol."""
+    """(H,), whether by an end symbol."""
 
 
 class Steps(NamedTuple):
@@ -43,7 +43,7 @@ class Steps(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def search(reading: Reading, starts: Ints, end: int, divisors: Floats, parents: Ints, places: Ints, going: int,
+def search(reading: Reading, starts: Ints, end: int, divisors: Floats, parents: Ints, places: Ints, unfinished: int,
            nbest: int, way: Steps, finished: Finished) -> int:
     """Search until a sentence has its hypotheses.
 
@@ -52,7 +52,8 @@ def search(reading: Reading, starts: Ints, end: int, divisors: Floats, parents: 
         starts: (z,) start symbols.
         end: the end symbol.
         divisors: (T + 1,), the length penalty after every number of steps; T is the limit.
-        parents, places, going: the candidates of a step (`beam._Places`): (N,), (N, z) and how many go on.
+        parents, places, unfinished: the candidates of a step, see `expansion.best_steps`; N = 0: pairs are to be found,
+            and z = 2.
         nbest: hypotheses to return.
         way, finished: where the result is written.
 
@@ -65,50 +66,31 @@ def search(reading: Reading, starts: Ints, end: int, divisors: Floats, parents: 
     packed, most = reading.packed, len(divisors) - 1
     D, V, number = packed.positions.shape[1], len(packed.output_scale), packed.vectors.dtype
     K, z = way.words.shape[1:]
-    tokens, lengths = np.empty((K, z), np.int64), np.empty(K, np.int64)
-    hidden, logits = np.empty((K, z, D), number), np.empty((K, z, V), number)
-    word_scores, word_ids = np.empty((K, z, K + 1), number), np.empty((K, z, K + 1), np.int64)
-    scores, joint, chosen = np.full(K, -np.inf).astype(number), np.empty(len(parents), number), np.empty(K, np.int64)
+    lengths, hidden, logits = np.empty(K, np.int64), np.empty((K, z, D), number), np.empty((K, z, V), number)
+    going = Candidates(np.full(K, -np.inf).astype(number), np.zeros(K, np.int64), np.empty((K, z), np.int64))
+    ended = Candidates(np.empty(K, number), np.empty(K, np.int64), np.empty((K, z), np.int64))
     spare = np.empty(reading.past.shape[3:], number)
-    scores[0] = 0  # at first all beams are one
-    tokens[:] = starts
+    going.scores[0] = 0  # at first all beams are one
+    going.words[:] = starts
     for now in range(1, most + 1):
         lengths[:] = (now - 1) * z
-        if not step(tokens, lengths, reading, hidden, logits):
+        if not step(going.words, lengths, reading, hidden, logits):
             raise IndexError("more tokens than the decoder has places for")
-        for r in range(K):
-            for i in range(z):
-                row = logits[r, i]
-                best_places(row, end, word_ids[r, i, :K])
-                word_ids[r, i, K] = end
-                total = number.type(log_sum(row, max(row[word_ids[r, i, 0]], row[end])))
-                for k in range(K + 1):
-                    word_scores[r, i, k] = row[word_ids[r, i, k]] - total
-        by_place = word_scores.reshape(-1)
-        for n in range(len(joint)):
-            joint[n] = scores[parents[n]]
-            for i in range(z):
-                joint[n] += by_place[places[n, i]]
-        best_places(joint, -1, chosen)
-        if chosen.max() >= going:
-            for k in range(K):
-                n = chosen[k]
-                if n >= going:
-                    _finish(finished, joint[n] / divisors[now], now, parents[n], word_ids.reshape(-1), places[n], True)
-            best_places(joint[:going], -1, chosen)
+        if len(parents):
+            best_steps(logits, going.scores.copy(), end, parents, places, unfinished, going, ended)
+        else:
+            best_pairs(logits, going.scores.copy(), end, going, ended)
         for k in range(K):
-            n = chosen[k]
-            scores[k], way.parents[now - 1, k] = joint[n], parents[n]
-            for i in range(z):
-                tokens[k, i] = way.words[now - 1, k, i] = word_ids.reshape(-1)[places[n, i]]
+            _finish(finished, ended.scores[k] / divisors[now], now, ended.parents[k], ended.words[k], True)
+        way.parents[now - 1], way.words[now - 1] = going.parents, going.words
         if now == most:
             break
-        if finished.found[0] == K or (finished.found[0] >= nbest
-                                      and finished.scores[nbest - 1] >= scores[0] / divisors[most]):
+        if (finished.found[0] == len(finished.scores)
+                or (finished.found[0] >= nbest and finished.scores[nbest - 1] >= going.scores[0] / divisors[most])):
             return now
-        _move(reading.past, way.parents[now - 1], now * z, spare)
+        _move(reading.past, going.parents, now * z, spare)
     for k in range(K):  # cut at the limit, where they compete with the finished ones
-        _finish(finished, scores[k] / divisors[most], most, way.parents[most - 1, k], tokens[k], np.arange(z), False)
+        _finish(finished, going.scores[k] / divisors[most], most, going.parents[k], going.words[k], False)
     return most
 
 
@@ -123,8 +105,8 @@ def follow(way: Steps, finished: Finished, hypothesis: int, slots: Ints) -> None
 
 
 @njit(cache=True, nogil=True)
-def _finish(finished: Finished, score: float, steps: int, parent: int, words: Ints, places: Ints, ended: bool) -> None:
-    """Let a hypothesis join the finished ones if it is among the best of them; its last words stand in some places."""
+def _finish(finished: Finished, score: float, steps: int, parent: int, words: Ints, ended: bool) -> None:
+    """Let a hypothesis join the finished ones if it is among the best of them; `words` (z,) are its last ones."""
     K = len(finished.scores)
     count = finished.found[0]
     at = count
@@ -138,8 +120,7 @@ def _finish(finished: Finished, score: float, steps: int, parent: int, words: In
         finished.parents[later], finished.ended[later] = finished.parents[later - 1], finished.ended[later - 1]
         finished.words[later] = finished.words[later - 1]
     finished.scores[at], finished.steps[at], finished.parents[at], finished.ended[at] = score, steps, parent, ended
-    for i in range(len(places)):
-        finished.words[at, i] = words[places[i]]
+    finished.words[at] = words
 
 
 @njit(cache=True, nogil=True)

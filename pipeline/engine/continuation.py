@@ -49,36 +49,36 @@ def continuations(first: Floats, inner: Floats, end: Floats, following: Integers
 
 
 @njit(cache=True, nogil=True)
-def read_on(words: Integers, following: Integers, entries: Integers, places: Integers, last: Integers,
-            drafts: Integers) -> None:
-    """Write the words of the best continuation behind every row's last word.
+def read_on(words: Integers, following: Integers, entries: Integers, place: int, last: int, draft: Integers) -> int:
+    """Write the words of the best continuation after a row's last word.
 
-    The last word is looked for among the candidates of its own position, of the one before and of the one behind, in
+    The last word is looked for among the candidates of its own position, of the one before and of the one after, in
     this order: a translation may have gained or lost a word against the lattice. Where it is none of these, the path is
     entered at the next position.
 
     Args:
-        words: (R, N, K) candidates, none of which comes twice at a position.
-        following, entries: (R, N, K) and (R, N), see `continuations`.
-        places: (R,) the position of the last word; -1 where there is no word yet.
-        last: (R,) the last word.
-        drafts: (R, n) of padding, written from the left.
+        words: (N, K) candidates, none of which comes twice at a position.
+        following, entries: (N, K) and (N,), see `continuations`.
+        place: the position of the last word; -1 where there is no word yet.
+        last: the last word.
+        draft: (n,), written from the left.
+
+    Returns:
+        How many words there are.
     """
-    R, N, K = words.shape
-    for r in range(R):
-        t, state = places[r] + 1, -1
-        found = False
-        for at in (places[r], places[r] - 1, places[r] + 1):
-            if found or not 0 <= at < N:
-                continue
-            for i in range(K):
-                if words[r, at, i] == last[r]:
-                    t, state, found = at + 1, following[r, at, i], True
-        if not found and t < N:
-            state = entries[r, t]
-        for place in range(drafts.shape[1]):
-            if state < 0:
-                break
-            drafts[r, place] = words[r, t, state]
-            state = following[r, t, state]
-            t += 1
+    N, K = words.shape
+    t, state, found = place + 1, -1, False
+    for at in (place, place - 1, place + 1):
+        if found or not 0 <= at < N:
+            continue
+        for i in range(K):
+            if words[at, i] == last:
+                t, state, found = at + 1, following[at, i], True
+    if not found and t < N:
+        state = entries[t]
+    count = 0
+    while count < len(draft) and state >= 0:
+        draft[count] = words[t, state]
+        state = following[t, state]
+        t, count = t + 1, count + 1
+    return count

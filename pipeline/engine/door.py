@@ -13,8 +13,9 @@ from pipeline.engine.packs import Packs, readable
 
 __all__ = ["engine_in_use", "is_quicker_apart", "open_engine", "use_engine"]
 
-LOOPS = frozenset({"beam", "blockwise", "counts_jacobi", "gad", "greedy", "iad", "jacobi", "speculative", "verify"})
-"""The algorithms of which one sentence is one compiled call (`sentence`)."""
+LOOPS = frozenset({"beam", "blockwise", "counts_gad", "counts_jacobi", "gad", "greedy", "iad", "jacobi", "lattice",
+                   "lattice_gad", "mask_predict", "pair_beam", "speculative", "verify"})
+"""The algorithms whose search of one sentence holds no lock: a compiled call (`sentence`), or a lattice's few."""
 _LIGHT = 2**25
 """Bytes of all parameters of a model up to which the sentences of a batch are searched sooner one by one
 (`python -m benchmarks.apart`)."""

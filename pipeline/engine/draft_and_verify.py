@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.compiled import njit
+from pipeline.engine.continuation import read_on
 from pipeline.engine.decoder import read
 from pipeline.engine.greedy import run_ahead
 from pipeline.engine.heads import head_states
@@ -188,6 +189,27 @@ def _where(said: Ints, source: Ints, shortest: int, longest: int) -> int:
         elif common == most:
             alone = False
     return place if alone and (most >= shortest or n == 1) else -1
+
+
+@njit(cache=True, nogil=True)
+def foresee(line: Line, words: Ints, block: int) -> None:
+    """`counts_gad.WordsInPlace`: the words that are foreseen for the next positions, of all (N,)."""
+    while True:
+        settled = line.length[0] - 1
+        k = max(0, min(block, line.longest - settled, len(words) - settled))
+        line.drafts[line.rounds[0], :k] = words[settled:settled + k]
+        if verify(line, k):
+            return
+
+
+@njit(cache=True, nogil=True)
+def continue_paths(line: Line, words: Ints, following: Ints, entries: Ints, block: int) -> None:
+    """`lattice_gad.LatticeDrafter`: the best continuation in a lattice; for its arrays see `continuation.read_on`."""
+    while True:
+        count = line.length[0]
+        draft = line.drafts[line.rounds[0], :max(0, min(block, line.longest + 1 - count))]
+        if verify(line, read_on(words, following, entries, count - 2, line.words[0, count - 1], draft)):
+            return
 
 
 @njit(cache=True, nogil=True)

@@ -47,7 +47,7 @@ def encode(tokens: Ints, packed: PackedEncoder, heads: int, pre: bool, relu: boo
         for b in range(B):
             visible = mask[b, 0] if len(mask) else mask.reshape(-1)
             sentence = projected[b * S:(b + 1) * S]
-            _by_heads(sentence[:, D:], past)
+            by_heads(sentence[:, D:], past)
             for i in range(S):
                 attend(sentence[i, :D], past[0], past[1], S, visible, weights, moved[b * S + i])
         leave(rows, moved, matrices[:second], vectors[:10 * D], pre, normed)
@@ -65,11 +65,11 @@ def project_source(states: Floats, packed: PackedSource, out: Floats) -> None:
     for b in range(B):
         affine(states[b], packed.matrix, packed.scale, packed.bias, projected)
         for layer in range(len(out)):
-            _by_heads(projected[:, layer * 2 * D:(layer + 1) * 2 * D], out[layer, :, b])
+            by_heads(projected[:, layer * 2 * D:(layer + 1) * 2 * D], out[layer, :, b])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _by_heads(projected: Floats, out: Floats) -> None:
+def by_heads(projected: Floats, out: Floats) -> None:
     """Copy keys and values (S, 2 * D) into out (2, heads, S, D / heads)."""
     _, heads, S, depth = out.shape
     for part in range(2):

@@ -87,6 +87,20 @@ class Compiled(_Network):
         decode(x.numpy(), lengths, np.zeros_like(lengths), reading)
         return x.view(R * n, D)
 
+    def _edges(self, memory: Any, candidates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        (B, N, K), packed = candidates.shape, self.packs.scorer if self._compiles else None
+        if B == 1 and packed is not None:
+            from pipeline.engine.scorer import score_edges  # numba: half a second that training does not need
+            source = self._projected(memory)[:, :, 0]
+            if memory.mask is not None:
+                source = source[..., memory.mask.view(-1), :]
+            edges = source.new_empty(1, K), source.new_empty(1, N - 1, K, K), source.new_empty(1, N, K)
+            if score_edges(candidates[0].contiguous().numpy(), source.contiguous().numpy(), packed,
+                           self.packs.plain.pre, self.packs.plain.relu, *(scores[0].numpy() for scores in edges)):
+                return edges
+        own: tuple[Tensor, Tensor, Tensor] = super()._edges(memory, candidates)
+        return own
+
     # Drafts.
 
     def follow(self, states: Tensor, last: Tensor, rounded: bool = False) -> Tensor:

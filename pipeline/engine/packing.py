@@ -14,6 +14,7 @@ from pipeline.engine.reading import (
     PackedEncoder,
     PackedHeads,
     PackedLinks,
+    PackedScorer,
     PackedSource,
     Panels,
     Screen,
@@ -120,6 +121,30 @@ def pack_heads(inner: Floats, inner_bias: Floats, outer: Floats, outer_bias: Flo
     return PackedHeads(*_stack(inner), inner_bias, *_stack(outer), outer_bias)
 
 
+def pack_scorer(decoder: Packed, cross: Sequence[Block], alone: Sequence[tuple[Floats, Floats]], heads: int,
+                projection: Floats, normaliser: tuple[Floats, float]) -> PackedScorer | None:
+    """A lattice's scorer as compiled code reads it; None where its shape is none that this is made for.
+
+    Args:
+        decoder: its layers, packed.
+        cross: of each layer attention to the source.
+        alone: of each layer weight (D, D) and bias (D,) of self-attention with one key.
+        heads: of attention.
+        projection: (V, D).
+        normaliser: weight (D,) and bias of what predicts the logarithm of the sum over the vocabulary.
+    """
+    D, (weight, bias) = projection.shape[1], normaliser
+    if D // heads % TOGETHER:
+        return None
+    queries, outputs = ([np.ascontiguousarray(one).reshape(heads, D // heads, D) for one in maps]
+                        for maps in ([block[2].T for block in cross], [block[4] for block in cross]))
+    own: Any = [pack_matrix(one, False)[0] for one, _ in alone]
+    return PackedScorer(
+        decoder, np.stack(own), np.stack([one for _, one in alone]),
+        _by_layer_and_head(queries), np.stack([block[3].reshape(heads, D // heads) for block in cross]),
+        _by_layer_and_head(outputs), projection - weight, -bias)
+
+
 def pack_matrix(weight: Floats, rounded: bool) -> tuple[Panels, Floats]:
     """A matrix (K, N) as `matrix.affine` reads it, and what each of its columns is multiplied by, (N,).
 
@@ -159,6 +184,11 @@ def _whole(weight: Floats, scale: Floats) -> Floats:
     """A matrix in whole numbers of `scale`, a column."""
     whole: Floats = (weight / scale).round()
     return whole
+
+
+def _by_layer_and_head(matrices: Sequence[Floats]) -> Any:
+    """Matrices in panels, (layers, heads, …)."""
+    return np.stack([np.stack([pack_matrix(one, False)[0] for one in layer]) for layer in matrices])
 
 
 def _stack(matrices: Floats) -> tuple[Any, Any]:

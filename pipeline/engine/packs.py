@@ -8,9 +8,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pipeline.engine.packing import pack_decoder, pack_encoder, pack_heads, pack_links, pack_source
+from pipeline.engine.packing import pack_decoder, pack_encoder, pack_heads, pack_links, pack_scorer, pack_source
 from pipeline.engine.plain import Block, PlainWeights
-from pipeline.engine.reading import Bools, Floats, Packed, PackedEncoder, PackedHeads, PackedLinks, PackedSource
+from pipeline.engine.reading import (
+    Bools,
+    Floats,
+    Packed,
+    PackedEncoder,
+    PackedHeads,
+    PackedLinks,
+    PackedScorer,
+    PackedSource,
+)
 
 _EVERYTHING = np.zeros((0, 1, 0), np.bool_)
 
@@ -20,7 +29,8 @@ class Packs:
 
     def __init__(self, network: Any) -> None:
         """Args:
-            network: speaks `plain.Openable`; one that drafts also has `links` or `plain_heads`.
+            network: speaks `plain.Openable`; one that drafts also has `links` or `plain_heads`, a lattice
+                `plain_scorer`.
         """
         self._network = network
 
@@ -72,6 +82,16 @@ class Packs:
     def heads(self) -> PackedHeads | None:
         """Heads that guess the tokens after the next one, rounded."""
         return None if self.decoder is None else pack_heads(*map(array, self._network.plain_heads()))
+
+    @cached_property
+    def scorer(self) -> PackedScorer | None:
+        """The scorer of a lattice."""
+        if self.decoder is None:
+            return None
+        plain, (alone, (weight, bias)) = self.plain, self._network.plain_scorer()
+        return pack_scorer(self.decoder, [_arrays([layer])[0][1] for layer in plain.decoder],
+                           [(array(one), array(other)) for one, other in alone], plain.heads, array(plain.projection),
+                           (array(weight), float(bias)))
 
     @cached_property
     def visible(self) -> Bools:

@@ -143,3 +143,24 @@ class PackedHeads(NamedTuple):
     """… (H, D) …"""
     outer_bias: Floats
     """… and (H, D)."""
+
+
+class PackedScorer(NamedTuple):
+    """The parameters of a scorer of L layers: copies, in which later changes of the weights do not show."""
+
+    decoder: Packed
+    """Its embeddings, positions, norms and feed-forward blocks."""
+    alone: Panels
+    """(L, …), each (D, D): self-attention of a row that sees only itself."""
+    alone_bias: Floats
+    """(L, D)."""
+    queries: Panels
+    """(L, heads, …), each (D / heads, D): the rows of the queries' map onto one head."""
+    query_bias: Floats
+    """(L, heads, D / heads)."""
+    outputs: Panels
+    """(L, heads, …), each (D / heads, D): the map after attention, of what comes from one head."""
+    projection: Floats
+    """(V, D), of which a candidate's row makes its logit, less what normalises it."""
+    bias: float
+    """What is added to every logit."""

@@ -4,13 +4,14 @@ Every function returns None where the model is not one that the engine has opene
 The search then takes its steps from Python, and nothing has happened.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pipeline.engine.network import Compiled
 from pipeline.engine.reading import Bools, Floats, Ints, Reading
+from pipeline.vocabulary import PAD
 
 if TYPE_CHECKING:
     from pipeline.engine.draft_and_verify import Line
@@ -60,7 +61,8 @@ class Beams(NamedTuple):
     calls: int
 
 
-def beam(model: Any, state: Any, divisors: Floats, candidates: tuple[Ints, Ints, int], nbest: int) -> Beams | None:
+def beam(model: Any, state: Any, divisors: Floats, candidates: tuple[Ints, Ints, int] | None, hypotheses: int,
+         nbest: int) -> Beams | None:
     """Beam search with K beams.
 
     Args:
@@ -68,8 +70,9 @@ def beam(model: Any, state: Any, divisors: Floats, candidates: tuple[Ints, Ints,
         state: of K rows that have read nothing.
         divisors: (T + 1,), the length penalty after every number of steps; T is the limit.
         candidates: of a step: the beam that each continues, (N,), the places of its words, (N, z), and how many of
-            them go on; see `pipeline.decoding.beam`.
-        nbest: hypotheses to return, at most K.
+            them go on; see `pipeline.decoding.beam`. None: a step is a pair, see `pipeline.decoding.pair_beam`.
+        hypotheses: H, the sentence is done when so many are finished.
+        nbest: hypotheses to return, at most H.
     """
     order, z, K, longest = model.order, model.order.width, state.rows, len(divisors) - 1
     reading = _reading_of(model, state, longest * z, K * z)
@@ -77,15 +80,44 @@ def beam(model: Any, state: Any, divisors: Floats, candidates: tuple[Ints, Ints,
         return None
     from pipeline.engine.beam import Finished, Steps, follow, search  # numba: half a second that no other search needs
     way = Steps(np.empty((longest, K), np.int64), np.empty((longest, K, z), np.int64))
-    finished = Finished(np.zeros(1, np.int64), np.empty(K), np.empty(K, np.int64), np.empty(K, np.int64),
-                        np.empty((K, z), np.int64), np.zeros(K, np.bool_))
-    calls = search(reading, np.array(order.starts), order.end, divisors, *candidates, nbest, way, finished)
+    H, (parents, places, going) = hypotheses, candidates or (np.empty(0, np.int64), np.empty((0, z), np.int64), 0)
+    finished = Finished(np.zeros(1, np.int64), np.empty(H), np.empty(H, np.int64), np.empty(H, np.int64),
+                        np.empty((H, z), np.int64), np.zeros(H, np.bool_))
+    calls = search(reading, np.array(order.starts), order.end, divisors, parents, places, going, nbest, way, finished)
     count = min(nbest, int(finished.found[0]))
     slots, scores = np.full((nbest, longest * z), order.end), np.full(nbest, -np.inf)
     for hypothesis in range(count):
         follow(way, finished, hypothesis, slots[hypothesis])
     scores[:count] = finished.scores[:count]
     return Beams(slots, scores, finished.ended[:nbest] & (scores > -np.inf), calls)
+
+
+class Filled(NamedTuple):
+    """The targets of K lengths."""
+
+    tokens: Ints
+    """(K, N), PAD after a target's words."""
+    certainty: Floats
+    """(K, N), log-probabilities, each from when the word was last predicted; infinite after a target's words."""
+    calls: int
+
+
+def mask_predict(model: Any, state: Any, lengths: Ints, iterations: int, no_words: Sequence[int]) -> Filled | None:
+    """Mask-Predict.
+
+    Args:
+        model: a masked model.
+        state: of K rows.
+        lengths: (K,) words.
+        iterations: how often words are predicted at most.
+        no_words: ids that are not predicted.
+    """
+    if (reading := _reading_of(model, state, 0)) is None:
+        return None
+    from pipeline.engine.masked import fill_in  # numba: half a second that no other search needs
+    size = len(lengths), int(lengths.max())
+    tokens, certainty = np.full(size, PAD), np.full(size, np.inf, reading.packed.vectors.dtype)
+    return Filled(tokens, certainty, fill_in(lengths, iterations, np.array(no_words), reading, tokens, certainty))
 
 
 class Found(NamedTuple):
@@ -169,6 +201,22 @@ class Sentence:
         from pipeline.engine.draft_and_verify import draft_heads
         draft_heads(line, heads, links, tokens)
         return 0
+
+    def foreseen(self, words: Ints, block: int) -> int | None:
+        """Drafts are the words (N,) that are foreseen for the next positions; see `draft_and_verify.foresee`."""
+        if (line := self._prepared(min(block, len(words)))) is None:
+            return None
+        from pipeline.engine.draft_and_verify import foresee
+        foresee(line, words, block)
+        return 0
+
+    def lattice_paths(self, words: Ints, following: Ints, entries: Ints, block: int) -> int | None:
+        """Drafts are the best continuations in a lattice; see `draft_and_verify.continue_paths`."""
+        if (line := self._prepared(min(block, len(words)))) is None:
+            return None
+        from pipeline.engine.draft_and_verify import continue_paths
+        continue_paths(line, words, following, entries, block)
+        return 1
 
     def found(self, drafter_calls: int) -> Found:
         """The translation, of which only what is small is kept: with all else the state of the search would be."""

@@ -158,6 +158,17 @@ class LatticeTransformer(Transformer):
         end = (behind @ outputs[EOS]).sub_(below.squeeze(3))
         return first, inner, end
 
+    @torch.no_grad()
+    def plain_scorer(self) -> tuple[list[tuple[Tensor, Tensor]], tuple[Tensor, Tensor]]:
+        """What a scorer has that a decoder has not, for the engine.
+
+        Returns:
+            Of each layer weight (D, D), (in, out), and bias (D,) of self-attention with one key; and of the normaliser
+            weight (D,) and bias ().
+        """
+        return ([(one.weight, one.bias) for one in self._alone_blocks()],
+                (self.normaliser.weight[0], self.normaliser.bias[0]))
+
     def regather(self) -> None:
         super().regather()
         self._alone = None

@@ -152,9 +152,9 @@ def test_continuations_by_enumeration(seed: int, N: int, K: int) -> None:
             assert followed(b, t, i) == (best_by_hand(inner[b], end[b], t, alone)[1] or [i])
 
 
-WORDS = [[[10, 11], [12, 13], [14, 15], [16, 17]]]
-FOLLOWING = [[[1, 0], [0, 1], [1, 0], [-1, -1]]]
-ENTRIES = [[1, 1, 0, -1]]
+WORDS = [[10, 11], [12, 13], [14, 15], [16, 17]]
+FOLLOWING = [[1, 0], [0, 1], [1, 0], [-1, -1]]
+ENTRIES = [1, 1, 0, -1]
 READ: dict[str, tuple[int, int, list[int]]] = {
     "the start": (-1, BOS, [11, 12, 14]), "its own position": (1, 13, [15, 16]),
     "the position before": (2, 13, [15, 16]), "the position behind": (0, 12, [14, 17]),
@@ -167,6 +167,6 @@ READ: dict[str, tuple[int, int, list[int]]] = {
 @pytest.mark.parametrize("case", READ)
 def test_where_a_draft_is_read_from(case: str) -> None:
     place, last, expected = READ[case]
-    drafts = np.full((1, 3), PAD)
-    read_on(np.array(WORDS), np.array(FOLLOWING), np.array(ENTRIES), np.array([place]), np.array([last]), drafts)
-    assert drafts[0].tolist() == expected + [PAD] * (3 - len(expected))
+    draft = np.full(3, PAD)
+    count = read_on(np.array(WORDS), np.array(FOLLOWING), np.array(ENTRIES), place, last, draft)
+    assert draft.tolist() == expected + [PAD] * (3 - len(expected)) and count == len(expected)

@@ -1,5 +1,6 @@
 """Searches that are one compiled call: the same as those that come back to Python after every step."""
 
+import dataclasses
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -9,20 +10,36 @@ import torch
 from drafters import drafter, unrounded, with_heads
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lattices import lattice
+from masked import masked
 from orders import EVERY_ORDER
 from sentences import sources
 from torch import Tensor
 
-from pipeline.decoding import beam, blockwise, gad, greedy, iad, jacobi, jacobi_oracle, speculative, verify
+from pipeline.decoding import (
+    beam,
+    blockwise,
+    counts_gad,
+    gad,
+    greedy,
+    iad,
+    jacobi,
+    jacobi_oracle,
+    lattice_gad,
+    mask_predict,
+    pair_beam,
+    speculative,
+    verify,
+)
 from pipeline.decoding.apart import search_apart
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance
 from pipeline.engine.network import Compiled
 from pipeline.errors import PipelineError
-from pipeline.model.settings import NORMS
+from pipeline.model.settings import ACTIVATIONS, NORMS
 from pipeline.model.transformer import Transformer
-from pipeline.vocabulary import EOS
+from pipeline.vocabulary import EOS, PAD
 
 Tiny = Callable[..., Transformer]
 Search = Callable[[], Hypotheses]
@@ -81,6 +98,27 @@ def test_beam_search(tiny: Tiny, length: int, seed: int, order: str, norm: str, 
     assert_same(*both_ways(lambda: beam.search(network, source, limit, wanted), network))
 
 
+PAIRS = sorted(name for name, order in EVERY_ORDER.items() if order.width == 2)
+
+
+@settings(max_examples=100)
+@given(st.integers(1, 9), st.integers(0, 30), st.sampled_from(PAIRS), st.sampled_from(NORMS), st.integers(1, 14),
+       st.integers(1, 10), st.integers(1, 10), st.integers(1, 10), st.sampled_from(PENALTIES))
+def test_beam_search_with_pairs(tiny: Tiny, length: int, seed: int, order: str, norm: str, most: int, beams: int,
+                                hypotheses: int, nbest: int, penalty: beam.LengthPenalty) -> None:
+    """Also where 3W pairs are more than there are words."""
+    network, source = tiny(order, seed=seed, norm=norm), sources(length)
+    limit = LengthLimit(ratio=0, extra=most, longest=40)
+    wanted = pair_beam.Settings(beams, hypotheses, penalty, min(nbest, hypotheses))
+
+    def search() -> Hypotheses:
+        found = pair_beam.search(network, source, limit, wanted)
+        void = found.scores == -torch.inf  # whatever stands where there is no hypothesis
+        return dataclasses.replace(found, tokens=found.tokens.masked_fill(void.unsqueeze(2), PAD),
+                                   lengths=found.lengths.masked_fill(void, 0))
+    assert_same(*both_ways(search, network))
+
+
 @settings(max_examples=40)
 @given(st.integers(1, 9), st.integers(0, 9), st.integers(1, 20), ACCEPTANCES, st.booleans(),
        st.sampled_from([47, 48, 12]))
@@ -129,6 +167,20 @@ def test_copies_of_the_source(tiny: Tiny, words: list[int], seed: int, block: in
 
 
 @settings(max_examples=40)
+@given(st.integers(1, 9), st.integers(0, 9), st.integers(1, 12), ACCEPTANCES, st.sampled_from([47, 7]))
+def test_drafts_of_a_lattice_family(tiny: Tiny, length: int, seed: int, block: int, acceptance: Acceptance,
+                                    longest: int) -> None:
+    """From counts and from a lattice; also drafts that are longer than the lattice."""
+    verifier, network, source = tiny(seed=seed), lattice(seed=seed), sources(length)
+    network.attach_verifier(verifier)
+    limit = LengthLimit(ratio=2.0, extra=longest, longest=longest)
+    assert_same(*both_ways(lambda: counts_gad.search(network, source, limit, counts_gad.Settings(block, acceptance)),
+                           verifier))
+    wanted = lattice_gad.Settings(candidates=4, window=1, block=block, acceptance=acceptance)
+    assert_same(*both_ways(lambda: lattice_gad.search(network, source, limit, wanted), verifier))
+
+
+@settings(max_examples=40)
 @given(st.integers(1, 9), st.integers(0, 9), st.integers(0, 12), st.booleans(), st.sampled_from(jacobi.STARTS),
        st.sampled_from([0.0, 1.0, 3.0]), st.sampled_from([47, 7]))
 def test_last_iterates(tiny: Tiny, length: int, seed: int, block: int, hybrid: bool, start: str, ratio: float,
@@ -139,6 +191,17 @@ def test_last_iterates(tiny: Tiny, length: int, seed: int, block: int, hybrid: b
     assert_same(*both_ways(lambda: jacobi.search(network, source, limit, wanted), network))
     told = jacobi_oracle.Settings(block, hybrid)
     assert_same(*both_ways(lambda: jacobi_oracle.search(network, source, limit, told), network))
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 9), st.integers(0, 9), st.sampled_from(NORMS), st.sampled_from(ACTIVATIONS), st.integers(1, 6),
+       st.integers(1, 5), st.sampled_from([23, 4]))
+def test_mask_predict(length: int, seed: int, norm: str, activation: str, iterations: int, candidates: int,
+                      longest: int) -> None:
+    """Candidates of different lengths, which have nothing left to hide at different times."""
+    network, source = masked(seed=seed, norm=norm, activation=activation), sources(length)
+    limit, wanted = LengthLimit(1.5, 4, longest), mask_predict.Settings(iterations, candidates, candidates)
+    assert_same(*both_ways(lambda: mask_predict.search(network, source, limit, wanted), network))
 
 
 def test_they_are_whole(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,6 +122,29 @@ def test_a_batch_equals_its_sentences() -> None:
         assert torch.equal(network.length(alone), lengths[row:row + 1])
 
 
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize(("layers", "pieces", "n", "k"), [(1, 1, 1, 1), (1, 21, 3, 7), (2, 3, 9, 13), (3, 8, 1, 5)])
+def test_one_sentence_is_one_compiled_call(monkeypatch: pytest.MonkeyPatch, norm: str, activation: str, layers: int,
+                                           pieces: int, n: int, k: int) -> None:
+    """Which gives what torch gives two of them, with padding after the source or without."""
+    network, words = lattice(norm=norm, activation=activation, decoder_layers=layers), random_words(1, n=n, k=k)
+    source = sources(pieces)
+    memory = network.encode(source)
+    twice = all_edges(network, source.expand(2, -1), words.expand(2, -1, -1))
+    padded = network.encode(torch.nn.functional.pad(source, (0, 2), value=PAD))
+    monkeypatch.setattr(lean, "score", lambda *_: pytest.fail("came back to Python"))
+    for one in (memory, padded):
+        for found, expected in zip(network.edges(one, words), twice, strict=True):
+            torch.testing.assert_close(found, expected[:1], **EXACT)
+
+
+def test_words_that_are_none_are_refused() -> None:
+    network = lattice()
+    with pytest.raises(IndexError):
+        network.edges(network.encode(MIXED[:1]), torch.full((1, 2, 2), 20))
+
+
 @pytest.mark.parametrize("source", [MIXED, sources(4, 4, 4, 4, 4)], ids=["padded", "of one length"])
 @pytest.mark.parametrize("rows", [1, 2 * (1 + POSITIONS_ASKED * K), 5 * (1 + POSITIONS_ASKED * K) - 1])
 def test_a_large_batch_is_scored_in_parts(monkeypatch: pytest.MonkeyPatch, source: Tensor, rows: int) -> None:

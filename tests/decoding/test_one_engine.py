@@ -1,0 +1,64 @@
+"""Of a small model on a CPU every decoder is compiled: in one table, ratios compare algorithms and not engines."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from drafters import drafter, with_heads
+from lattices import lattice
+from masked import masked
+from sentences import sources
+from torch import Tensor
+
+import pipeline.decoding
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.settings import make_decoder
+from pipeline.model import lean
+from pipeline.model.masked import MaskedTransformer
+from pipeline.model.transformer import Transformer
+
+LIMIT = LengthLimit(ratio=1.5, extra=4, longest=23)
+ALGORITHMS = sorted(module.name for module in pkgutil.iter_modules(pipeline.decoding.__path__)
+                    if hasattr(importlib.import_module(f"pipeline.decoding.{module.name}"), "search"))
+SETTINGS: dict[str, dict[str, Any]] = {"beam": {"beams": 3}, "pair_beam": {"beams": 3}}
+"""Where there is no default."""
+
+
+def searched_by(algorithm: str, tiny: Callable[..., Transformer]) -> Any:
+    """A model that an algorithm searches."""
+    module = importlib.import_module(f"pipeline.decoding.{algorithm}")
+    if algorithm == "pair_beam":
+        return tiny("interleaved")
+    kind, verifier = getattr(module, "KIND", "ordered"), tiny()
+    if kind == "lattice":
+        network = lattice()
+        network.attach_verifier(verifier)
+        return network
+    return {"ordered": lambda: verifier, "drafter": lambda: drafter(verifier), "heads": lambda: with_heads(verifier),
+            "masked": masked}[kind]()
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("lengths", [(5,), (3, 6)], ids=["one sentence", "a batch"])
+def test_every_decoder_is_compiled(tiny: Callable[..., Transformer], monkeypatch: pytest.MonkeyPatch, algorithm: str,
+                                   lengths: tuple[int, ...]) -> None:
+    def fail(*_: Any, **__: Any) -> Tensor:
+        raise AssertionError("came back to Python")
+
+    model = searched_by(algorithm, tiny)
+    decode = make_decoder(algorithm, {"algorithm": algorithm, **SETTINGS.get(algorithm, {})}, LIMIT)
+    for name in ("encode", "decode", "score"):
+        monkeypatch.setattr(lean, name, fail)
+    for network in (Transformer, MaskedTransformer):
+        for verb in ("step", "advance"):
+            monkeypatch.setattr(network, verb, fail)
+    found = decode(model, sources(*lengths))
+    assert len(found.tokens) == len(lengths) and torch.isfinite(found.scores[found.ended]).all()
+
+
+def test_there_are_decoders() -> None:
+    """Or the test above would say nothing."""
+    assert {"greedy", "pair_beam", "gad", "lattice", "lattice_gad", "counts_gad", "mask_predict"} <= {*ALGORITHMS}
