@@ -77,7 +77,7 @@ class Compiled(_Network):
         return state.hidden, torch.from_numpy(logits)
 
     def _decode(self, x: Tensor, state: Any, mask: Tensor | None) -> Tensor:
-        R, n, D = x.shape
+        R, n, _ = x.shape
         if (packed := self._decoder(R * n)) is None:
             own: Tensor = super()._decode(x, state, mask)
             return own
@@ -85,7 +85,7 @@ class Compiled(_Network):
         x = x.contiguous()
         reading, lengths = self._reading(packed, state, n, seen(mask))
         decode(x.numpy(), lengths, np.zeros_like(lengths), reading)
-        return x.view(R * n, D)
+        return x
 
     def _edges(self, memory: Any, candidates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         (B, N, K), packed = candidates.shape, self.packs.scorer if self._compiles else None

@@ -104,7 +104,7 @@ class Counted:
     The verbs are those of the engine in use, which decoders are timed with; the loop around them is Python's, which
     calls them as often as a compiled one. A drafter's calls within its verbs are in the verb's count. Left out are the
     count model of a lattice, which looks up and multiplies no matrices, and tables that are made once a model
-    (`Links.table`, `lean.alone`).
+    (`Links.table`, `SelfAttention.single_key`).
     """
 
     def __init__(self, model: Any, tally: Tally) -> None:
@@ -194,7 +194,7 @@ class Counted:
         scores: tuple[Tensor, Tensor, Tensor] = self._model.edges(memory, candidates)
         (B, N, K), pieces, costs = candidates.shape, memory.states.shape[1], self._costs
         rows, D = B * (1 + N * K), costs.shape.width
-        # Self-attention of a row that sees itself alone is one matrix (`lean.alone`).
+        # Self-attention of a row that sees itself alone is one matrix (`SelfAttention.single_key`).
         layers = costs.decoder(rows, 1, 0, pieces) - costs.shape.decoder_layers * rows * (6 * D * D + 4 * D)
         products = rows + sum(one.numel() for one in scores)  # with the normaliser and with the words' outputs
         self._add(costs.source(B, pieces) + layers + 2 * D * products)
@@ -244,7 +244,7 @@ def counted(network: Any, work: Callable[[Any], object]) -> int:
     """The operations that torch counts while `work` uses a network: the other way to the same number.
 
     Torch counts its own calls, and a compiled step is none, so that `work` is done by torch. What the network computes
-    once is counted as well (`lean.alone`).
+    once is counted as well (`SelfAttention.single_key`).
     """
     plain = copy.deepcopy(network)
     if not network.training:  # the counter asks for the gradients of what modules hand out, and search has none

@@ -53,11 +53,10 @@ class BidirectionalDrafter(DrafterTransformer):
         columns = torch.arange(longest + block, device=tokens.device)
         known = F.pad(tokens[:, 1:], (0, max(0, len(columns) - tokens.shape[1] + 1)))[:, :len(columns)]
         inputs = known.masked_fill(columns >= words, MASK).masked_fill(columns >= words + block, PAD)
-        weights = self._weights()
         state.rewind(0)
         state.reserve(len(columns))
-        x = self._embed(self.target_embedding, inputs, weights.target_positions[:len(columns)])
-        x = self._decode(x, state, _present(inputs)).view(*inputs.shape, -1)
+        x = self._embed(self.target_embedding, inputs, self._position_tables().target[:len(columns)])
+        x = self._decode(x, state, _present(inputs))
         rows = torch.arange(len(tokens), device=tokens.device).unsqueeze(1)
         wanted = words + torch.arange(block, device=tokens.device)
         return self.decoder_norm(x[rows, wanted])

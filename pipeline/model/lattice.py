@@ -8,15 +8,18 @@ log-probability, the logarithm of the sum over the vocabulary, is predicted from
 normaliser, which training holds close to it (self-normalisation, Devlin et al. 2014).
 """
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pipeline.alignment.counts import CountModel
 from pipeline.errors import PipelineError
-from pipeline.model import lean
 from pipeline.model.drafter import check_verifier
+from pipeline.model.layers import DecoderLayer
 from pipeline.model.orders import make_order
 from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.model.state import Memory
@@ -46,7 +49,7 @@ class LatticeTransformer(Transformer):
         nn.init.zeros_(self.normaliser.bias)
         self.verifier = None
         self._counts: CountModel | None = None
-        self._alone: list[lean.Alone] | None = None
+        self._single_key: list[tuple[Tensor, Tensor]] | None = None
 
     @property
     def counts(self) -> CountModel:
@@ -141,13 +144,11 @@ class LatticeTransformer(Transformer):
 
     def _edges(self, memory: Memory, candidates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         B, N, K = candidates.shape
-        D, table = self.settings.width, self._weights().target_positions
+        D, table = self.settings.width, self._position_tables().target
         words = torch.cat([candidates.new_full((B, 1), BOS), candidates.flatten(1)], 1)
         positions = torch.cat([table[:1], table[1:N + 1].repeat_interleave(K, 0)])
         x = self._embed(self.target_embedding, words, positions)
-        x = lean.score(x, self._weights().decoder, self._alone_blocks(), self._style,
-                       self._source_keys_values(memory), memory.mask)
-        x = self.decoder_norm(x)
+        x = self.decoder_norm(self._scored(x, memory)).view(-1, D)
         offsets = torch.addmm(self.normaliser.bias, x, self.normaliser.weight.t()).view(B, 1 + N * K, 1)
         x = x.view(B, 1 + N * K, D)
         outputs = self.projection.weight
@@ -166,17 +167,28 @@ class LatticeTransformer(Transformer):
             Of each layer weight (D, D), (in, out), and bias (D,) of self-attention with one key; and of the normaliser
             weight (D,) and bias ().
         """
-        return ([(one.weight, one.bias) for one in self._alone_blocks()],
+        return ([(weight.t(), bias) for weight, bias in self._single_keys()],
                 (self.normaliser.weight[0], self.normaliser.bias[0]))
+
+    def _scored(self, x: Tensor, memory: Memory) -> Tensor:
+        """All layers over tokens (B, m, D) that see the source and themselves, but not each other."""
+        layers = cast(Sequence[DecoderLayer], self.decoder)
+        for layer, own, (keys, values) in zip(layers, self._single_keys(), self._source_keys_values(memory),
+                                              strict=True):
+            around = layer.around_self_attention
+            x = layer.after_self_attention(around.after(x, F.linear(around.before(x), *own)), keys, values, memory.mask)
+        return x
+
+    def _single_keys(self) -> list[tuple[Tensor, Tensor]]:
+        """Of each layer `SelfAttention.single_key`, computed once."""
+        if self._single_key is None:
+            layers = cast(Sequence[DecoderLayer], self.decoder)
+            self._single_key = [layer.self_attention.single_key() for layer in layers]
+        return self._single_key
 
     def regather(self) -> None:
         super().regather()
-        self._alone = None
-
-    def _alone_blocks(self) -> list[lean.Alone]:
-        if self._alone is None:
-            self._alone = [lean.alone(own) for own, _, _ in self._weights().decoder]
-        return self._alone
+        self._single_key = None
 
 
 def _words(source: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
-"""The blocks of the Transformer (Vaswani et al. 2017) as modules, over whole sequences; `lean` decodes with them."""
+"""The blocks of the Transformer (Vaswani et al. 2017), over whole sequences and over the next tokens of a search."""
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -8,6 +9,11 @@ from torch import Tensor, nn
 
 from pipeline.model.settings import NetworkSettings
 
+Past = Callable[[Tensor], Tensor]
+"""Of one layer: stores the keys and values (2, R, heads, n, d) of the next n tokens, and returns those of all tokens so
+far, (2, R, heads, T, d)."""
+Block = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+"""Weight and bias of a block's normalisation and of its first and last linear maps, whose matrices are (in, out)."""
 _MANY_ROWS, _FEW_QUERIES = 16, 8
 
 
@@ -45,21 +51,35 @@ class SelfAttention(nn.Module):
         self.queries_keys_values = nn.Linear(settings.width, 3 * settings.width)
         self.output = nn.Linear(settings.width, settings.width)
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None, past: Past | None = None) -> Tensor:
         """Attend.
 
         Args:
             x: (B, n, D).
-            mask: booleans broadcast to (B, heads, n, n), true where a query may see a key; None: all of them.
+            mask: booleans broadcast to (B, heads, n, T), true where a query may see a key; None: all of them.
+            past: what these tokens follow; None: they are a whole sequence, T = n.
 
         Returns:
             (B, n, D).
         """
         B, n, D = x.shape
-        projected = self.queries_keys_values(x).view(B, n, 3, self.heads, D // self.heads)
-        queries, keys, values = projected.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, heads, n, D / heads)
+        projected = self.queries_keys_values(x).view(B, n, 3, self.heads, D // self.heads).permute(2, 0, 3, 1, 4)
+        queries, keys, values = projected.unbind(0)  # each (B, heads, n, D / heads)
+        if past is not None:
+            keys, values = past(projected[1:]).unbind(0)
         attended = attend(queries, keys, values, mask, self.dropout if self.training else 0.0)
         return self.output(attended.transpose(1, 2).reshape(B, n, D))
+
+    def single_key(self) -> tuple[Tensor, Tensor]:
+        """Weight (D, D) and bias (D,) of the linear map that this is for tokens which see only themselves.
+
+        Their softmax has one key: what remains is the map of the values followed by that of the output. Later changes
+        of the parameters do not show.
+        """
+        inner = self.queries_keys_values
+        values = 2 * inner.in_features
+        return (self.output.weight @ inner.weight[values:],
+                torch.addmv(self.output.bias, self.output.weight, inner.bias[values:]))
 
 
 class CrossAttention(nn.Module):
@@ -76,17 +96,18 @@ class CrossAttention(nn.Module):
         """Attend.
 
         Args:
-            x: (B, n, D).
+            x: (R, n, D), R a multiple of B: the beams of a sentence are neighbours.
             keys, values: (B, heads, S, D / heads).
             mask: (B, 1, 1, S), true where there is a source piece; None: everywhere.
 
         Returns:
-            (B, n, D).
+            (R, n, D).
         """
-        B, n, D = x.shape
-        queries = self.queries(x).view(B, n, self.heads, D // self.heads).transpose(1, 2)
+        (R, n, D), B = x.shape, len(keys)
+        # The beams of a sentence share its keys and values: they are queries of one batch entry.
+        queries = self.queries(x).view(B, R // B * n if B else 0, self.heads, D // self.heads).transpose(1, 2)
         attended = attend(queries, keys, values, mask, self.dropout if self.training else 0.0)
-        return self.output(attended.transpose(1, 2).reshape(B, n, D))
+        return self.output(attended.transpose(1, 2).reshape(R, n, D))
 
 
 class FeedForward(nn.Module):
@@ -117,6 +138,11 @@ class Residual(nn.Module):
             block = dropout(block, self.dropout)
         return x + block if self.pre else self.norm(x + block)
 
+    def weights(self, first: nn.Linear, last: nn.Linear) -> Block:
+        """The parameters of the block between these linear maps, without copying: later changes show."""
+        return (self.norm.weight.detach(), self.norm.bias.detach(), first.weight.detach().t(), first.bias.detach(),
+                last.weight.detach().t(), last.bias.detach())
+
 
 class EncoderLayer(nn.Module):
     def __init__(self, settings: NetworkSettings) -> None:
@@ -132,6 +158,12 @@ class EncoderLayer(nn.Module):
         around = self.around_feed_forward
         return around.after(x, self.feed_forward(around.before(x)))
 
+    def weights(self) -> tuple[Block, Block]:
+        """Of self-attention and feed-forward."""
+        own, feed_forward = self.self_attention, self.feed_forward
+        return (self.around_self_attention.weights(own.queries_keys_values, own.output),
+                self.around_feed_forward.weights(feed_forward.inner, feed_forward.outer))
+
 
 class DecoderLayer(nn.Module):
     def __init__(self, settings: NetworkSettings) -> None:
@@ -144,13 +176,25 @@ class DecoderLayer(nn.Module):
         self.around_feed_forward = Residual(settings)
 
     def forward(self, x: Tensor, mask: Tensor | None, keys: Tensor, values: Tensor,
-                source_mask: Tensor | None) -> Tensor:
+                source_mask: Tensor | None, past: Past | None = None) -> Tensor:
+        """The layer over tokens x (R, n, D); see `SelfAttention` and `CrossAttention` for the other arguments."""
         around = self.around_self_attention
-        x = around.after(x, self.self_attention(around.before(x), mask))
+        x = around.after(x, self.self_attention(around.before(x), mask, past))
+        return self.after_self_attention(x, keys, values, source_mask)
+
+    def after_self_attention(self, x: Tensor, keys: Tensor, values: Tensor, source_mask: Tensor | None) -> Tensor:
+        """The rest of the layer: attention to the source and feed-forward."""
         around = self.around_cross_attention
         x = around.after(x, self.cross_attention(around.before(x), keys, values, source_mask))
         around = self.around_feed_forward
         return around.after(x, self.feed_forward(around.before(x)))
+
+    def weights(self) -> tuple[Block, Block, Block]:
+        """Of self-attention, attention to the source and feed-forward."""
+        own, cross, feed_forward = self.self_attention, self.cross_attention, self.feed_forward
+        return (self.around_self_attention.weights(own.queries_keys_values, own.output),
+                self.around_cross_attention.weights(cross.queries, cross.output),
+                self.around_feed_forward.weights(feed_forward.inner, feed_forward.outer))
 
 
 def dropout(x: Tensor, probability: float) -> Tensor:

@@ -78,9 +78,9 @@ class MaskedTransformer(Transformer):
         Returns:
             (R, N, V) logits of every position.
         """
-        n, weights = tokens.shape[1], self._weights()
+        n = tokens.shape[1]
         state.reserve(n)
-        x = self._embed(self.target_embedding, tokens, weights.target_positions[:n])
+        x = self._embed(self.target_embedding, tokens, self._position_tables().target[:n])
         x = self._decode(x, state, _visible(tokens))
         state.advance(n)
         return self.projection(self.decoder_norm(x)).view(len(tokens), n, -1)

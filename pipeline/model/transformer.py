@@ -1,6 +1,7 @@
 """One encoder-decoder Transformer for every generation order, with the three verbs that search speaks."""
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -8,7 +9,6 @@ from torch import Tensor, nn
 
 from pipeline.engine.plain import PlainWeights
 from pipeline.errors import PipelineError
-from pipeline.model import lean
 from pipeline.model.layers import DecoderLayer, EncoderLayer, Positions, dropout
 from pipeline.model.orders import Order
 from pipeline.model.settings import NetworkSettings
@@ -16,20 +16,20 @@ from pipeline.model.state import Memory, State
 from pipeline.vocabulary import PAD
 
 
-class Weights(NamedTuple):
-    """All that search reads again and again."""
+class Tables(NamedTuple):
+    """Vectors of positions, which search reads again and again."""
 
-    encoder: lean.EncoderBlocks
-    decoder: lean.DecoderBlocks
-    source_positions: Tensor  # (S, D)
-    target_positions: Tensor  # (T, D), a row a slot
+    source: Tensor
+    """(S, D)."""
+    target: Tensor
+    """(T, D), one row per slot."""
 
 
 class Transformer(nn.Module):
     """Vaswani et al. (2017), pre- or post-norm, generating its target in any `Order`.
 
     Training reads whole targets (`forward`); search reads them step by step (`encode`, `start`, `step`), without
-    gradients, through `lean`. The engine can open it (`pipeline.engine.door`).
+    gradients, through the same layers. The engine can open it (`pipeline.engine.door`).
     """
 
     kind = "ordered"
@@ -62,8 +62,7 @@ class Transformer(nn.Module):
         self.register_buffer("order_mask", order.mask(len(slots)), persistent=False)
         self.register_buffer("output_bias", None, persistent=False)
         self.register_buffer("start_symbols", torch.tensor([order.starts]), persistent=False)
-        self._style = lean.Style(pre, settings.activation == "relu", settings.heads)
-        self._gathered: Weights | None = None
+        self._tables: Tables | None = None
         self._initialise()
         self._tie(source_vocabulary, target_vocabulary)
 
@@ -115,10 +114,7 @@ class Transformer(nn.Module):
 
     def _encoder_states(self, source: Tensor) -> Memory:
         mask = self._source_mask(source)
-        x = self._embed(self.source_embedding, source, self.source_positions()[:source.shape[1]])
-        for layer in self.encoder:
-            x = layer(x, mask)
-        return Memory(self.encoder_norm(x), mask)
+        return Memory(self._encoder_layers(source, self.source_positions(), mask), mask)
 
     def _decoder_states(self, inputs: Tensor, mask: Tensor | None, memory: Memory) -> Tensor:
         """(B, T, D) for inputs (B, T), whose slots see what `mask`, broadcast to (B, heads, T, T), lets them see."""
@@ -161,9 +157,7 @@ class Transformer(nn.Module):
 
     def _encoded(self, source: Tensor, mask: Tensor | None) -> Tensor:
         """The encoder's last states, (B, S, D)."""
-        weights = self._weights()
-        x = self._embed(self.source_embedding, source, weights.source_positions[:source.shape[1]])
-        return self.encoder_norm(lean.encode(x, weights.encoder, self._style, mask))
+        return self._encoder_layers(source, self._position_tables().source, mask)
 
     def _projected(self, memory: Memory) -> Tensor:
         """Keys and values of the source, (L, 2, B, heads, S, D / heads)."""
@@ -171,9 +165,8 @@ class Transformer(nn.Module):
 
     def _read(self, tokens: Tensor, state: State, projected: bool) -> tuple[Tensor, Tensor]:
         """The decoder's last hidden states, (R, n, D), and logits (R, n, V), or anything if they are not wanted."""
-        n, weights = tokens.shape[1], self._weights()
+        n, table = tokens.shape[1], self._position_tables().target
         state.reserve(n)
-        table = weights.target_positions
         if state.lengths is None:
             positions = table[state.length:state.length + n]
         else:
@@ -181,49 +174,49 @@ class Transformer(nn.Module):
         x = self._embed(self.target_embedding, tokens, positions)
         x = self._decode(x, state, self._step_mask(state, n))
         state.advance(n)
-        state.hidden = self.decoder_norm(x).view(len(tokens), n, -1)
+        state.hidden = self.decoder_norm(x)
         return state.hidden, self._logits(state.hidden) if projected else state.hidden
 
     def _decode(self, x: Tensor, state: State, mask: Tensor | None) -> Tensor:
-        """All decoder layers over the next tokens of every row; see `lean.decode`."""
-        return lean.decode(x, self._weights().decoder, self._style, state, mask)
+        """All decoder layers over the next tokens of every row, (R, n, D), whose keys and values join the state.
+
+        The mask is broadcast to (R, heads, n, T), true where a token may see another; None: everywhere.
+        """
+        for index, (layer, (keys, values)) in enumerate(zip(self.decoder, state.source, strict=True)):
+            x = layer(x, mask, keys, values, state.source_mask, partial(state.append, index))
+        return x
 
     def _logits(self, hidden: Tensor) -> Tensor:
         logits: Tensor = self.projection(hidden)
         return logits if self.output_bias is None else logits + self.output_bias
 
-    def _weights(self) -> Weights:
-        """The weights as search reads them, gathered once, until `regather`."""
-        if self._gathered is None:
-            self._gathered = Weights(self._encoder_blocks(), self._decoder_blocks(), self.source_positions().detach(),
-                                     self.target_positions().detach())
-        return self._gathered
+    def _position_tables(self) -> Tables:
+        """Vectors of positions as search reads them, computed once, until `regather`."""
+        if self._tables is None:
+            self._tables = Tables(self.source_positions().detach(), self.target_positions().detach())
+        return self._tables
 
     @torch.no_grad()
     def plain_weights(self) -> PlainWeights:
         """Its parameters as they are now, for the engine."""
-        weights, norms = self._weights(), []
+        tables, norms = self._position_tables(), []
         for norm in (self.encoder_norm, self.decoder_norm):
-            norms.append(torch.stack(list(norm.parameters()) or [weights.target_positions[0]] * 2))
+            norms.append(torch.stack(list(norm.parameters()) or [tables.target[0]] * 2))
         return PlainWeights(
-            encoder=weights.encoder, decoder=weights.decoder,
+            encoder=[layer.weights() for layer in self.encoder],  # type: ignore[operator]
+            decoder=[layer.weights() for layer in self.decoder],  # type: ignore[operator]
             source_embedding=self.source_embedding.weight if self.encoder else None,
             target_embedding=self.target_embedding.weight, scale=math.sqrt(self.settings.width),
-            source_positions=weights.source_positions, target_positions=weights.target_positions,
+            source_positions=tables.source, target_positions=tables.target,
             encoder_norm=norms[0], decoder_norm=norms[1],
             source_keys_values=(self.source_keys_values.weight.t(), self.source_keys_values.bias),
             projection=self.projection.weight, output_bias=self.output_bias, visible=self.order_mask,
-            heads=self.settings.heads, pre=self._style.pre, relu=self._style.relu, keeps=True)
-
-    def _encoder_blocks(self) -> lean.EncoderBlocks:
-        return [lean.encoder_blocks(layer) for layer in self.encoder]  # type: ignore[arg-type]
-
-    def _decoder_blocks(self) -> lean.DecoderBlocks:
-        return [lean.decoder_blocks(layer) for layer in self.decoder]  # type: ignore[arg-type]
+            heads=self.settings.heads, pre=self.settings.norm == "pre", relu=self.settings.activation == "relu",
+            keeps=True)
 
     def regather(self) -> None:
-        """Forget the gathered weights: for whoever changes parameters in evaluation mode."""
-        self._gathered = None
+        """Forget what was computed from parameters: for whoever changes them in evaluation mode."""
+        self._tables = None
         self.generation += 1
 
     def train(self, mode: bool = True) -> "Transformer":
@@ -242,6 +235,13 @@ class Transformer(nn.Module):
         if n == self.order.width and state.length % n == 0 and self.order.visible is None:
             return None
         return self.order_mask[state.length:end, :end]
+
+    def _encoder_layers(self, source: Tensor, positions: Tensor, mask: Tensor | None) -> Tensor:
+        x = self._embed(self.source_embedding, source, positions[:source.shape[1]])
+        for layer in self.encoder:
+            x = layer(x, mask)
+        normalised: Tensor = self.encoder_norm(x)
+        return normalised
 
     @staticmethod
     def _source_mask(source: Tensor) -> Tensor | None:

@@ -13,7 +13,6 @@ from torch import Tensor
 from pipeline.decoding import lattice as search
 from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
-from pipeline.model import lean
 from pipeline.model.checkpoint import column_major, load_weights, unique_weights
 from pipeline.model.lattice import LatticeTransformer
 from pipeline.model.settings import ACTIVATIONS, NORMS, POSITIONS, TIES, NetworkSettings
@@ -98,15 +97,13 @@ def test_what_is_found_has_its_score() -> None:
 
 
 @pytest.mark.parametrize("norm", NORMS)
-def test_a_row_alone_is_self_attention_with_one_key(norm: str) -> None:
+def test_the_map_of_a_single_key_is_self_attention_of_one_token(norm: str) -> None:
     network = lattice(norm=norm, width=24, heads=3)
     x = torch.randn(5, 1, 24, dtype=torch.float64)
     for layer in network.decoder:
-        own, _, _ = lean.decoder_blocks(layer)
-        found = lean.alone(own)
+        weight, bias = layer.self_attention.single_key()
         for mask in (None, torch.ones(1, 1, 1, 1, dtype=torch.bool)):
-            torch.testing.assert_close(x[:, 0] @ found.weight + found.bias, layer.self_attention(x, mask)[:, 0],
-                                       **EXACT)
+            torch.testing.assert_close(x @ weight.T + bias, layer.self_attention(x, mask), **EXACT)
 
 
 def test_a_batch_equals_its_sentences() -> None:
