@@ -131,12 +131,16 @@ class Residual(nn.Module):
         self.dropout = settings.dropout
 
     def before(self, x: Tensor) -> Tensor:
-        return self.norm(x) if self.pre else x
+        return self._normalised(x) if self.pre else x
 
     def after(self, x: Tensor, block: Tensor) -> Tensor:
         if self.training:
             block = dropout(block, self.dropout)
-        return x + block if self.pre else self.norm(x + block)
+        return x + block if self.pre else self._normalised(x + block)
+
+    def _normalised(self, x: Tensor) -> Tensor:
+        norm = self.norm
+        return torch.layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
     def weights(self, first: nn.Linear, last: nn.Linear) -> Block:
         """The parameters of the block between these linear maps, without copying: later changes show."""
