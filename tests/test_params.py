@@ -14,8 +14,9 @@ from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
 from pipeline.model.orders import make_order
 from pipeline.names import check_name
-from pipeline.params import Params, lay_over, load_params, parse_params, with_students
+from pipeline.params import Params, load_params, parse_params
 from pipeline.strict_yaml import read_yaml
+from pipeline.systems import lay_over, with_students
 
 ROOT = Path(pipeline.__file__).parents[1]
 PRESETS = sorted((ROOT / "presets").glob("*.yaml"))
@@ -205,7 +206,7 @@ def test_the_shipped_presets_have_names() -> None:
 def test_every_system_has_a_start() -> None:
     params = parse_params(shipped())
     assert params.starts == {**params.students, **params.lattices} and "lattice" in params.starts
-    assert params.family("nat").masking == "all" and params.family("mask_predict").masking == "uniform"
+    assert [params.family(name).arguments()["masking"] for name in ("nat", "mask_predict")] == ["all", "uniform"]
 
 
 @pytest.mark.parametrize(("text", "message"), [

@@ -26,7 +26,8 @@ from pipeline.evaluation.speed import REFERENCE_DECODERS
 from pipeline.model.lattice import LatticeTransformer
 from pipeline.model.masked import MaskedTransformer
 from pipeline.model.transformer import Transformer
-from pipeline.params import TEACHER, Params
+from pipeline.params import Params
+from pipeline.systems import TEACHER
 
 _ROWS = 8
 """Sentences a batch; more are slower on a CPU, because a lattice makes a thousand rows of each."""
