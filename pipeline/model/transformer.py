@@ -11,6 +11,7 @@ from pipeline.engine.reading import Packed, PackedEncoder, PackedSource, Reading
 from pipeline.errors import PipelineError
 from pipeline.model import few, lean
 from pipeline.model.layers import DecoderLayer, EncoderLayer, Positions, dropout
+from pipeline.model.networks import Network
 from pipeline.model.orders import Order
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.state import Memory, State
@@ -29,7 +30,7 @@ class Weights(NamedTuple):
     target_positions: Tensor  # (T, D), a row a slot
 
 
-class Transformer(nn.Module):
+class Transformer(Network):
     """Vaswani et al. (2017), pre- or post-norm, generating its target in any `Order`.
 
     Training reads whole targets (`forward`); search reads them step by step (`encode`, `start`, `step`), without
@@ -37,7 +38,6 @@ class Transformer(nn.Module):
     """
 
     kind = "ordered"
-    """What a search must know how to search (`MaskedTransformer` is another)."""
     order_mask: Tensor
     start_symbols: Tensor
 
