@@ -6,6 +6,7 @@ from torch import Tensor
 
 from pipeline.corpus.padding import pad_sources
 from pipeline.decoding import greedy
+from pipeline.decoding.protocol import is_ordered
 from pipeline.evaluation.analyses.finding import Finding, Question, not_measured
 from pipeline.evaluation.analyses.jacobi.ddg import jacobi_grid
 from pipeline.evaluation.analyses.jacobi.operations import ask_operations
@@ -31,7 +32,7 @@ def jacobi_questions(lab: Lab) -> dict[str, Question]:
 def ask_ddg(lab: Lab, network: Transformer | None) -> Finding:
     """Of the baseline, over the first long sentences of the test split."""
     params = lab.params
-    if network is None or network.kind != "ordered" or network.order.width != 1:
+    if network is None or not is_ordered(network) or network.order.width != 1:
         return not_measured(f"the baseline {params.baseline!r} does not generate one word a step")
     sentences = _long(lab, network, params.analyses.jacobi.sentences)
     grids = [jacobi_grid(network, source, lab.limit(network)) for source in sentences]
