@@ -128,7 +128,7 @@ class DraftingSettings(Checked):
 
 
 @dataclass(frozen=True)
-class FamilySettings:
+class FamilySettings(Checked):
     """One trained model: a block of `families` laid over the blocks `network`, `training`, `optimisation` and `data`.
 
     A kind of family is a subclass, `Settings` in its file of `kinds`. It adds what its block may say besides, and
@@ -156,6 +156,7 @@ class FamilySettings:
     """Whether its network must have encoder layers of its own."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.needs_encoder and not self.network.encoder_layers:
             raise PipelineError(f"families: network.encoder_layers: a family of kind {self.kind} needs at least 1")
 
