@@ -54,5 +54,6 @@ def test_what_only_other_kinds_say_is_refused(kind: str) -> None:
 
 def test_parameters_are_read_without_torch() -> None:
     """So that a mistake in params.yaml is said at once, and translation needs no Lightning."""
-    subprocess.run([sys.executable, "-c", "import sys\nfrom pipeline.params import load_params\nload_params()\n"
-                    "assert not {'torch', 'pytorch_lightning', 'numba'} & sys.modules.keys()"], check=True, cwd=Path(__file__).parents[2])
+    program = ("import sys\nfrom pipeline.params import load_params\nload_params()\n"
+               "assert not {'torch', 'pytorch_lightning', 'numba'} & sys.modules.keys()")
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
