@@ -58,7 +58,8 @@ def with_students(content: dict[str, Any]) -> dict[str, Any]:
             chain.append(system)
             system = start_of(system)
         starts |= {name: start_of(name) for name in reversed(chain)}
-    tables = {name: FamilySettings.variant(blocks[name], f"params.families.{name}").table for name in starts}
+    tables = {name: FamilySettings.variant(merge({}, blocks[name]), f"params.families.{name}").table  # without nulls
+              for name in starts}
     return {**content, **{table: {name: start for name, start in starts.items() if tables[name] == table}
                           for table in TABLES}}
 

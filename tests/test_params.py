@@ -66,6 +66,12 @@ def test_what_a_system_starts_from_is_trained_too() -> None:
     assert chosen["lattices"] == {} and parse_params(chosen).systems == ("teacher", "ar", "nat", "double_token_r2l")
 
 
+@pytest.mark.parametrize("key", ["kind", "masking", "drafting"])
+def test_a_null_of_a_family_is_as_if_it_were_not_there(key: str) -> None:
+    chosen = with_students(changed(f"families.ar.{key}", None))
+    assert chosen["students"] == shipped()["students"] and parse_params(chosen) == parse_params(shipped())
+
+
 def test_families_that_start_from_one_another_are_refused() -> None:
     content = shipped()
     content["families"]["ar"]["start"] = "drafter"
