@@ -57,8 +57,7 @@ def examine(params: Params, folder: Path, family: str, decoder: str, expected: E
     """
     if params.decoder(decoder)["algorithm"] == ORACLE:
         return None
-    drafting = params.family(family).drafting
-    judge = family if drafting is None else drafting.verifier
+    judge = params.family(family).verifier or family
     tokenizer = Tokenizer.load(folder / layout.BPE)
     network, _ = load_checkpoint(folder / layout.checkpoint(family), tokenizer.digest, params.family(family).order)
     limit = LengthLimit(params.limit.ratio, params.limit.extra, network.settings.max_length - 1)

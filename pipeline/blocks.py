@@ -16,7 +16,8 @@ def build(kind: type[T], block: Any, where: str) -> T:
     """A dataclass from a mapping.
 
     Args:
-        kind: a dataclass of plain types, Optional ones, tuples, dictionaries and other such dataclasses.
+        kind: a dataclass of plain types, Optional ones, tuples, dictionaries and other such dataclasses. One that has a
+            class method `variant(block, where)` is asked for the subclass that the block is of.
         block: what YAML made of the block.
         where: its dotted name, for error messages.
 
@@ -33,6 +34,7 @@ def build(kind: type[T], block: Any, where: str) -> T:
     """
     if not isinstance(block, Mapping):
         raise PipelineError(f"params.yaml: {where} must be a block of keys, not {block!r}")
+    kind = getattr(kind, "variant", lambda *_: kind)(block, where)
     known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
     for key in block:
         if key not in known:
@@ -41,7 +43,7 @@ def build(kind: type[T], block: Any, where: str) -> T:
         if name not in block and field.default is MISSING and field.default_factory is MISSING:
             raise PipelineError(f"params.yaml: {where}.{name} is missing; add it")
     hints = typing.get_type_hints(kind)
-    converted = {key: _convert(hints[key], value, f"{where}.{key}") for key, value in block.items()}
+    converted = {key: convert(hints[key], value, f"{where}.{key}") for key, value in block.items()}
     try:
         return kind(**converted)
     except Refused as error:
@@ -72,14 +74,24 @@ def _suggestion(key: str, known: list[str], where: str) -> str:
     return f"did you mean {where}.{near[0]}?" if near else f"choose among {', '.join(known)}"
 
 
-def _convert(hint: Any, value: Any, where: str) -> Any:
+def convert(hint: Any, value: Any, where: str) -> Any:
+    """A value of params.yaml as its type wants it.
+
+    Args:
+        hint: the type, as for a field of `build`'s dataclasses.
+        value: what YAML made of it.
+        where: its dotted name, for error messages.
+
+    Raises:
+        PipelineError: it is of another type.
+    """
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return value
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
-        return _convert(next(kind for kind in arguments if kind is not type(None)), value, where)
+        return convert(next(kind for kind in arguments if kind is not type(None)), value, where)
     if origin is typing.Literal:
         if value not in arguments:
             raise PipelineError(f"params.yaml: {where} is {value!r}; choose one of {', '.join(map(str, arguments))}")
@@ -95,7 +107,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
             if not isinstance(key, str):
                 raise PipelineError(f"params.yaml: {where}: the name {key!r} is read as {type(key).__name__}, not as "
                                     "text; put it in quotes")
-        return {key: _convert(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
+        return {key: convert(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
     if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     if hint is float and isinstance(value, str):  # YAML 1.1 reads 1e-9 as a string
@@ -115,5 +127,5 @@ def _tuple(arguments: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...
         arguments = (arguments[0],) * len(value)
     if len(arguments) != len(value):
         raise PipelineError(f"params.yaml: {where} must have {len(arguments)} entries, not {len(value)}")
-    return tuple(_convert(kind, item, f"{where}[{place}]")
+    return tuple(convert(kind, item, f"{where}[{place}]")
                  for place, (kind, item) in enumerate(zip(arguments, value, strict=True)))

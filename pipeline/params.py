@@ -8,64 +8,16 @@ from pipeline.alignment.settings import AlignmentSettings, CountSettings
 from pipeline.analysis_settings import AnalysesSettings
 from pipeline.blocks import build, merge
 from pipeline.checks import Amount, Checked, Natural, Positive, Seed
-from pipeline.corpus.settings import BpeSettings, CorpusSettings, DataSettings
+from pipeline.corpus.settings import BpeSettings, CorpusSettings
 from pipeline.errors import PipelineError
-from pipeline.families.settings import KINDS, MASKINGS, DraftingSettings, OptimisationSettings, TrainingSettings
-from pipeline.model.settings import NetworkSettings, OrderSettings
+from pipeline.families.settings import FamilySettings
 from pipeline.names import Name
 from pipeline.peer_settings import FAMILY as PEER
 from pipeline.peer_settings import PeerSettings
 from pipeline.strict_yaml import read_yaml
+from pipeline.systems import check_systems, find_family
 
 PARAMS = Path("params.yaml")
-TEACHER = "teacher"
-
-
-@dataclass(frozen=True)
-class FamilySettings:
-    """One trained model: a block of `families` laid over the blocks `network`, `training` and `optimisation`."""
-
-    network: NetworkSettings
-    training: TrainingSettings
-    optimisation: OptimisationSettings
-    kind: str = "ordered"
-    """`ordered`: generates its target step by step; `masked`: a conditional masked language model (Mask-Predict);
-    `lattice`: scores a lattice of candidates, all positions at once; `drafter`: proposes the next k tokens at once, for
-    an ordered family to verify; `heads`: an ordered family with heads that guess the words behind its next one."""
-    order: OrderSettings | None = None
-    """In which an ordered family generates."""
-    masking: str = "uniform"
-    """Which target words a masked family learns to fill in: a `uniform` number of them (Mask-Predict) or `all`, always
-    (vanilla non-autoregressive translation)."""
-    drafting: DraftingSettings | None = None
-    """What a drafter or heads draft, and for which family; a lattice may name a family whose drafts its candidates
-    shall be."""
-    data: DataSettings = field(default_factory=DataSettings)
-    start: str = ""
-    """The family after which, and from whose weights, a student is trained; empty: the teacher. Of drafters and heads
-    their verifier. Where a run's `systems` name a student, `students` or `lattices` repeats this for dvc.yaml."""
-    warm_start: bool = True
-    """Whether a student takes over the weights of its `start` (what agrees in name and shape is copied), or begins with
-    random ones."""
-    decoders: tuple[str, ...] = ()
-    """The entries of `decoders` to evaluate it under; empty: those of `default_decoders`."""
-
-    def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise PipelineError(f"families: kind {self.kind!r} is unknown; choose one of {', '.join(KINDS)}")
-        if self.masking not in MASKINGS:
-            raise PipelineError(f"families: masking {self.masking!r} is unknown; choose one of {', '.join(MASKINGS)}")
-        if self.masking != "uniform" and self.kind != "masked":
-            raise PipelineError(f"families: a family of kind {self.kind} must have no `masking`")
-        if (self.kind == "ordered") != (self.order is not None):
-            must = "name" if self.order is None else "have no"
-            raise PipelineError(f"families: a family of kind {self.kind} must {must} `order`")
-        if self.drafting is not None:
-            self.drafting.check(self.kind)
-        elif self.kind in ("drafter", "heads"):
-            raise PipelineError(f"families: a family of kind {self.kind} must name `drafting`")
-        if self.kind != "drafter" and not self.network.encoder_layers:
-            raise PipelineError(f"families: network.encoder_layers: a family of kind {self.kind} needs at least 1")
 
 
 @dataclass(frozen=True)
@@ -137,7 +89,7 @@ class Params(Checked):
     """The entries of `decoders` that a family is evaluated under unless it names its own."""
     students: dict[str, str]
     """Families that dvc.yaml trains after the teacher has distilled the data, each with its `start`: what the systems
-    need (`with_students`)."""
+    need (`systems.with_students`)."""
     systems: tuple[str, ...]
     """Families that dvc.yaml evaluates, in the order of the table; `families` is the catalogue that they are from."""
     lattices: dict[str, str] = field(default_factory=dict)
@@ -163,28 +115,7 @@ class Params(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in self.systems:
-            self.family(name, "systems")
-        for name in self.systems:
-            if name not in (TEACHER, *self.starts):
-                table = "lattices" if self.families[name].kind == "lattice" else "students"
-                raise PipelineError(f"params.yaml: systems: {name} is not trained; add {name}: "
-                                    f"{self.families[name].start or TEACHER} to {table}, which dvc.yaml reads")
-        for stage, students in (("students", self.students), ("lattices", self.lattices)):
-            for student in students:
-                self._check_ancestors(student)
-                kind = self.family(student, stage).kind
-                if (kind == "lattice") != (stage == "lattices"):
-                    raise PipelineError(f"params.yaml: {stage}.{student}: a family of kind {kind} does not belong "
-                                        "there; `lattices` trains those of kind lattice, `students` all others")
-        for student, start in self.starts.items():
-            if self.families[student].start not in ("", start):
-                raise PipelineError(f"params.yaml: families.{student}.start is {self.families[student].start!r}, but "
-                                    f"students and lattices, which dvc.yaml reads, have {start!r}; make them agree")
-            drafting = self.families[student].drafting
-            if drafting is not None and drafting.verifier != start:
-                raise PipelineError(f"params.yaml: families.{student}.drafting.verifier is {drafting.verifier!r}, but "
-                                    f"students.{student} is {start!r}; a drafter starts from its verifier")
+        check_systems(self.systems, self.families, {"students": self.students, "lattices": self.lattices})
         if self.baseline not in self.systems:
             raise PipelineError(f"params.yaml: baseline: {self.baseline!r} is not among the systems, "
                                 f"{', '.join(self.systems)}")
@@ -210,26 +141,13 @@ class Params(Checked):
         """Of every student, lattices included, the family whose weights it starts from."""
         return {**self.students, **self.lattices}
 
-    def _check_ancestors(self, student: str) -> None:
-        """Follow a student's warm starts to the teacher."""
-        line = [student]
-        while line[-1] != TEACHER:
-            start = self.starts.get(line[-1])
-            if start is None or start in line:
-                stage = "lattices" if line[-1] in self.lattices else "students"
-                raise PipelineError(f"params.yaml: {stage}.{line[-1]} starts from {start!r}; it must be {TEACHER} or "
-                                    "a student that does not start from it")
-            line.append(start)
-
     def family(self, name: str, where: str = "--family") -> FamilySettings:
         """The family of that name.
 
         Raises:
             PipelineError: there is none.
         """
-        if name not in self.families:
-            raise PipelineError(f"{where}: family {name!r} is unknown; params.yaml has {', '.join(self.families)}")
-        return self.families[name]
+        return find_family(name, self.families, where)
 
     def decoder(self, name: str, where: str = "--decoder", joint: bool | None = None) -> dict[str, Any]:
         """The entry of `decoders` of that name.
@@ -282,48 +200,6 @@ def parse_params(content: dict[str, Any]) -> Params:
         families = {name: merge(defaults, block) if isinstance(block, dict) else block
                     for name, block in families.items()}
     return build(Params, {**content, "families": families}, "params")
-
-
-def lay_over(content: dict[str, Any], preset: Path) -> dict[str, Any]:
-    """The content of params.yaml with a preset laid over it: what a profile's params.yaml holds.
-
-    Raises:
-        PipelineError: the preset cannot be read, or says what follows from its systems.
-    """
-    changes = read_yaml(preset)
-    for table in ("students", "lattices"):
-        if table in changes:
-            raise PipelineError(f"{preset}: {table} follows from `systems`; remove it, and give each family of yours "
-                                "that does not start from the teacher a `start`")
-    return with_students(merge(content, changes))
-
-
-def with_students(content: dict[str, Any]) -> dict[str, Any]:
-    """The content of params.yaml with the `students` and `lattices` that its `systems` need, as dvc.yaml reads them.
-
-    A system needs the family that it starts from, and that family its own start, up to the teacher.
-
-    >>> families = {"teacher": {}, "ar": {}, "drafter": {"start": "ar"}, "lattice": {"kind": "lattice"}, "nat": {}}
-    >>> chosen = with_students({"families": families, "systems": ["teacher", "drafter", "lattice"]})
-    >>> chosen["students"], chosen["lattices"]
-    ({'ar': 'teacher', 'drafter': 'ar'}, {'lattice': 'teacher'})
-    """
-    blocks, systems, starts = content.get("families"), content.get("systems"), dict[str, str]()
-    if not (isinstance(blocks, dict) and isinstance(systems, list) and all(isinstance(name, str) for name in systems)):
-        return content  # `parse_params` will refuse it
-
-    def start_of(name: str) -> str:
-        return blocks[name].get("start") or TEACHER
-
-    for system in systems:
-        chain = list[str]()
-        while isinstance(blocks.get(system), dict) and system not in (TEACHER, *starts, *chain):
-            chain.append(system)
-            system = start_of(system)
-        starts |= {name: start_of(name) for name in reversed(chain)}
-    is_lattice = {name: blocks[name].get("kind") == "lattice" for name in starts}
-    return {**content, "students": {name: start for name, start in starts.items() if not is_lattice[name]},
-            "lattices": {name: start for name, start in starts.items() if is_lattice[name]}}
 
 
 def load_params(path: Path = PARAMS) -> Params:

@@ -29,9 +29,10 @@ from typing import Any
 from pipeline import guard
 from pipeline.errors import PipelineError
 from pipeline.files import is_alive
-from pipeline.params import PARAMS, TEACHER, Params, load_params
+from pipeline.params import PARAMS, Params, load_params
 from pipeline.schedule import After, choose, length
 from pipeline.strict_yaml import read_yaml
+from pipeline.systems import TEACHER
 
 PIPELINE = Path("dvc.yaml")
 DVC = (sys.executable, "-m", "dvc")

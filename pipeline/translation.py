@@ -16,6 +16,7 @@ from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.settings import UnicodeForm
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.protocol import is_ordered
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
 from pipeline.model.checkpoint import load_checkpoint
@@ -182,7 +183,7 @@ class Scorer:
         self.longest, self.unicode = self.network.settings.max_length, params.corpus.filters.unicode
         self.device = torch.device(pick_device(device))
         self.network.to(self.device)
-        if self.network.kind != "ordered":
+        if not is_ordered(self.network):
             raise PipelineError(f"--family: {family!r} is a {self.network.kind} model, which gives no probability to a "
                                 "whole translation; choose an ordered family")
 

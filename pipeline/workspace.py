@@ -18,9 +18,10 @@ from pipeline.errors import PipelineError
 from pipeline.evaluation.machine import describe_machine
 from pipeline.files import atomic_path, write_json, write_text
 from pipeline.names import check_name
-from pipeline.params import PARAMS, lay_over, load_params, parse_params
+from pipeline.params import PARAMS, load_params, parse_params
 from pipeline.stages import DVC, PIPELINE, ending_like_control_c, environment
 from pipeline.strict_yaml import read_yaml
+from pipeline.systems import lay_over
 
 PRESETS = Path("presets")
 PROFILES = Path("profiles")

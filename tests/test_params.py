@@ -14,8 +14,9 @@ from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
 from pipeline.model.orders import make_order
 from pipeline.names import check_name
-from pipeline.params import Params, lay_over, load_params, parse_params, with_students
+from pipeline.params import Params, load_params, parse_params
 from pipeline.strict_yaml import read_yaml
+from pipeline.systems import lay_over, with_students
 
 ROOT = Path(pipeline.__file__).parents[1]
 PRESETS = sorted((ROOT / "presets").glob("*.yaml"))
@@ -63,6 +64,12 @@ def test_what_a_system_starts_from_is_trained_too() -> None:
     assert chosen["students"] == {"ar": "teacher", "mask_predict": "teacher", "nat": "mask_predict",
                                   "interleaved": "teacher", "ar_r2l": "interleaved", "double_token_r2l": "ar_r2l"}
     assert chosen["lattices"] == {} and parse_params(chosen).systems == ("teacher", "ar", "nat", "double_token_r2l")
+
+
+@pytest.mark.parametrize("key", ["kind", "masking", "drafting"])
+def test_a_null_of_a_family_is_as_if_it_were_not_there(key: str) -> None:
+    chosen = with_students(changed(f"families.ar.{key}", None))
+    assert chosen["students"] == shipped()["students"] and parse_params(chosen) == parse_params(shipped())
 
 
 def test_families_that_start_from_one_another_are_refused() -> None:
@@ -205,7 +212,7 @@ def test_the_shipped_presets_have_names() -> None:
 def test_every_system_has_a_start() -> None:
     params = parse_params(shipped())
     assert params.starts == {**params.students, **params.lattices} and "lattice" in params.starts
-    assert params.family("nat").masking == "all" and params.family("mask_predict").masking == "uniform"
+    assert [params.family(name).arguments()["masking"] for name in ("nat", "mask_predict")] == ["all", "uniform"]
 
 
 @pytest.mark.parametrize(("text", "message"), [

@@ -22,7 +22,8 @@ from install import DOWNLOADED, INSTALLED, NEWEST, OLDEST
 from pipeline.cli import VERBS
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
-from pipeline.params import lay_over, load_params, parse_params, read_yaml
+from pipeline.params import load_params, parse_params, read_yaml
+from pipeline.systems import lay_over
 from pipeline.vocabulary import EOS, PAD
 
 ROOT = Path(__file__).parents[1]

@@ -10,7 +10,8 @@ import dataclasses
 from pipeline import layout
 from pipeline.errors import PipelineError
 from pipeline.files import locked
-from pipeline.params import TEACHER, load_params
+from pipeline.params import load_params
+from pipeline.systems import TEACHER
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -40,6 +40,11 @@ class Model(Protocol):
         """(R, n) tokens to (R, n, V) logits; the state moves by n."""
 
 
+def is_ordered(model: Any) -> bool:
+    """Whether a model of any kind is a `Model`, which generates step by step in its order."""
+    return bool(model.kind == "ordered")
+
+
 class MaskedModel(Protocol):
     """A conditional masked language model; see `pipeline.model.masked.MaskedTransformer` for the shapes."""
 

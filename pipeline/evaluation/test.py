@@ -12,11 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytorch_lightning as lightning
 import torch
-from pytorch_lightning.cli import LightningCLI
 
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
-from pipeline.corpus.datamodule import Batch, PairsDataModule
+from pipeline.corpus.datamodule import Batch
 from pipeline.corpus.padding import count_cut, report_cut
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding.hypotheses import Hypotheses
@@ -29,7 +28,8 @@ from pipeline.evaluation.quality import HypothesisLine, score, write_hypotheses
 from pipeline.files import read_json, remove, write_json
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import EvaluationSettings, load_params
-from pipeline.training.fit import family_config, quiet_lightning, write_config
+from pipeline.training.command_line import ConfiguredCLI
+from pipeline.training.fit import family_config, quiet_lightning
 
 Part = TypeVar("Part")
 
@@ -129,20 +129,21 @@ def test(family: str, decoders: list[str] | None, overrides: list[str]) -> None:
     processes = 1 if overrides else useful_processes(-(-sentences // params.evaluation.batch_rows))
     devices = ["--trainer.accelerator", "cpu", "--trainer.devices", str(processes)] if processes > 1 else []
     quiet_lightning()
-    config = write_config(layout.WORK / f".test-{family}", _config(family, names))
-    run_together(lambda: _test(family, names, ["--config", config, *devices, *overrides], others), processes)
+    config = _config(family, names)
+    run_together(lambda: _test(family, names, config, [*devices, *overrides], others), processes)
 
 
-def _test(family: str, names: tuple[str, ...], options: list[str], others: dict[str, Any] | None) -> None:
+def _test(family: str, names: tuple[str, ...], config: dict[str, Any], options: list[str],
+          others: dict[str, Any] | None) -> None:
     """One process of the run; the first one writes. `others` are figures of other decoders that stay; None: none do."""
-    cli = LightningCLI(TestModule, PairsDataModule, run=False, save_config_callback=None, args=options)
+    cli = ConfiguredCLI(TestModule, config, options)
     cli.trainer.test(cli.model, cli.datamodule, verbose=False)
     if cli.trainer.is_global_zero:
         _write(family, names, cli, others)
     cli.trainer.strategy.barrier()  # no process comes back while the first one still writes
 
 
-def _write(family: str, names: tuple[str, ...], cli: LightningCLI, others: dict[str, Any] | None) -> None:
+def _write(family: str, names: tuple[str, ...], cli: ConfiguredCLI, others: dict[str, Any] | None) -> None:
     """Write hypotheses and figures, and print what there is to say."""
     folder, report = layout.HYPOTHESES / family, _report(family)
     remove(report)  # so that a run that is killed here leaves no figures of other hypotheses
@@ -152,13 +153,11 @@ def _write(family: str, names: tuple[str, ...], cli: LightningCLI, others: dict[
     for name in names:
         write_hypotheses(folder / f"{name}.jsonl", cli.model.lines[name], sentences)
     quality = {name: cli.model.quality[name] for name in names}
-    drafting = load_params().family(family).drafting
     longest = cli.datamodule.longest
     cut = count_cut(Pairs.open(cli.datamodule.folder / "test.pairs").source_lengths, longest)
     write_json(report, {"family": family, "data": cli.model.config["training"]["data"],
-                        "verifier": drafting.verifier if drafting is not None else None, "sources_cut": cut,
+                        "verifier": load_params().family(family).verifier, "sources_cut": cut,
                         "decoders": {**(others or {}), **quality}})
-    remove(layout.WORK / f".test-{family}")
     report_cut(cut, sentences, longest)
     for name, figures in quality.items():
         print(f"{family} {name}: BLEU {figures['bleu']:.2f}, chrF {figures['chrf']:.2f}, "

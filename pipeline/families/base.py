@@ -1,5 +1,6 @@
 """What the modules of all families share: optimiser, schedule, random numbers of a step, validation loss."""
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -80,3 +81,10 @@ class TranslationModule(lightning.LightningModule):
         steps = self.trainer.max_steps
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: settings.factor(step, steps))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+
+def family_module(kind: str) -> type[TranslationModule]:
+    """The LightningModule of a kind of family: `MaskedModule` of `masked.py`, and so on."""
+    found: type[TranslationModule] = getattr(importlib.import_module(f"pipeline.families.{kind}"),
+                                             f"{kind.title().replace('_', '')}Module")
+    return found

@@ -1,16 +1,27 @@
-"""How a family is trained, as plain numbers (no torch here)."""
+"""What a family of any kind says in params.yaml, as plain numbers (no torch here).
 
-from dataclasses import asdict, dataclass
-from typing import Annotated
+What a kind of family says besides is in its file of `kinds`, which nothing lists.
+"""
 
+import importlib
+import json
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pipeline import layout
+from pipeline.blocks import convert
 from pipeline.checks import Amount, Checked, Natural, Positive, ProperShare, Range, Share
+from pipeline.corpus.settings import DataSettings
 from pipeline.errors import PipelineError
+from pipeline.model.settings import NetworkSettings, OrderSettings
 
-MASKINGS = ("uniform", "all")
-KINDS = ("ordered", "masked", "lattice", "drafter", "heads")
-DRAFTING = {"drafter": ("verifier", "block", "prefix", "chained", "glancing", "stride"),
-            "heads": ("verifier", "block", "chained"), "lattice": ("verifier",)}
-"""Of the kinds that draft, what each may say in its block `drafting`."""
+KINDS = tuple(sorted((found.name for found in pkgutil.iter_modules([str(Path(__file__).parent / "kinds")])),
+                     reverse=True))
+"""The files of `kinds`; `ordered`, the default, is the first."""
 PREFIXES = ("causal", "bidirectional")
 AVERAGES = ("last", "best")
 SCHEDULES = ("inverse_square_root", "linear", "constant")
@@ -94,7 +105,7 @@ class TrainingSettings(Checked):
 
 @dataclass(frozen=True)
 class DraftingSettings(Checked):
-    """What is drafted, and for whom: by a drafter, by heads, or by the candidates of a lattice (`DRAFTING`)."""
+    """What is drafted, and for whom: by a drafter, by heads, or by the candidates of a lattice."""
 
     verifier: str
     """The family that verifies its drafts: an ordered one of one word a step. Its checkpoint becomes a part of this
@@ -115,13 +126,126 @@ class DraftingSettings(Checked):
         if self.prefix not in PREFIXES:
             raise PipelineError(f"drafting.prefix: {self.prefix!r} is unknown; choose one of {', '.join(PREFIXES)}")
 
-    def check(self, kind: str) -> None:
-        """Raise a PipelineError where this says what a family of that kind does not heed, or cannot be."""
-        if kind not in DRAFTING:
-            raise PipelineError(f"families: a family of kind {kind} must have no `drafting`")
-        plainest = DraftingSettings(self.verifier)
-        for name, value in asdict(self).items():
-            if name not in DRAFTING[kind] and value != getattr(plainest, name):
-                raise PipelineError(f"families: a family of kind {kind} must have no `drafting.{name}`")
-        if kind == "heads" and self.block < 2:
-            raise PipelineError(f"families: drafting.block: {self.block} leaves no word to guess; heads need 2 or more")
+
+@dataclass(frozen=True)
+class FamilySettings(Checked):
+    """One trained model: a block of `families` laid over the blocks `network`, `training`, `optimisation` and `data`.
+
+    A kind of family is a subclass, `Settings` in its file of `kinds`. It adds what its block may say besides, and
+    answers what the rest of the pipeline asks of a family; nobody else asks for its kind.
+    """
+
+    network: NetworkSettings
+    training: TrainingSettings
+    optimisation: OptimisationSettings
+    kind: str = "ordered"
+    """The file of `kinds` that says the rest."""
+    data: DataSettings = field(default_factory=DataSettings)
+    start: str = ""
+    """The family after which, and from whose weights, a student is trained; empty: the teacher. Where a run's `systems`
+    name a student, `students` or `lattices` repeats this for dvc.yaml."""
+    warm_start: bool = True
+    """Whether a student takes over the weights of its `start` (what agrees in name and shape is copied), or begins with
+    random ones."""
+    decoders: tuple[str, ...] = ()
+    """The entries of `decoders` to evaluate it under; empty: those of `default_decoders`."""
+
+    table: ClassVar[str] = "students"
+    """The table of params.yaml from which dvc.yaml trains it: `students`, or `lattices`, which need the counts too."""
+    needs_encoder: ClassVar[bool] = True
+    """Whether its network must have encoder layers of its own."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.needs_encoder and not self.network.encoder_layers:
+            raise PipelineError(f"families: network.encoder_layers: a family of kind {self.kind} needs at least 1")
+
+    @property
+    def order(self) -> OrderSettings | None:
+        """The order in which it generates; None where it has none to choose."""
+        return None
+
+    @property
+    def verifier(self) -> str | None:
+        """The family whose checkpoint its own holds, to verify its drafts; None where it drafts for nobody."""
+        return None
+
+    @property
+    def takes_weights(self) -> bool:
+        """Whether training begins by copying weights of its `start`."""
+        return self.warm_start
+
+    def arguments(self) -> dict[str, Any]:
+        """What its LightningModule is told besides network, optimisation, vocabulary and seed, as plain YAML."""
+        return {}
+
+    def inputs(self) -> list[Path]:
+        """The files that training reads besides its data and the weights of other families."""
+        return []
+
+    @classmethod
+    def variant(cls, block: Mapping[str, Any], where: str) -> "type[FamilySettings]":
+        """The subclass that a block of params.yaml is of; see `pipeline.blocks.build`.
+
+        Raises:
+            PipelineError: there is no such kind, or another kind has what this one says.
+        """
+        kind = convert(str, block.get("kind", cls.kind), f"{where}.kind")
+        chosen = kind_settings(kind)
+        known = {one.name for one in fields(chosen)}
+        others = {one.name for other in KINDS for one in fields(kind_settings(other))}
+        for key in block:
+            if key not in known and key in others:
+                raise PipelineError(f"families: a family of kind {kind} must have no `{key}`")
+        return chosen
+
+
+@cache
+def kind_settings(kind: str) -> type[FamilySettings]:
+    """The settings of a kind of family.
+
+    Raises:
+        PipelineError: there is no such kind.
+    """
+    if kind not in KINDS:
+        raise PipelineError(f"families: kind {kind!r} is unknown; choose one of {', '.join(KINDS)}")
+    found: type[FamilySettings] = importlib.import_module(f"pipeline.families.kinds.{kind}").Settings
+    return found
+
+
+@dataclass(frozen=True)
+class DraftingFamily(FamilySettings):
+    """What the kinds share that draft for a verifier."""
+
+    drafting: DraftingSettings | None = None
+    """What it drafts, and for which family. Its `start` is its verifier."""
+
+    heeds: ClassVar[tuple[str, ...]] = tuple(one.name for one in fields(DraftingSettings))
+    """What it may say in its block `drafting`."""
+    must_draft: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.drafting is not None:
+            plainest = DraftingSettings(self.drafting.verifier)
+            for name, value in asdict(self.drafting).items():
+                if name not in self.heeds and value != getattr(plainest, name):
+                    raise PipelineError(f"families: a family of kind {self.kind} must have no `drafting.{name}`")
+        elif self.must_draft:
+            raise PipelineError(f"families: a family of kind {self.kind} must name `drafting`")
+        super().__post_init__()
+
+    @property
+    def verifier(self) -> str | None:
+        return self.drafting.verifier if self.drafting is not None else None
+
+    def arguments(self) -> dict[str, Any]:
+        if self.drafting is None:
+            return {}
+        said = {name: value for name, value in plain(self.drafting).items() if name in self.heeds}
+        return {**said, "verifier": str(layout.checkpoint(self.drafting.verifier))}
+
+
+def plain(settings: Any) -> dict[str, Any]:
+    """A settings dataclass as YAML can hold it (no tuples)."""
+    plainly: dict[str, Any] = json.loads(json.dumps(asdict(settings)))
+    return plainly

@@ -4,7 +4,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError
@@ -14,22 +14,14 @@ from torch import Tensor
 from pipeline.checks import Refused
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, read_json
-from pipeline.model.drafter import DrafterTransformer
-from pipeline.model.drafters import make_drafter
-from pipeline.model.heads import BlockwiseHeads
-from pipeline.model.lattice import LatticeTransformer, attach_counts
-from pipeline.model.masked import MaskedTransformer
-from pipeline.model.orders import Order, make_order
-from pipeline.model.settings import NetworkSettings, OrderSettings, VocabularySettings
+from pipeline.model.networks import order_identity, rebuild
+from pipeline.model.orders import make_order
+from pipeline.model.settings import OrderSettings, VocabularySettings
 from pipeline.model.transformer import Transformer
 
 FORMAT = 2
 WEIGHTS, CONFIG = "weights.safetensors", "config.json"
-_ORDERED = (Transformer.kind, BlockwiseHeads.kind)
-"""Kinds that generate in an order of their own choice; the others have none to choose."""
 _STACKED = ("source_keys_values.weight", "source_keys_values.bias")
-COUNTS = "counts.safetensors"
-"""A lattice's count model: a checkpoint is all that is needed to translate."""
 
 
 def unique_weights(network: Transformer) -> dict[str, Tensor]:
@@ -63,15 +55,14 @@ def save_checkpoint(folder: Path, network: Transformer, vocabulary: VocabularySe
                             "optimisation.learning_rate")
     config = {
         "format": FORMAT,
-        **_architecture(network),
+        **network.architecture(),
         "vocabulary": dataclasses.asdict(vocabulary),
         "training": training,
     }
     with atomic_path(folder) as aside:
         aside.mkdir(parents=True)
         write_weights(aside / WEIGHTS, weights)
-        if isinstance(network, LatticeTransformer):
-            network.counts.save(aside / COUNTS)
+        network.save_tables(aside)
         (aside / CONFIG).write_text(json.dumps(config, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
@@ -92,67 +83,21 @@ def load_checkpoint(folder: Path, digest: str | None = None,
         raise PipelineError(f"{folder / CONFIG}: not a checkpoint of format {FORMAT}; train it again with this version")
     try:
         vocabulary = VocabularySettings(**config["vocabulary"])
-        network = _build(config, vocabulary)
+        network = cast(Transformer, rebuild(config, vocabulary))
     except (KeyError, TypeError, Refused) as error:
         raise PipelineError(f"{folder / CONFIG}: incomplete ({error}); train the model again") from None
-    wanted = [network.order] if network.kind in _ORDERED else []
+    wanted = [network.order] if network.chooses_order else []
     wanted += [] if order is None else [make_order(order)]
     for one in wanted:
-        if config["order"] != _identity(one):
-            raise PipelineError(f"{folder / CONFIG}: trained in the order {config['order']}, but {_identity(one)} is "
-                                "in use; train it again or restore its params.yaml")
+        if config["order"] != order_identity(one):
+            raise PipelineError(f"{folder / CONFIG}: trained in the order {config['order']}, but {order_identity(one)} "
+                                "is in use; train it again or restore its params.yaml")
     if digest is not None and vocabulary.digest != digest:
         raise PipelineError(f"{folder}: trained with vocabulary {vocabulary.digest[:12]}, but {digest[:12]} is in use; "
                             "train it again or restore its data/bpe (`dvc checkout`)")
     load_weights(network, folder / WEIGHTS)
-    if isinstance(network, LatticeTransformer):
-        attach_counts(network, folder / COUNTS, vocabulary.digest)
+    network.load_tables(folder, vocabulary.digest)
     return column_major(network.eval()), config
-
-
-def _architecture(network: Transformer) -> dict[str, Any]:
-    """What `_build` makes a network from."""
-    described: dict[str, Any] = {
-        "kind": network.kind,
-        "order": _identity(network.order) if network.kind in _ORDERED else None,
-        "network": dataclasses.asdict(network.settings),
-    }
-    if isinstance(network, DrafterTransformer | BlockwiseHeads):
-        described |= {"block": network.block, "chained": network.chained}
-    if isinstance(network, DrafterTransformer):
-        described["prefix"] = network.prefix
-    if isinstance(network, DrafterTransformer | LatticeTransformer) and network.verifier is not None:
-        described["verifier"] = _architecture(network.verifier)
-    return described
-
-
-def _build(config: dict[str, Any], vocabulary: VocabularySettings) -> Transformer:
-    kind, settings, order = config["kind"], NetworkSettings(**config["network"]), config["order"]
-    if kind == DrafterTransformer.kind:
-        drafter = make_drafter(settings, vocabulary.source, vocabulary.target, config["block"], config["prefix"],
-                               config["chained"])
-        drafter.attach(_build(config["verifier"], vocabulary))
-        return drafter
-    if kind == MaskedTransformer.kind:
-        return MaskedTransformer(settings, vocabulary.source, vocabulary.target)
-    if kind == LatticeTransformer.kind:
-        lattice = LatticeTransformer(settings, vocabulary.source, vocabulary.target)
-        if "verifier" in config:
-            lattice.attach_verifier(_build(config["verifier"], vocabulary))
-        return lattice
-    if kind not in _ORDERED or order is None:
-        raise KeyError(f"kind {kind!r} with order {order}")
-    made = make_order(OrderSettings(order["name"], order["directions"], order["words"]))
-    if kind == BlockwiseHeads.kind:
-        return BlockwiseHeads(settings, vocabulary.source, vocabulary.target, made, config["block"],
-                              config["chained"])
-    return Transformer(settings, vocabulary.source, vocabulary.target, made)
-
-
-def _identity(order: Order) -> dict[str, Any]:
-    """What a checkpoint and the code that reads it must agree on about an order."""
-    return {"name": order.name, "directions": order.directions, "words": order.words, "width": order.width,
-            "starts": list(order.starts), "end": order.end}
 
 
 def column_major(network: Transformer) -> Transformer:

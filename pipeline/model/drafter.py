@@ -5,14 +5,18 @@ its own, a drafter reads the verifier's encoded source, and a sentence is encode
 Table 15, spends 16 % of the time on two encoders).
 """
 
+from collections.abc import Mapping
+from typing import Any, cast
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pipeline.errors import PipelineError
 from pipeline.model.chained import ChainedTransformer
+from pipeline.model.networks import rebuild
 from pipeline.model.orders import make_order
-from pipeline.model.settings import NetworkSettings, OrderSettings
+from pipeline.model.settings import NetworkSettings, OrderSettings, VocabularySettings
 from pipeline.model.state import Memory, State
 from pipeline.model.top import best
 from pipeline.model.transformer import Transformer
@@ -29,6 +33,8 @@ class DrafterTransformer(ChainedTransformer):
     """
 
     kind = "drafter"
+    chooses_order = False
+    choices = ("block", "chained")
     prefix = "causal"
     verifier: Transformer
     """Set by `attach`."""
@@ -48,6 +54,17 @@ class DrafterTransformer(ChainedTransformer):
             self.encoder_norm = nn.Identity()
             if settings.tied_embeddings != "all":
                 del self.source_embedding
+
+    def architecture(self) -> dict[str, Any]:
+        return {**super().architecture(), "prefix": self.prefix, "verifier": self.verifier.architecture()}
+
+    @classmethod
+    def rebuild(cls, described: Mapping[str, Any], vocabulary: VocabularySettings) -> "DrafterTransformer":
+        from pipeline.model.drafters import make_drafter  # which knows the subclass that the prefix asks for
+        network = make_drafter(NetworkSettings(**described["network"]), vocabulary.source, vocabulary.target,
+                               described["block"], described["prefix"], described["chained"])
+        network.attach(cast(Transformer, rebuild(described["verifier"], vocabulary)))
+        return network
 
     # Training: many prefixes of a target at once.
 

@@ -27,6 +27,7 @@ class BlockwiseHeads(ChainedTransformer):
     """
 
     kind = "heads"
+    choices = ("block", "chained")
 
     def __init__(self, settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int, order: Order,
                  block: int, chained: bool) -> None:

@@ -8,9 +8,9 @@ log-probability, the logarithm of the sum over the vocabulary, is predicted from
 normaliser, which training holds close to it (self-normalisation, Devlin et al. 2014).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -20,12 +20,15 @@ from pipeline.alignment.counts import CountModel
 from pipeline.errors import PipelineError
 from pipeline.model.drafter import check_verifier
 from pipeline.model.layers import DecoderLayer
+from pipeline.model.networks import rebuild
 from pipeline.model.orders import make_order
-from pipeline.model.settings import NetworkSettings, OrderSettings
+from pipeline.model.settings import NetworkSettings, OrderSettings, VocabularySettings
 from pipeline.model.state import Memory
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, EOS, PAD
 
+COUNTS = "counts.safetensors"
+"""The count model in a checkpoint, which is all that is needed to translate."""
 _ROWS = 2048
 """Candidates that are scored together, sentences whole: more fall out of the cache."""
 
@@ -39,6 +42,7 @@ class LatticeTransformer(Transformer):
     """
 
     kind = "lattice"
+    chooses_order = False
     verifier: Transformer | None
     """The ordered model that translates where the lattice only drafts; it is not trained."""
 
@@ -83,6 +87,23 @@ class LatticeTransformer(Transformer):
             raise PipelineError(f"verifier: it generates in the order {verifier.order.name}, but a lattice drafts from "
                                 "left to right; choose a family of that order")
         self.verifier = verifier.requires_grad_(False).eval()
+
+    def architecture(self) -> dict[str, Any]:
+        described = super().architecture()
+        return described if self.verifier is None else {**described, "verifier": self.verifier.architecture()}
+
+    @classmethod
+    def rebuild(cls, described: Mapping[str, Any], vocabulary: VocabularySettings) -> "LatticeTransformer":
+        network = cast(LatticeTransformer, super().rebuild(described, vocabulary))
+        if "verifier" in described:
+            network.attach_verifier(cast(Transformer, rebuild(described["verifier"], vocabulary)))
+        return network
+
+    def save_tables(self, folder: Path) -> None:
+        self.counts.save(folder / COUNTS)
+
+    def load_tables(self, folder: Path, digest: str) -> None:
+        attach_counts(self, folder / COUNTS, digest)
 
     def train(self, mode: bool = True) -> "LatticeTransformer":
         super().train(mode)

@@ -26,6 +26,7 @@ class MaskedTransformer(Transformer):
     """
 
     kind = "masked"
+    chooses_order = False
 
     def __init__(self, settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__(settings, source_vocabulary, target_vocabulary, make_order(OrderSettings("left_to_right")))

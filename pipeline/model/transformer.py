@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from pipeline.engine.plain import PlainWeights
 from pipeline.errors import PipelineError
 from pipeline.model.layers import DecoderLayer, EncoderLayer, Positions, dropout
+from pipeline.model.networks import Network
 from pipeline.model.orders import Order
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.state import Memory, State
@@ -25,7 +26,7 @@ class Tables(NamedTuple):
     """(T, D), one row per slot."""
 
 
-class Transformer(nn.Module):
+class Transformer(Network):
     """Vaswani et al. (2017), pre- or post-norm, generating its target in any `Order`.
 
     Training reads whole targets (`forward`); search reads them step by step (`encode`, `start`, `step`), without
@@ -33,7 +34,6 @@ class Transformer(nn.Module):
     """
 
     kind = "ordered"
-    """What a search must know how to search (`MaskedTransformer` is another)."""
     order_mask: Tensor
     start_symbols: Tensor
     output_bias: Tensor | None

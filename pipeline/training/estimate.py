@@ -12,7 +12,8 @@ from pipeline.model.checkpoint import CONFIG
 from pipeline.model.orders import make_order
 from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.model.transformer import Transformer
-from pipeline.params import TEACHER, Params
+from pipeline.params import Params
+from pipeline.systems import TEACHER
 
 _PIECES = 16
 """Of a sentence; the cost of a step depends on the tokens of its batch far more than on their lengths."""

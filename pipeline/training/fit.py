@@ -13,7 +13,6 @@ import pytorch_lightning as lightning
 import torch
 import yaml
 from pytorch_lightning.callbacks import Callback, EarlyStopping, RichProgressBar
-from pytorch_lightning.cli import LightningCLI
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from pipeline import layout
@@ -21,26 +20,18 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import PairsDataModule
 from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
-from pipeline.families.base import TranslationModule
-from pipeline.families.drafter import DrafterModule
-from pipeline.families.heads import HeadsModule
-from pipeline.families.lattice import LatticeModule
-from pipeline.families.masked import MaskedModule
-from pipeline.families.ordered import OrderedModule
-from pipeline.families.settings import DRAFTING, DraftingSettings
-from pipeline.files import remove, write_text
+from pipeline.families.base import TranslationModule, family_module
+from pipeline.families.settings import plain
+from pipeline.files import remove
 from pipeline.fingerprint import code_digest, digest
 from pipeline.model.checkpoint import WEIGHTS, load_weights, save_checkpoint
 from pipeline.params import Params, load_params
 from pipeline.training.callbacks import KeepCandidates, Progress, ResumePoint, Threads, ValidationBleu
 from pipeline.training.candidates import Candidates
+from pipeline.training.command_line import ConfiguredCLI
 from pipeline.training.finite import StopIfNotFinite
 from pipeline.training.resume import begin
 
-MODULES: dict[str, type[TranslationModule]] = {
-    "ordered": OrderedModule, "masked": MaskedModule, "lattice": LatticeModule,
-    "drafter": DrafterModule, "heads": HeadsModule}
-"""The LightningModule of each kind of family (`pipeline.families.settings.KINDS`)."""
 _TRAINER_KEYS = ("max_steps", "accumulate_grad_batches", "gradient_clip_val", "precision", "val_check_interval",
                  "limit_val_batches")
 """Options of the trainer that change the result; the others may differ when a run is resumed."""
@@ -66,10 +57,8 @@ def fit(family: str, overrides: list[str]) -> None:
     # Lightning's `deterministic` also fills all fresh memory with NaN, a debugging aid that costs time.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     with _one_line():
-        cli = LightningCLI(
-            MODULES[settings.kind], PairsDataModule, run=False, save_config_callback=None,
-            args=["--config", write_config(work, config), *overrides],
-            trainer_defaults={"callbacks": _callbacks(params, family, tokenizer, candidates, work)})
+        cli = ConfiguredCLI(family_module(settings.kind), config, overrides,
+                            _callbacks(params, family, tokenizer, candidates, work))
     trainer: Any = cli.trainer  # Lightning declares few of its attributes
     module = cli.model
     start = _start(params, family)
@@ -131,11 +120,7 @@ def family_config(params: Params, family: str, tokenizer: Tokenizer) -> dict[str
                 "dvcyaml": None, "save_dvc_exp": False, "report": None}},
         },
         "model": {
-            "network": dataclasses.asdict(settings.network),
-            **({"order": plain(settings.order)} if settings.order is not None else {}),
-            **({"masking": settings.masking} if settings.kind == "masked" else {}),
-            **(_drafting(settings.kind, settings.drafting) if settings.drafting is not None else {}),
-            **({"counts": str(layout.counts(settings.data.side))} if settings.kind == "lattice" else {}),
+            "network": plain(settings.network), **settings.arguments(),
             "optimisation": plain(settings.optimisation), "seed": params.seed,
             "vocabulary": {"source": tokenizer.source_size, "target": tokenizer.target_size,
                            "digest": tokenizer.digest},
@@ -149,33 +134,10 @@ def family_config(params: Params, family: str, tokenizer: Tokenizer) -> dict[str
     }
 
 
-def _drafting(kind: str, settings: DraftingSettings) -> dict[str, Any]:
-    """As much of it as the module of that kind heeds."""
-    plainly = plain(settings)
-    return {**{name: plainly[name] for name in DRAFTING[kind]}, "verifier": str(layout.checkpoint(settings.verifier))}
-
-
 def _start(params: Params, family: str) -> Path | None:
-    """The weights that a family's training starts from; None: random ones (heads take their verifier's themselves)."""
-    start, settings = params.starts.get(family), params.family(family)
-    if start is None or not settings.warm_start or settings.kind == "heads":
-        return None
-    return layout.checkpoint(start) / WEIGHTS
-
-
-def plain(settings: Any) -> dict[str, Any]:
-    """A settings dataclass as YAML can hold it (no tuples)."""
-    plainly: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(settings)))
-    return plainly
-
-
-def write_config(work: Path, config: dict[str, Any]) -> str:
-    """Write the configuration where the Lightning CLI of every process reads it, and return the path."""
-    path = work / "config.yaml"
-    text = yaml.safe_dump(config, sort_keys=False)
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
-        write_text(path, text)
-    return str(path)
+    """The weights that a family's training starts from; None: those of a new module."""
+    start = params.starts.get(family)
+    return layout.checkpoint(start) / WEIGHTS if start is not None and params.family(family).takes_weights else None
 
 
 def quiet_lightning() -> None:
@@ -187,7 +149,6 @@ def quiet_lightning() -> None:
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")
     warnings.filterwarnings("ignore", message=".*isinstance.treespec, LeafSpec.*")
     warnings.filterwarnings("ignore", message=".*in eval mode at the start of training.*")  # verifiers are
-    warnings.filterwarnings("ignore", message=".*LightningCLI's args parameter.*")
     warnings.filterwarnings("ignore", message=".*smaller than the logging interval.*")
     warnings.filterwarnings("ignore", message=".*predict returned None.*")
 
@@ -214,24 +175,22 @@ def _curve(family: str) -> Path:
     return layout.REPORTS / "training" / family
 
 
-def _fingerprint(cli: LightningCLI, params: Params, family: str) -> dict[str, str]:
+def _fingerprint(cli: ConfiguredCLI, params: Params, family: str) -> dict[str, str]:
     """What must not have changed for a half-finished run to go on: parameters, data, start and code."""
     config = yaml.safe_load(cli.parser.dump(cli.config, skip_none=False))
     config["trainer"] = {key: config["trainer"][key] for key in _TRAINER_KEYS}
+    settings, start = params.family(family), _start(params, family)
     files = cli.datamodule.training_paths()
-    start = _start(params, family)
     if start is not None:
         files.append(start)
-    drafting = params.family(family).drafting
-    if drafting is not None:
-        files.append(layout.checkpoint(drafting.verifier) / WEIGHTS)
-    if params.family(family).kind == "lattice":
-        files.append(layout.counts(cli.datamodule.settings.side))
+    if settings.verifier is not None:
+        files.append(layout.checkpoint(settings.verifier) / WEIGHTS)
+    files += settings.inputs()
     for file in files:
         if not file.exists():
             raise PipelineError(f"{file}: not found; run `dvc repro` to produce it")
     return {
-        "parameters": digest(json.dumps([config, plain(params.family(family).training)], sort_keys=True,
+        "parameters": digest(json.dumps([config, plain(settings.training)], sort_keys=True,
                                         default=str).encode()),
         "data": digest(*(path.read_bytes() for path in files)),
         "code": code_digest(),

@@ -11,8 +11,9 @@ import pytest
 from pipeline.errors import PipelineError
 from pipeline.evaluation.claims import DENG, FINDINGS, IMAMURA, ZHANG, claims
 from pipeline.evaluation.quality import score
-from pipeline.params import lay_over, parse_params
+from pipeline.params import parse_params
 from pipeline.strict_yaml import read_yaml
+from pipeline.systems import lay_over
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,7 +14,6 @@ from orders import EVERY_ORDER
 from pipeline.errors import PipelineError
 from pipeline.model.checkpoint import (
     CONFIG,
-    COUNTS,
     WEIGHTS,
     average_weights,
     column_major,
@@ -23,7 +22,7 @@ from pipeline.model.checkpoint import (
     save_checkpoint,
     unique_weights,
 )
-from pipeline.model.lattice import LatticeTransformer
+from pipeline.model.lattice import COUNTS, LatticeTransformer
 from pipeline.model.settings import TIES, OrderSettings, VocabularySettings
 from pipeline.model.transformer import Transformer
 from pipeline.training.candidates import Candidate, Candidates

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from sentences import sources
 
 from pipeline import layout
+from pipeline.blocks import build
 from pipeline.cli import main
 from pipeline.corpus.datamodule import Batch
 from pipeline.decoding import blockwise, greedy
 from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
 from pipeline.families.heads import HeadsModule, words_ahead
-from pipeline.families.settings import DraftingSettings, OptimisationSettings
+from pipeline.families.settings import FamilySettings, OptimisationSettings
 from pipeline.model.checkpoint import save_checkpoint, unique_weights
 from pipeline.model.settings import VocabularySettings
 from pipeline.model.transformer import Transformer
@@ -134,8 +135,10 @@ def test_training_saves_calls_and_moves_nothing_else(make_module: Callable[..., 
     ("lattice", {"glancing": (0.1, 0.1)}, "a family of kind lattice must have no `drafting.glancing`"),
 ])
 def test_what_a_kind_does_not_heed(kind: str, drafting: dict[str, Any], message: str) -> None:
+    block = {"kind": kind, "network": {}, "training": {}, "optimisation": {},
+             "drafting": {"verifier": "ar", **drafting}}
     with pytest.raises(PipelineError, match=message):
-        DraftingSettings("ar", **drafting).check(kind)
+        build(FamilySettings, block, "families.helper")
 
 
 # The commands.

@@ -1,6 +1,7 @@
 """What the questions share: a run's parameters, networks and figures."""
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 
@@ -14,6 +15,8 @@ from pipeline.model.checkpoint import load_checkpoint
 from pipeline.model.transformer import Transformer
 from pipeline.params import Params
 from pipeline.translation import pick_device
+
+N = TypeVar("N", bound=Transformer)
 
 
 @dataclass(frozen=True)
@@ -35,18 +38,27 @@ class Lab:
         return cls(params, Tokenizer.load(layout.BPE), torch.device(pick_device(params.speed.device)),
                    read_measurements(layout.REPORTS / "quality", layout.REPORTS / "speed.json"))
 
-    def network(self, family: str, kind: str | None = None) -> Transformer | None:
+    def network(self, family: str) -> Transformer | None:
         """A family's network, on the device; None where it is not among the systems.
 
         Raises:
-            PipelineError: its checkpoint is missing or damaged, or it is not of the wanted kind.
+            PipelineError: its checkpoint is missing or damaged.
         """
         if family not in self.params.systems:
             return None
-        loaded, _ = load_checkpoint(layout.checkpoint(family), self.tokenizer.digest)
-        if kind is not None and loaded.kind != kind:
-            raise PipelineError(f"analyses: family {family!r} is of kind {loaded.kind}, not {kind}; name another")
-        return loaded.to(self.device)
+        return load_checkpoint(layout.checkpoint(family), self.tokenizer.digest)[0].to(self.device)
+
+    def network_of(self, family: str, wanted: type[N]) -> N | None:
+        """A family's network that must be of the wanted class, on the device; None where it is not among the systems.
+
+        Raises:
+            PipelineError: its checkpoint is missing or damaged, or it is of another class.
+        """
+        loaded = self.network(family)
+        if loaded is not None and not isinstance(loaded, wanted):
+            raise PipelineError(f"analyses: family {family!r} is of kind {loaded.kind}, not {wanted.kind}; name "
+                                "another")
+        return loaded
 
     def pairs(self, split: str) -> list[tuple[Ids, Ids]]:
         """Sources and references of a split."""

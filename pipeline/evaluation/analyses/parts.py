@@ -66,12 +66,13 @@ class Watched:
         """Args:
             model: of any kind.
             watch: to note times with.
-            parts: of each verb to time, the part that its time belongs to.
+            parts: of each verb to time, the part that its time belongs to; verbs that the model lacks are left out.
             verifier: what stands in the place of the model's own; None: that.
         """
         self._model = model = open_engine(model)
         for verb, part in parts.items():
-            setattr(self, verb, watch.timed(part, getattr(model, verb)))
+            if hasattr(model, verb):
+                setattr(self, verb, watch.timed(part, getattr(model, verb)))
         if verifier is not None:
             self.verifier = verifier
 

@@ -30,18 +30,18 @@ from pipeline.evaluation.flops import Costs, counted
 from pipeline.evaluation.speed import Contestant
 from pipeline.families.masked import MaskedModule
 from pipeline.families.ordered import OrderedModule
-from pipeline.families.settings import OptimisationSettings, TrainingSettings
+from pipeline.families.settings import FamilySettings, OptimisationSettings, TrainingSettings, kind_settings
 from pipeline.model.settings import NetworkSettings, OrderSettings, VocabularySettings
-from pipeline.params import FamilySettings, load_params
+from pipeline.params import load_params
 from pipeline.vocabulary import PAD
 
 Change = Callable[[dict[str, Any]], None]
 NETWORK = NetworkSettings(width=16, heads=2, feed_forward=32, encoder_layers=2, decoder_layers=1, max_length=16)
 
 
-def family(**changes: Any) -> FamilySettings:
-    return FamilySettings(**{"network": NETWORK, "training": TrainingSettings(), "optimisation": OptimisationSettings(),
-                             **changes})
+def family(kind: str = "ordered", **changes: Any) -> FamilySettings:
+    return kind_settings(kind)(**{"network": NETWORK, "training": TrainingSettings(),
+                                  "optimisation": OptimisationSettings(), **changes})
 
 
 def batch(*lengths: int) -> Batch:

@@ -20,10 +20,9 @@ from pipeline.evaluation.rows import Name
 
 MEASURED = ("verifier_encoder", "drafter_encoder", "drafter", "verifier")
 PARTS = (*MEASURED, "others")
-VERBS = {"drafter": {"draft_memory": "drafter_encoder", "start": "drafter", "propose": "drafter",
-                     "follow": "drafter", "run_ahead": "drafter"},
-         "heads": {"head_states": "drafter", "follow": "drafter"}}
-"""By kind of model that drafts for its `verifier`, the parts that the time of its verbs belongs to."""
+VERBS = {"draft_memory": "drafter_encoder",
+         **dict.fromkeys(("start", "propose", "follow", "run_ahead", "head_states"), "drafter")}
+"""The part that the time of each verb belongs to, of a model that drafts for its `verifier`."""
 _VERIFIER = {"encode": "verifier_encoder", "start": "verifier", "step": "verifier"}
 _LABELS = ("verifier's encoder", "drafter's encoder", "drafter", "verifier", "others")
 
@@ -33,7 +32,7 @@ def draft_breakdown(searches: Mapping[Name, tuple[Any, Decoder]], sentences: Seq
     """Time the parts of every search.
 
     Args:
-        searches: models of the kinds in `VERBS`, each under a decoder.
+        searches: models that draft for their `verifier`, each under a decoder.
         sentences: (1, S) ids each, on the device.
         repetitions, warmup: see `speed.measure`.
         device: that the models are on.
@@ -56,7 +55,7 @@ def draft_breakdown(searches: Mapping[Name, tuple[Any, Decoder]], sentences: Seq
 
 def _watched(model: Any, search: Decoder, device: torch.device) -> Search:
     watch = Stopwatch(MEASURED, device)
-    timed = Watched(model, watch, VERBS[model.kind], Watched(model.verifier, watch, _VERIFIER))
+    timed = Watched(model, watch, VERBS, Watched(model.verifier, watch, _VERIFIER))
     return Search(lambda source: search(timed, source), watch)
 
 

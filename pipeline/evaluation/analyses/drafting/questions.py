@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import sacrebleu
@@ -18,7 +18,7 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.settings import Decoder, make_decoder
 from pipeline.engine.door import open_engine
 from pipeline.evaluation.analyses.drafting.acceptance import Search, Validation, draft_acceptance
-from pipeline.evaluation.analyses.drafting.breakdown import VERBS, draft_breakdown
+from pipeline.evaluation.analyses.drafting.breakdown import draft_breakdown
 from pipeline.evaluation.analyses.drafting.curve import draft_curve, read_curve
 from pipeline.evaluation.analyses.drafting.memory import draft_memory
 from pipeline.evaluation.analyses.drafting.sizes import draft_sizes, drafter_size
@@ -28,6 +28,7 @@ from pipeline.evaluation.analyses.lab import Lab
 from pipeline.evaluation.clock import spread
 from pipeline.evaluation.edits import tokenize
 from pipeline.evaluation.speed import REFERENCE_DECODERS, Contestant
+from pipeline.model.chained import ChainedTransformer
 from pipeline.model.drafter import DrafterTransformer
 from pipeline.model.transformer import Transformer
 
@@ -78,7 +79,7 @@ class Bench:
     def open(cls, lab: Lab) -> "Bench":
         """Read the networks, every one once."""
         params, settings = lab.params, lab.params.analyses.drafting
-        drafter = lab.network(settings.drafter, DrafterTransformer.kind)
+        drafter = lab.network_of(settings.drafter, DrafterTransformer)
         networks: dict[str, Transformer | None] = {settings.drafter: drafter}
 
         def entries(family: str, decoders: Sequence[str]) -> list[Entry]:
@@ -91,7 +92,7 @@ class Bench:
 
         chosen = [entry for family, decoders in settings.decoders.items() for entry in entries(family, decoders)]
         references = entries(params.baseline, REFERENCE_DECODERS) if chosen or drafter is not None else []
-        return cls(lab, references, chosen, cast("DrafterTransformer | None", drafter))
+        return cls(lab, references, chosen, drafter)
 
     @property
     def settings(self) -> DraftAnalysesSettings:
@@ -135,7 +136,7 @@ def ask_speedup(bench: Bench) -> Finding:
 def ask_breakdown(bench: Bench) -> Finding:
     """Of the entries whose networks draft, over the same sentences."""
     drafters = {(one.family, one.decoder): (one.network, one.search) for one in bench.entries
-                if one.network.kind in VERBS}
+                if isinstance(one.network, ChainedTransformer)}
     if not drafters:
         return not_measured("no family of analyses.drafting.decoders that drafts is among the systems")
     return draft_breakdown(drafters, bench.test_sentences()[1], repetitions=bench.settings.repetitions,
@@ -168,8 +169,8 @@ def ask_acceptance(bench: Bench) -> Finding:
 
 def ask_sizes(bench: Bench) -> Finding:
     """Of the drafters that the settings name."""
-    networks = {name: bench.lab.network(name, DrafterTransformer.kind) for name in bench.settings.sizes}
-    return draft_sizes(bench.lab.measurements, {name: drafter_size(cast(DrafterTransformer, network))
+    networks = {name: bench.lab.network_of(name, DrafterTransformer) for name in bench.settings.sizes}
+    return draft_sizes(bench.lab.measurements, {name: drafter_size(network)
                                                 for name, network in networks.items() if network is not None})
 
 

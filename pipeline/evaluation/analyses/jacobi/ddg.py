@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.protocol import Model
+from pipeline.decoding.protocol import Model, is_ordered
 from pipeline.engine.door import open_engine
 from pipeline.errors import PipelineError
 from pipeline.model.top import score_best
@@ -100,7 +100,7 @@ def jacobi_grid(model: Model, source: Tensor, limit: LengthLimit) -> Grid:
     Raises:
         PipelineError: the model is of another kind, or generates several words a step.
     """
-    if model.kind != "ordered":
+    if not is_ordered(model):
         raise PipelineError(f"dependency graph: a {model.kind} model has no greedy search to be iterated; choose an "
                             "ordered family")
     if model.order.width != 1:

@@ -28,7 +28,8 @@ from pipeline.evaluation.clock import spread
 from pipeline.evaluation.flops import sentence_operations
 from pipeline.evaluation.rows import Name
 from pipeline.evaluation.speed import REFERENCE_DECODERS
-from pipeline.params import TEACHER, Params
+from pipeline.params import Params
+from pipeline.systems import TEACHER
 
 _, GREEDY = REFERENCE_DECODERS
 ORACLE = "jacobi_oracle"

@@ -5,6 +5,7 @@ from functools import partial
 from torch import Tensor
 
 from pipeline.corpus.padding import pad_sources
+from pipeline.decoding.protocol import is_ordered
 from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.analyses.finding import Finding, Question, not_measured
 from pipeline.evaluation.analyses.jacobi.ddg import jacobi_grid
@@ -31,7 +32,7 @@ def jacobi_questions(lab: Lab) -> dict[str, Question]:
 def ask_ddg(lab: Lab, network: Transformer | None) -> Finding:
     """Of the baseline, over the first long sentences of the test split."""
     params = lab.params
-    if network is None or network.kind != "ordered" or network.order.width != 1:
+    if network is None or not is_ordered(network) or network.order.width != 1:
         return not_measured(f"the baseline {params.baseline!r} does not generate one word a step")
     sentences = _long(lab, network, params.analyses.jacobi.sentences)
     grids = [jacobi_grid(network, source, lab.limit(network)) for source in sentences]

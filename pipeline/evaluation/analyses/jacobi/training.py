@@ -11,13 +11,15 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import Batch, PairBatches, PairsDataModule
 from pipeline.corpus.pairs import Pairs
 from pipeline.evaluation.flops import BACKWARD, Costs, seen_by_torch
-from pipeline.families.base import TranslationModule
+from pipeline.families.base import TranslationModule, family_module
+from pipeline.families.kinds import lattice, masked, ordered
+from pipeline.families.settings import FamilySettings
 from pipeline.model.orders import make_order
 from pipeline.model.settings import VocabularySettings
-from pipeline.params import FamilySettings, Params
-from pipeline.training.fit import MODULES, family_config, quiet_lightning
+from pipeline.params import Params
+from pipeline.training.fit import family_config, quiet_lightning
 
-_BY_FORMULA = ("ordered", "masked", "lattice")
+_BY_FORMULA = (ordered.Settings, masked.Settings, lattice.Settings)
 """Kinds of families all of whose weights are trained. Drafters and heads learn beside a model that is only read."""
 _SAMPLE = 24
 """Batches, evenly spread over a training, that torch counts."""
@@ -42,7 +44,7 @@ def training_operations(params: Params, name: str, tokenizer: Tokenizer) -> int:
     data = PairBatches([Pairs.open(path) for path in paths], family.network.max_length)
     batches = list(TrainingBatches(data.target_lengths, data.source_lengths, budget=family.data.batch_tokens,
                                    seed=params.seed, steps=family.training.steps, slices=family.training.accumulate))
-    if family.kind in _BY_FORMULA:
+    if isinstance(family, _BY_FORMULA):
         return round(sum(step_operations(family, tokenizer.target_size, int(data.source_lengths[batch.rows].max()),
                                          data.target_lengths[batch.rows] - 1) for batch in batches))
     sample = np.unique(np.linspace(0, len(batches) - 1, _SAMPLE).round().astype(int))
@@ -68,7 +70,7 @@ def make_module(params: Params, name: str, tokenizer: Tokenizer) -> TranslationM
     family = params.family(name)
     own = {"network": family.network, "order": family.order, "optimisation": family.optimisation,
            "vocabulary": VocabularySettings(**config["vocabulary"])}
-    module = MODULES[family.kind](**{key: own.get(key, value) for key, value in config.items()})
+    module = family_module(family.kind)(**{key: own.get(key, value) for key, value in config.items()})
     module.trainer = lightning.Trainer(max_steps=family.training.steps, accelerator="cpu", logger=False,
                                        enable_checkpointing=False, enable_progress_bar=False)
     return module
@@ -87,10 +89,11 @@ def step_operations(family: FamilySettings, vocabulary: int, pieces: int, words:
     if family.order is not None:
         return costs.training(B, pieces, make_order(family.order).slots(N))
     D = family.network.width
-    if family.kind == "lattice":
+    if isinstance(family, lattice.Settings):
         predicted = float((words + 1).sum())
         encoder, slots, further = costs.encoder(B, pieces), N + 1, 2 * D * predicted  # the normaliser
     else:
+        assert isinstance(family, masked.Settings)
         hidden = words if family.masking == "all" else np.where(words > 0, (words + 1) / 2, 0)
         predicted = float(hidden.sum())
         encoder, slots = costs.encoder(B, pieces + 1), N  # the LENGTH token is encoded

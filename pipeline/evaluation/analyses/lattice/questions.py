@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
 
 from torch import Tensor
 
@@ -23,10 +22,12 @@ from pipeline.evaluation.analyses.lattice.shared_vocabulary import SharedVocabul
 from pipeline.evaluation.analyses.sentences import make_batches, make_sources
 from pipeline.evaluation.rows import read_texts
 from pipeline.evaluation.speed import REFERENCE_DECODERS
+from pipeline.families.kinds.lattice import Settings as LatticeSettings
 from pipeline.model.lattice import LatticeTransformer
 from pipeline.model.masked import MaskedTransformer
 from pipeline.model.transformer import Transformer
-from pipeline.params import TEACHER, Params
+from pipeline.params import Params
+from pipeline.systems import TEACHER
 
 _ROWS = 8
 """Sentences a batch; more are slower on a CPU, because a lattice makes a thousand rows of each."""
@@ -62,10 +63,10 @@ class Bench:
     def open(cls, lab: Lab) -> "Bench":
         """Read all of it."""
         settings = lab.params.analyses
-        lattice, nat = lab.network(settings.lattice, "lattice"), lab.network(settings.nat, "masked")
-        return cls(lab, cast("LatticeTransformer | None", lattice),
-                   0 if lattice is None else _candidates(lab.params, settings.decoder),
-                   cast("MaskedTransformer | None", nat), lab.pairs("test"))
+        lattice = lab.network_of(settings.lattice, LatticeTransformer)
+        nat = lab.network_of(settings.nat, MaskedTransformer)
+        return cls(lab, lattice, 0 if lattice is None else _candidates(lab.params, settings.decoder), nat,
+                   lab.pairs("test"))
 
     @property
     def absent(self) -> Finding:
@@ -96,7 +97,7 @@ def ask_recall(bench: Bench) -> Finding:
 def ask_candidates(lab: Lab) -> Finding:
     """Of all lattice families."""
     families = {name: lab.params.family(name).data.side for name in lab.params.systems
-                if lab.params.family(name).kind == "lattice"}
+                if isinstance(lab.params.family(name), LatticeSettings)}
     if not families:
         return not_measured("no lattice family is among the systems")
     baseline = lab.measurements.decoders[lab.params.baseline, REFERENCE_DECODERS[0]]

@@ -1,0 +1,25 @@
+"""Heads on an ordered family that guess the tokens after its next one."""
+
+from dataclasses import dataclass
+
+from pipeline.errors import PipelineError
+from pipeline.families.settings import DraftingFamily
+
+
+@dataclass(frozen=True)
+class Settings(DraftingFamily):
+    """A family of heads; its `start` is the verifier that they sit on."""
+
+    kind: str = "heads"
+    heeds = ("verifier", "block", "chained")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.drafting is not None and self.drafting.block < 2:
+            raise PipelineError(f"families: drafting.block: {self.drafting.block} leaves no word to guess; heads need "
+                                "2 or more")
+
+    @property
+    def takes_weights(self) -> bool:
+        """False: the module takes all of its verifier's weights itself."""
+        return False

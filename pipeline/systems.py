@@ -1,0 +1,125 @@
+"""What a run trains and evaluates: its `systems`, and what they start from.
+
+`families` is the catalogue, `systems` the choice. dvc.yaml cannot follow references, so it reads two tables, `students`
+and `lattices`, which name for every family that the choice needs the one that it starts from.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.blocks import merge
+from pipeline.errors import PipelineError
+from pipeline.families.settings import KINDS, FamilySettings, kind_settings
+from pipeline.strict_yaml import read_yaml
+
+TEACHER = "teacher"
+TABLES = tuple(dict.fromkeys(kind_settings(kind).table for kind in KINDS))
+"""`students`, and those of kinds that need more of the stages before them."""
+
+Students = Mapping[str, Mapping[str, str]]
+"""By table, the families that dvc.yaml trains from it, each with its `start`."""
+
+
+def lay_over(content: dict[str, Any], preset: Path) -> dict[str, Any]:
+    """The content of params.yaml with a preset laid over it: what a profile's params.yaml holds.
+
+    Raises:
+        PipelineError: the preset cannot be read, or says what follows from its systems.
+    """
+    changes = read_yaml(preset)
+    for table in TABLES:
+        if table in changes:
+            raise PipelineError(f"{preset}: {table} follows from `systems`; remove it, and give each family of yours "
+                                "that does not start from the teacher a `start`")
+    return with_students(merge(content, changes))
+
+
+def with_students(content: dict[str, Any]) -> dict[str, Any]:
+    """The content of params.yaml with the tables of students that its `systems` need.
+
+    A system needs the family that it starts from, and that family its own start, up to the teacher.
+
+    >>> families = {"teacher": {}, "ar": {}, "drafter": {"start": "ar"}, "lattice": {"kind": "lattice"}, "nat": {}}
+    >>> chosen = with_students({"families": families, "systems": ["teacher", "drafter", "lattice"]})
+    >>> chosen["students"], chosen["lattices"]
+    ({'ar': 'teacher', 'drafter': 'ar'}, {'lattice': 'teacher'})
+    """
+    blocks, systems, starts = content.get("families"), content.get("systems"), dict[str, str]()
+    if not (isinstance(blocks, dict) and isinstance(systems, list) and all(isinstance(name, str) for name in systems)):
+        return content  # `parse_params` will refuse it
+
+    def start_of(name: str) -> str:
+        return blocks[name].get("start") or TEACHER
+
+    for system in systems:
+        chain = list[str]()
+        while isinstance(blocks.get(system), dict) and system not in (TEACHER, *starts, *chain):
+            chain.append(system)
+            system = start_of(system)
+        starts |= {name: start_of(name) for name in reversed(chain)}
+    tables = {name: FamilySettings.variant(merge({}, blocks[name]), f"params.families.{name}").table  # without nulls
+              for name in starts}
+    return {**content, **{table: {name: start for name, start in starts.items() if tables[name] == table}
+                          for table in TABLES}}
+
+
+def check_systems(systems: tuple[str, ...], families: Mapping[str, FamilySettings], students: Students) -> None:
+    """Raise a PipelineError unless the tables of students hold what the systems need, each family in its own table."""
+    starts = {name: start for table in students.values() for name, start in table.items()}
+    for name in systems:
+        find_family(name, families, "systems")
+    for name in systems:
+        if name not in (TEACHER, *starts):
+            raise PipelineError(f"params.yaml: systems: {name} is not trained; add {name}: "
+                                f"{families[name].start or TEACHER} to {families[name].table}, which dvc.yaml reads")
+    for table, rows in students.items():
+        for student in rows:
+            _check_ancestors(student, students, starts)
+            family = find_family(student, families, table)
+            if family.table != table:
+                raise PipelineError(f"params.yaml: {table}.{student}: a family of kind {family.kind} does not belong "
+                                    f"there; {_who_belongs_where()}")
+    for student, start in starts.items():
+        family = families[student]
+        if family.start not in ("", start):
+            raise PipelineError(f"params.yaml: families.{student}.start is {family.start!r}, but students and lattices"
+                                f", which dvc.yaml reads, have {start!r}; make them agree")
+        if family.verifier not in (None, start):
+            raise PipelineError(f"params.yaml: families.{student}.drafting.verifier is {family.verifier!r}, but "
+                                f"students.{student} is {start!r}; a drafter starts from its verifier")
+
+
+def find_family(name: str, families: Mapping[str, FamilySettings], where: str) -> FamilySettings:
+    """The family of that name.
+
+    Args:
+        name: of the family.
+        families: the catalogue.
+        where: it is asked for, for the error message.
+
+    Raises:
+        PipelineError: there is none.
+    """
+    if name not in families:
+        raise PipelineError(f"{where}: family {name!r} is unknown; params.yaml has {', '.join(families)}")
+    return families[name]
+
+
+def _check_ancestors(student: str, students: Students, starts: Mapping[str, str]) -> None:
+    """Follow a student's warm starts to the teacher."""
+    line = [student]
+    while line[-1] != TEACHER:
+        start = starts.get(line[-1])
+        if start is None or start in line:
+            table = next((table for table, rows in students.items() if line[-1] in rows), "students")
+            raise PipelineError(f"params.yaml: {table}.{line[-1]} starts from {start!r}; it must be {TEACHER} or a "
+                                "student that does not start from it")
+        line.append(start)
+
+
+def _who_belongs_where() -> str:
+    """Of each table, the kinds that it trains."""
+    special = {table: [kind for kind in KINDS if kind_settings(kind).table == table] for table in TABLES[1:]}
+    return ", ".join([*(f"`{table}` trains those of kind {', '.join(kinds)}" for table, kinds in special.items()),
+                      f"`{TABLES[0]}` all others"])
