@@ -39,8 +39,8 @@ PRINTING = {"translate", "explain", "ddg", "tune", "score", "orders"}
 """Verbs whose product is what they print. What looks at a --model prints it too; all others write files."""
 EXTRAS = {
     "ctranslate2": "peers", "dvc": "pipeline", "dvclive": "pipeline", "jsonargparse": "pipeline",
-    "matplotlib": "pipeline", "pytorch_lightning": "pipeline", "rich": "pipeline", "sacrebleu": "pipeline",
-    "torchmetrics": "pipeline", "transformers": "peers",
+    "matplotlib": "pipeline", "pytorch_lightning": "pipeline", "rich": "pipeline", "ruamel": "pipeline",
+    "sacrebleu": "pipeline", "torchmetrics": "pipeline", "transformers": "peers",
 }
 """The extra of pyproject.toml that brings a library which a verb may want."""
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
