@@ -14,16 +14,16 @@ from pipeline.errors import PipelineError
 from pipeline.files import atomic_path
 
 _LENGTH = 8
-"""Bytes of the header's length, in front of it; the header's own are a multiple of it, so that all arrays are aligned."""
+"""Bytes of the header's length; the header has a multiple of them, so that all arrays are aligned."""
 _KINDS = {"U8": "u1", "I16": "<i2", "U16": "<u2", "I32": "<i4", "U32": "<u4", "I64": "<i8", "F32": "<f4", "F64": "<f8"}
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
     """Write a safetensors file, whole or not at all; equal content is equal bytes."""
-    content = memoryview(save(dict(arrays), dict(metadata)))
+    content = memoryview(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
     start = _LENGTH + int.from_bytes(content[:_LENGTH], "little")
-    # The library writes metadata in another order every time.
-    header = json.dumps(json.loads(bytes(content[_LENGTH:start])) | {"__metadata__": dict(metadata)}).encode()
+    # The library would write the metadata in another order every time.
+    header = json.dumps({"__metadata__": dict(metadata), **json.loads(bytes(content[_LENGTH:start]))}).encode()
     header += b" " * (-len(header) % _LENGTH)
     with atomic_path(path) as aside, open(aside, "wb") as file:
         file.write(len(header).to_bytes(_LENGTH, "little") + header)

@@ -1,4 +1,4 @@
-"""Find the settings of a decoder that drafts and verifies, for this machine; print them and write them into params.yaml.
+"""Find the settings of a decoder that drafts and verifies, for this machine, and write them into params.yaml.
 
 On the validation split: the block size k (and what else leaves the output greedy search's) that is fastest; then, if
 params.yaml has NAME++_quality and NAME++_speed, their k, beta and tau: the fastest that loses at most 0.1 and 0.3 BLEU
@@ -60,7 +60,7 @@ def write_decoders(path: Path, found: Mapping[str, Mapping[str, Any]]) -> None:
     """Lay settings over entries of a file's `decoders`; its comments, quotes and the order of its keys stay.
 
     Raises:
-        PipelineError: it cannot be written, or not without changing another entry, for example one that an alias shares.
+        PipelineError: it cannot be written, or not without changing other values, such as those that an alias shares.
     """
     import io
 

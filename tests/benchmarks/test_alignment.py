@@ -12,7 +12,6 @@ from benchmarks.alignment import (
     OPTIONS,
     OURS,
     THEIRS,
-    Settings,
     Systems,
     Text,
     as_sets,
