@@ -18,7 +18,6 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.settings import Decoder, make_decoder
 from pipeline.evaluation.analyses.drafting.acceptance import Search, Validation, draft_acceptance
 from pipeline.evaluation.analyses.drafting.breakdown import VERBS, draft_breakdown
-from pipeline.evaluation.analyses.drafting.curve import draft_curve, read_curve
 from pipeline.evaluation.analyses.drafting.memory import draft_memory
 from pipeline.evaluation.analyses.drafting.sizes import draft_sizes, drafter_size
 from pipeline.evaluation.analyses.drafting.speedup import EditRatio, draft_speedup, edit_distance
@@ -44,7 +43,7 @@ def draft_questions(lab: Lab) -> dict[str, Question]:
     """
     bench = Bench.open(lab)
     asked = {"draft_speedup": ask_speedup, "draft_breakdown": ask_breakdown, "draft_memory": ask_memory,
-             "draft_acceptance": ask_acceptance, "draft_sizes": ask_sizes, "draft_curve": ask_curve}
+             "draft_acceptance": ask_acceptance, "draft_sizes": ask_sizes}
     return {name: partial(question, bench) for name, question in asked.items()}
 
 
@@ -170,13 +169,6 @@ def ask_sizes(bench: Bench) -> Finding:
     networks = {name: bench.lab.network(name, DrafterTransformer.kind) for name in bench.settings.sizes}
     return draft_sizes(bench.lab.measurements, {name: drafter_size(cast(DrafterTransformer, network))
                                                 for name, network in networks.items() if network is not None})
-
-
-def ask_curve(bench: Bench) -> Finding:
-    """Of the same drafters."""
-    curves = {name: read_curve(layout.REPORTS / "training" / name) for name in bench.settings.sizes
-              if name in bench.lab.params.systems}
-    return draft_curve({name: curve for name, curve in curves.items() if curve is not None})
 
 
 def _no_entries() -> Finding:
