@@ -37,8 +37,6 @@ from pipeline.workspace import PROFILES
 CASES = (*((torch.float32, size) for size in (1, 8, 64)), *((torch.float64, size) for size in (1, 8, 64)),
          (torch.bfloat16, 64))
 """Types and batch sizes."""
-ORACLE = "jacobi_oracle"
-"""An algorithm that is left out: it is another one that is told the length, and finds it by greedy search."""
 Expected = dict[tuple[str, str, int], Hypotheses]
 """Greedy search's, by verifier, type and batch size, and first sentence."""
 
@@ -53,8 +51,6 @@ def examine(params: Params, folder: Path, family: str, decoder: str, expected: E
         decoder: one of its own.
         expected: what is known of greedy search; added to.
     """
-    if params.decoder(decoder)["algorithm"] == ORACLE:
-        return None
     drafting = params.family(family).drafting
     judge = family if drafting is None else drafting.verifier
     tokenizer = Tokenizer.load(folder / layout.BPE)

@@ -108,7 +108,7 @@ class Nothing:
         if (line := sentence.line(0)) is None:
             return None
         from pipeline.engine.draft_and_verify import iterate
-        iterate(line, 1, False, 0, False, np.empty(0, np.int64))  # in blocks of one word there is nothing to iterate
+        iterate(line, 1, False, 0, np.empty(0, np.int64))  # in blocks of one word there is nothing to iterate
         return 0
 
     def select(self, rows: Tensor) -> None:

@@ -13,7 +13,7 @@ from orders import EVERY_ORDER
 from sentences import sources
 from torch import Tensor
 
-from pipeline.decoding import beam, blockwise, gad, greedy, iad, jacobi, jacobi_oracle, speculative, verify
+from pipeline.decoding import beam, blockwise, gad, greedy, iad, jacobi, speculative, verify
 from pipeline.decoding.apart import search_apart
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
@@ -136,8 +136,6 @@ def test_last_iterates(tiny: Tiny, length: int, seed: int, block: int, hybrid: b
     limit = LengthLimit(ratio=2.0, extra=longest, longest=longest)
     wanted = jacobi.Settings(block, hybrid, start, ratio)
     assert_same(*both_ways(lambda: jacobi.search(network, source, limit, wanted), network))
-    told = jacobi_oracle.Settings(block, hybrid)
-    assert_same(*both_ways(lambda: jacobi_oracle.search(network, source, limit, told), network))
 
 
 def test_they_are_whole(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
