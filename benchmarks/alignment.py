@@ -1,7 +1,12 @@
 """Word alignment: ours and the published fast_align, error rate and time side by side.
 
-`python -m pipeline bench-align` runs it. Every row of the error rates is made from whole runs of the two systems on the
-gold verses; the times are whole processes, from text to Pharaoh format, one system after the other in changing order.
+    python -m benchmarks.alignment
+
+The gold is the Greek New Testament with an English translation (the data of the wheel bible-alignments 0.4.2, CC-BY,
+downloaded once into data/benchmarks). The published fast_align is the package systran-align of the extra `benchmarks`.
+Every row of the error rates is made from whole runs of the two systems on the gold verses; the times are whole
+processes, from text to Pharaoh format, one system after the other in changing order, on the gold verses, on the
+training pairs of this folder, and on --source and --target if given.
 """
 
 import os
@@ -17,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.clock import Floats, about, interleave, median_ratio, table
+from benchmarks.clock import RESULTS, Floats, about, argument_parser, interleave, median_ratio, table
 from benchmarks.fast_align_tables import best_sources, read_table, read_tensions
 from benchmarks.gold_alignments import SHA256, Gold, fetch_wheel, read_gold
 from pipeline import layout
@@ -63,8 +68,8 @@ def run(settings: Settings, own: tuple[Path, Path] | None, output: Path) -> None
         PipelineError: `systran-align` is not installed, no gold, or a text that fast_align cannot read.
     """
     if find_spec("systran_align") is None:
-        raise PipelineError("bench-align: the package systran-align is not installed; under Python 3.10 or 3.11, for "
-                            "which it has wheels, install the extra `benchmarks` (pip install -e '.[benchmarks]')")
+        raise PipelineError("the package systran-align is not installed; under Python 3.10 or 3.11, for which it has "
+                            "wheels, install the extra `benchmarks` (pip install -e '.[benchmarks]')")
     description = about(["numba", "systran-align"])
     gold = read_gold(fetch_wheel())
     with tempfile.TemporaryDirectory() as name:
@@ -124,7 +129,7 @@ class Systems:
                                   env=self._environment, capture_output=True, text=True, check=False)
         if finished.returncode:
             reason = (finished.stderr.strip().splitlines() or ["it gave no reason"])[-1]
-            raise PipelineError(f"bench-align: python -m {module} ended with status {finished.returncode}: {reason}")
+            raise PipelineError(f"python -m {module} ended with status {finished.returncode}: {reason}")
         return finished.stderr
 
 
@@ -235,3 +240,26 @@ def times_table(times: Sequence[Mapping[str, Any]]) -> str:
         [f"{row['text']}, {task.replace('_', ' ')}", str(row["pairs"]), cell(row[task][THEIRS]), cell(row[task][OURS]),
          "{:.2f} ({:.2f} to {:.2f})".format(*row[task]["times_faster"])]
         for row in times for task in ("both_directions", "forward")])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argument_parser(__doc__)
+    parser.add_argument("--source", type=Path, help="a text of your own to time: one sentence per line, words apart")
+    parser.add_argument("--target", type=Path, help="its translation")
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each system; 0: error rates alone")
+    parser.add_argument("--threads", type=int, default=2, help="of each system")
+    parser.add_argument("--output", type=Path, default=RESULTS / "alignment.json")
+    options = parser.parse_args(arguments)
+    if (options.source is None) != (options.target is None):
+        parser.error("one of --source and --target is missing; give both sides of your text")
+    if options.rounds < 0 or options.threads < 1:
+        parser.error(f"--rounds {options.rounds} --threads {options.threads}: give at least 0 rounds and 1 thread")
+    own = (options.source.resolve(), options.target.resolve()) if options.source else None
+    try:
+        run(Settings(options.rounds, options.threads), own, options.output)
+    except PipelineError as error:
+        parser.exit(2, f"error: {error}\n")
+
+
+if __name__ == "__main__":
+    main()

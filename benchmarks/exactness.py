@@ -39,8 +39,6 @@ from pipeline.workspace import PROFILES
 CASES = (*((torch.float32, size) for size in (1, 8, 64)), *((torch.float64, size) for size in (1, 8, 64)),
          (torch.bfloat16, 64))
 """Types and batch sizes."""
-ORACLE = "jacobi_oracle"
-"""An algorithm that is left out: it is another one that is told the length, and finds it by greedy search."""
 Expected = dict[tuple[str, str, int], Hypotheses]
 """Greedy search's, by verifier, type and batch size, and first sentence."""
 
@@ -55,8 +53,6 @@ def examine(params: Params, folder: Path, family: str, decoder: str, expected: E
         decoder: one of its own.
         expected: what is known of greedy search; added to.
     """
-    if params.decoder(decoder)["algorithm"] == ORACLE:
-        return None
     judge = params.family(family).verifier or family
     tokenizer = Tokenizer.load(folder / layout.BPE)
     network, _ = load_checkpoint(folder / layout.checkpoint(family), tokenizer.digest, params.family(family).order)

@@ -23,7 +23,7 @@ class DraftAnalysesSettings(Checked):
     taus: Annotated[tuple[Amount, ...], NotEmpty()] = (1.0, 2.0, 3.0, 5.0)
     """Relaxed acceptance is measured at every pair of them, with the drafter's own k (Table 7)."""
     sizes: tuple[str, ...] = ("drafter",)
-    """Drafters to be compared in size, and over their training."""
+    """Drafters to be compared in size."""
     sentences: Positive = 24
     """Sentences to time, evenly spaced over the lengths of their sources."""
     validation_sentences: Positive = 200

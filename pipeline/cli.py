@@ -31,7 +31,6 @@ VERBS = {
     "average": "average checkpoints of one family into one",
     "export": "write a family as a model of Hugging Face transformers or of CTranslate2",
     "orders": "draw every generation order: slots, positions and mask",
-    "bench-align": "alignment error rate and speed against the published fast_align",
     "repro": "run the whole pipeline of a profile with DVC",
 }
 """Verbs and their help; each is a file of `pipeline.commands`, imported only when it is called for."""
@@ -39,8 +38,8 @@ PRINTING = {"translate", "explain", "ddg", "tune", "score", "orders"}
 """Verbs whose product is what they print. What looks at a --model prints it too; all others write files."""
 EXTRAS = {
     "ctranslate2": "peers", "dvc": "pipeline", "dvclive": "pipeline", "jsonargparse": "pipeline",
-    "matplotlib": "pipeline", "pytorch_lightning": "pipeline", "rich": "pipeline", "sacrebleu": "pipeline",
-    "torchmetrics": "pipeline", "transformers": "peers",
+    "matplotlib": "pipeline", "pytorch_lightning": "pipeline", "rich": "pipeline", "ruamel": "pipeline",
+    "sacrebleu": "pipeline", "torchmetrics": "pipeline", "transformers": "peers",
 }
 """The extra of pyproject.toml that brings a library which a verb may want."""
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -89,12 +88,12 @@ def _parse(given: list[str]) -> tuple[str, argparse.Namespace, Callable[[], None
     parser = argparse.ArgumentParser(
         prog="python -m pipeline", formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Fast neural machine translation decoding: one command line for the whole pipeline.",
-        epilog="verbs:\n" + "\n".join(f"  {verb:<11} {text}" for verb, text in VERBS.items())
+        epilog="verbs:\n" + "\n".join(f"  {verb:<9} {text}" for verb, text in VERBS.items())
                + "\n\n`python -m pipeline VERB --help` shows the options of a verb.")
     parser.add_argument("--version", action="version", version=__version__)
     parser.add_argument("verb", choices=VERBS, metavar="VERB", help="one of the verbs below")
     verb = parser.parse_args(given[:1]).verb
-    module = importlib.import_module(f"pipeline.commands.{verb.replace('-', '_')}")
+    module = importlib.import_module(f"pipeline.commands.{verb}")
     own = argparse.ArgumentParser(prog=f"python -m pipeline {verb}", description=module.__doc__,
                                   formatter_class=argparse.RawDescriptionHelpFormatter)
     module.add_arguments(own)

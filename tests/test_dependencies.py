@@ -5,6 +5,7 @@ import importlib
 import re
 import sys
 import tomllib
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib import metadata
 from itertools import chain
@@ -23,7 +24,7 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
 PINS = {canonicalize_name(name): version for name, version in re.findall(
     "^([^#=]+)==(.+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)}
-OTHER_NAMES = {"yaml": "pyyaml"}
+OTHER_NAMES = {"yaml": "pyyaml", "ruamel": "ruamel.yaml"}
 """Packages that are not called as what is imported from them."""
 
 
@@ -46,18 +47,22 @@ def imported() -> set[str]:
                 found |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 found.add(str(node.module).split(".")[0])
-    return found - sys.stdlib_module_names - {"pipeline", "benchmarks"}
+    return found - sys.stdlib_module_names - {"pipeline"}
+
+
+def packages(modules: Iterable[str]) -> set[str]:
+    """What to install for modules."""
+    return {canonicalize_name(OTHER_NAMES.get(name, name)) for name in modules}
 
 
 def test_what_is_imported_is_a_dependency() -> None:
-    packages = {canonicalize_name(OTHER_NAMES.get(name, name)) for name in imported()}
-    assert packages <= set().union(*NAMES.values())
+    assert packages(imported()) <= set().union(*NAMES.values())
 
 
 def test_the_extra_that_brings_a_library() -> None:
     """`pipeline.cli` names it to who lacks it."""
-    assert all(canonicalize_name(library) in NAMES[extra] for library, extra in EXTRAS.items())
-    assert {canonicalize_name(library) for library in EXTRAS} >= NAMES["pipeline"] | NAMES["peers"]
+    assert all(packages([library]) <= NAMES[extra] for library, extra in EXTRAS.items())
+    assert packages(EXTRAS) >= NAMES["pipeline"] | NAMES["peers"]
 
 
 def test_a_verb_without_its_library(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,7 +56,7 @@ def words_of(page: Path) -> list[list[str]]:
 
 def parser_of(verb: str) -> tuple[argparse.ArgumentParser, bool]:
     """The parser of a verb, and whether it hands on what it does not know."""
-    module = importlib.import_module(f"pipeline.commands.{verb.replace('-', '_')}")
+    module = importlib.import_module(f"pipeline.commands.{verb}")
     parser = argparse.ArgumentParser()
     module.add_arguments(parser)
     return parser, getattr(module, "PASSES_ON", False)

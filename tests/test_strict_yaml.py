@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.edit import edit_yaml
 from pipeline.errors import PipelineError
 from pipeline.params import load_params
 from pipeline.strict_yaml import load_yaml, read_yaml
@@ -33,14 +32,6 @@ def test_one_line_that_names_the_file_and_the_line(tmp_path: Path, text: str, me
 def test_a_key_twice_in_one_line_is_found() -> None:
     with pytest.raises(Exception, match="line 1: the key 'x' is already in line 1"):
         load_yaml("a: {x: 1, x: 1}")
-
-
-def test_a_file_with_a_key_twice_is_not_edited(tmp_path: Path) -> None:
-    path = tmp_path / "params.yaml"
-    path.write_text("a: 1\nb: 2\na: 3\n")
-    with pytest.raises(PipelineError, match=r"cannot be edited in place \(line 3: the key 'a' is already in line 1"):
-        edit_yaml(path, {"b": 4})
-    assert path.read_text() == "a: 1\nb: 2\na: 3\n"
 
 
 def test_anchors_and_merge_keys_go_on_working(tmp_path: Path) -> None:

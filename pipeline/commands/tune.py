@@ -4,11 +4,13 @@ On the validation split: the block size k (and what else leaves the output greed
 params.yaml has NAME++_quality and NAME++_speed, their k, beta and tau: the fastest that loses at most 0.1 and 0.3 BLEU
 against greedy search. How many sentences are timed, and how often, is said by params.yaml's block `speed`.
 
-Nothing else in params.yaml changes. In the folder of a profile, which is made anew, copy the result to its preset.
+The comments of params.yaml stay. The folder of a profile is made anew with every run: copy the printed block to its
+preset.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import PipelineError
@@ -37,7 +39,8 @@ def run(arguments: argparse.Namespace) -> None:
     params = load_params()
     params.decoder(arguments.decoder)
     family = arguments.family or _family_under(params, arguments.decoder)
-    from pipeline.edit import edit_yaml
+    import yaml
+
     from pipeline.evaluation.tuning import MARGINS, Bench, Grid, tune
 
     given = {"block": arguments.blocks, "shortest": arguments.shortest, "longest": arguments.longest,
@@ -46,12 +49,54 @@ def run(arguments: argparse.Namespace) -> None:
     names = {"": arguments.decoder} | {variant: f"{arguments.decoder}++_{variant}" for variant in MARGINS}
     variants = [variant for variant in MARGINS if names[variant] in params.decoders]
     bench = Bench(params, family, arguments.decoder, arguments.sentences)
-    found = {names[variant]: setting for variant, setting in tune(bench, grid, variants, _print_stage).items()}
-    for name, setting in found.items():
-        print(f"{name}: {_in_words(setting)}")
+    found = {names[variant]: dict(setting) for variant, setting in tune(bench, grid, variants, _print_stage).items()}
+    print(yaml.safe_dump({"decoders": found}, sort_keys=False, default_flow_style=None), end="")
     if not arguments.dry_run:
-        edit_yaml(PARAMS, {"decoders": found})
+        write_decoders(PARAMS, found)
         print(f"{PARAMS}: written")
+
+
+def write_decoders(path: Path, found: Mapping[str, Mapping[str, Any]]) -> None:
+    """Lay settings over entries of a file's `decoders`; its comments, quotes and the order of its keys stay.
+
+    Raises:
+        PipelineError: it cannot be written, or not without changing other values, such as those that an alias shares.
+    """
+    import io
+
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    from pipeline.blocks import merge
+    from pipeline.files import write_text
+    from pipeline.strict_yaml import load_yaml
+
+    given = path.read_bytes().decode("utf-8")
+    text = given.replace("\r\n", "\n")
+    editor, stream = YAML(), io.StringIO()
+    editor.preserve_quotes, editor.width = True, len(text)  # no line is folded
+    try:
+        content = editor.load(text)
+        _lay_over(content["decoders"], found)
+        editor.dump(content, stream)
+        edited = stream.getvalue()
+        whole = load_yaml(edited) == merge(load_yaml(text), {"decoders": found})
+    except YAMLError:
+        whole = False
+    if not whole:
+        raise PipelineError(f"{path}: left as it is, because other values would change as well; write the block above "
+                            "into it yourself")
+    write_text(path, edited.replace("\n", "\r\n") if "\r\n" in given else edited)
+
+
+def _lay_over(block: Any, changes: Mapping[str, Any]) -> None:
+    for key, value in changes.items():
+        if key not in block:  # not at the end: the comment of the next block belongs to the last key of this one
+            block.insert(len(block) - 1, key, value)
+        elif isinstance(value, Mapping) and isinstance(block[key], Mapping):
+            _lay_over(block[key], value)
+        else:
+            block[key] = value
 
 
 def _list_of(kind: type[int] | type[float]) -> Callable[[str], tuple[Any, ...]]:

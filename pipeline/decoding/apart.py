@@ -45,8 +45,7 @@ def join(found: Sequence[Hypotheses]) -> Hypotheses:
     tokens = torch.cat([F.pad(one.tokens, (0, longest - one.tokens.shape[2]), value=PAD) for one in found])
     lengths, ended, calls = (torch.cat([getattr(one, name) for one in found]) for name in ("lengths", "ended", "calls"))
     return Hypotheses(tokens, lengths, lambda: torch.cat([one.scores for one in found]), ended, calls,
-                      _join_verifications([one.verification for one in found if one.verification is not None]),
-                      sum(one.unbilled for one in found))
+                      _join_verifications([one.verification for one in found if one.verification is not None]))
 
 
 def _join_verifications(parts: Sequence[Verification]) -> Verification | None:

@@ -32,8 +32,6 @@ class Hypotheses:
     """(B,) decoder calls that the sentence took part in, counted in the loop."""
     verification: "Verification | None" = None
     """How drafts fared, where the search drafts and verifies."""
-    unbilled: float = 0.0
-    """Seconds that went into what no search can know, an oracle's answer: a clock takes them off."""
 
     @cached_property
     def scores(self) -> Tensor:

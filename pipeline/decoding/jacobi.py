@@ -14,7 +14,7 @@ what has settled comes with the same call.
 * HGJ (Algorithm 3): PGJ up to the expected length, then word by word; `hybrid`.
 
 The expected length is a guess made of the source's; a translation may end before it or behind it, and nothing is cut.
-`counts_jacobi.py` starts from the count model's words and length; `jacobi_oracle.py` is told the length.
+`counts_jacobi.py` starts from the count model's words and length.
 """
 
 from dataclasses import dataclass
@@ -81,14 +81,13 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
 class LastIterate:
     """Proposes, for the rest of a block, what the verifier said there in the last call."""
 
-    def __init__(self, expected: Tensor, start: Tensor, blocks: Blocks, told: bool = False) -> None:
+    def __init__(self, expected: Tensor, start: Tensor, blocks: Blocks) -> None:
         """Args:
             expected: (B,) lengths, the end symbol among the words.
             start: (B, N) words that blocks start from, PAD where there is none, and behind them.
             blocks: what is solved at once.
-            told: whether the lengths are known, so that nothing stands behind them.
         """
-        self._blocks, self._told, self._device = blocks, told, expected.device
+        self._blocks, self._device = blocks, expected.device
         self._expected, self._start = expected.cpu().numpy(), start.cpu().numpy()
         self._proposed = np.zeros(len(start), np.int64)  # in the last draft; what was said behind it answers padding
 
@@ -99,8 +98,6 @@ class LastIterate:
             ends = (settled // self._blocks.block + 1) * self._blocks.block
             if self._blocks.hybrid:
                 ends = np.where(settled < self._expected, ends, settled)
-        if self._told:
-            ends = np.minimum(ends, self._expected)
         # The last word of a block is what the verifier says behind the last word of the draft.
         counts = np.clip(ends - settled - 1, 0, room)
         ahead = np.arange(int(counts.max(initial=0)))
@@ -113,7 +110,7 @@ class LastIterate:
 
     def in_one_call(self, sentence: Sentence) -> int | None:
         blocks = self._blocks
-        return sentence.last_iterate(blocks.block, blocks.hybrid, int(self._expected[0]), self._told, self._start[0])
+        return sentence.last_iterate(blocks.block, blocks.hybrid, int(self._expected[0]), self._start[0])
 
     def select(self, rows: Tensor) -> None:
         kept = rows.cpu().numpy()

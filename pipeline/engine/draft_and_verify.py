@@ -213,7 +213,7 @@ def continue_paths(line: Line, words: Ints, following: Ints, entries: Ints, bloc
 
 
 @njit(cache=True, nogil=True)
-def iterate(line: Line, block: int, hybrid: bool, expected: int, told: bool, start: Ints) -> None:
+def iterate(line: Line, block: int, hybrid: bool, expected: int, start: Ints) -> None:
     """`jacobi.LastIterate`: the verifier's last iterate of the rest of a block; `start` (N,) is the first one."""
     before = 0
     while True:
@@ -223,8 +223,6 @@ def iterate(line: Line, block: int, hybrid: bool, expected: int, told: bool, sta
             ends = (settled // block + 1) * block
         elif block:
             ends = settled
-        if told:
-            ends = min(ends, expected)
         # The last word of a block is what the verifier says behind the last word of the draft.
         k = max(0, min(ends - settled - 1, line.longest - settled))
         for i in range(k):

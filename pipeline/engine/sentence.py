@@ -156,7 +156,7 @@ class Sentence:
 
     def nothing(self) -> int | None:
         """Nothing is drafted."""
-        return self.last_iterate(1, False, 0, False, np.empty(0, np.int64))  # of one word there is nothing to iterate
+        return self.last_iterate(1, False, 0, np.empty(0, np.int64))  # of one word there is nothing to iterate
 
     def copy(self, source: Ints, shortest: int, longest: int, block: int) -> int | None:
         """Drafts are copied from the source; see `draft_and_verify.copy`."""
@@ -166,12 +166,12 @@ class Sentence:
         copy(line, source, shortest, longest, block)
         return 0
 
-    def last_iterate(self, block: int, hybrid: bool, expected: int, told: bool, start: Ints) -> int | None:
+    def last_iterate(self, block: int, hybrid: bool, expected: int, start: Ints) -> int | None:
         """Drafts are the verifier's last iterate; see `draft_and_verify.iterate`."""
         if (line := self._prepared(block or expected)) is None:
             return None
         from pipeline.engine.draft_and_verify import iterate
-        iterate(line, block, hybrid, expected, told, start)
+        iterate(line, block, hybrid, expected, start)
         return 0
 
     def small_model(self, model: Any, state: Any, block: int) -> int | None:

@@ -42,12 +42,11 @@ _DIRECTIONS = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, 
 def quality_speed_png(rows: Sequence[Row], theme: Theme = LIGHT) -> bytes:
     """Draw F0.5 or BLEU over the speed against the baseline's beam search, with 95 % intervals of the speed.
 
-    What can be chosen is drawn. A filled marker is a decoder that no other beats in both; the rest are hollow.
+    A filled marker is a decoder that no other beats in both; the rest are hollow.
 
     Returns:
         A PNG of 1600 x 1000 pixels.
     """
-    rows = [row for row in rows if row.can_be_chosen]
     figure = Figure(figsize=(_PIXELS[0] / _DPI, _PIXELS[1] / _DPI), dpi=_DPI, facecolor=theme.paper)
     FigureCanvasAgg(figure)
     colours = dict(zip(dict.fromkeys(row.family for row in rows), cycle(theme.families), strict=False))

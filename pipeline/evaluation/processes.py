@@ -1,7 +1,9 @@
 """A process a core: batched search gains more from it than from the threads of one process.
 
 Lightning would start the other processes of a run when its own is ready, and wait while they load the same libraries
-again. Here they fork when everything is loaded and nothing has been computed.
+again. Here they fork when everything is loaded and nothing has been computed. Lightning can fork as well (`ddp_fork`),
+but only in `Trainer.test`, when the model has been made: where threads of torch have computed anything by then, its
+processes wait for these threads without end. And it hands on an error of theirs as a traceback, not as one line.
 """
 
 import multiprocessing

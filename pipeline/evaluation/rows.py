@@ -11,8 +11,6 @@ from pipeline.files import read_json
 
 Name = tuple[str, str]
 """(family, decoder)."""
-ORACLE = "_oracle"
-"""How decoders end in params.yaml that are told what no user knows."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +73,6 @@ class Row:
     @property
     def name(self) -> Name:
         return self.family, self.decoder
-
-    @property
-    def can_be_chosen(self) -> bool:
-        """Whether a user could run it; else it stands in the table for comparison alone."""
-        return not self.decoder.endswith(ORACLE)
 
     @property
     def quality(self) -> float:
@@ -170,7 +163,6 @@ def assemble_rows(quality: Path, speed: Mapping[str, Any], texts: Mapping[Name, 
 
 def pareto(rows: Sequence[Row]) -> set[Name]:
     """The decoders worth choosing between: no other is as fast and as good, and better in one."""
-    rows = [row for row in rows if row.can_be_chosen]
     points = [(row.speed, row.quality) for row in rows]
     return {row.name for row, mine in zip(rows, points, strict=True) if not any(
         their[0] >= mine[0] and their[1] >= mine[1] and their != mine for their in points)}

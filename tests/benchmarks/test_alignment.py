@@ -1,6 +1,5 @@
 """The alignment benchmark around its measurements: texts that are refused, links, options."""
 
-import argparse
 import os
 from itertools import permutations
 from pathlib import Path
@@ -13,13 +12,12 @@ from benchmarks.alignment import (
     OPTIONS,
     OURS,
     THEIRS,
-    Settings,
     Systems,
     Text,
     as_sets,
     check,
     compare,
-    run,
+    main,
     symmetrised,
     write_text,
 )
@@ -27,7 +25,6 @@ from benchmarks.fast_align_tables import read_tensions
 from benchmarks.gold_alignments import Gold
 from pipeline.alignment.links import Links
 from pipeline.alignment.pharaoh import read_pharaoh
-from pipeline.commands import bench_align
 from pipeline.errors import PipelineError
 
 
@@ -97,11 +94,14 @@ def test_times_faster_is_theirs_over_ours() -> None:
     assert found["times_faster"] == [2.0, 2.0, 2.0]
 
 
-def test_without_the_package_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                       capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(alignment, "find_spec", lambda name: None)
-    with pytest.raises(PipelineError, match=r"systran-align is not installed; .* install the extra `benchmarks`"):
-        run(Settings(1, 2), None, tmp_path / "out.json")
-    assert not (tmp_path / "out.json").exists()
+    with pytest.raises(SystemExit, match="2"):
+        main(["--output", str(tmp_path / "out.json")])
+    error = capsys.readouterr().err
+    assert error.startswith("error: the package systran-align is not installed; ") and error.count("\n") == 1
+    assert "install the extra `benchmarks`" in error and not (tmp_path / "out.json").exists()
 
 
 @pytest.mark.parametrize(("options", "message"), [
@@ -109,8 +109,7 @@ def test_without_the_package_the_error_names_the_extra(tmp_path: Path, monkeypat
     (["--rounds", "-1"], "give at least 0 rounds"),
     (["--threads", "0"], "and 1 thread"),
 ])
-def test_options_that_make_no_sense(options: list[str], message: str) -> None:
-    parser = argparse.ArgumentParser()
-    bench_align.add_arguments(parser)
-    with pytest.raises(PipelineError, match=message):
-        bench_align.run(parser.parse_args(options))
+def test_options_that_make_no_sense(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(options)
+    assert message in capsys.readouterr().err

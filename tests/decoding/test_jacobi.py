@@ -11,9 +11,8 @@ from sentences import sources
 from torch import Tensor
 
 from pipeline.corpus.padding import pad_sources
-from pipeline.decoding import counts_jacobi, greedy, jacobi, jacobi_oracle
+from pipeline.decoding import counts_jacobi, greedy, jacobi
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.prefix import Prefix
 from pipeline.decoding.verify import verify
 from pipeline.errors import PipelineError
 from pipeline.model.transformer import Transformer
@@ -88,31 +87,6 @@ def test_it_saves_calls(tiny: Tiny) -> None:
 
 
 BLOCKS = st.builds(jacobi.Blocks, block=st.integers(0, 30), hybrid=st.booleans())
-
-
-@given(BATCHES, st.integers(0, 5), BLOCKS)
-@settings(max_examples=20)
-def test_a_known_length_changes_nothing_but_what_is_computed_behind_it(tiny: Tiny, source: Tensor, seed: int,
-                                                                       blocks: jacobi.Blocks) -> None:
-    network = tiny(seed=seed)
-    expected = greedy.search(network, source, LIMIT)
-    found = jacobi_oracle.search(network, source, LIMIT, jacobi_oracle.Settings(blocks.block, blocks.hybrid))
-    for name in ("tokens", "lengths", "ended"):
-        assert torch.equal(getattr(found, name), getattr(expected, name)), name
-    assert (found.calls <= expected.calls).all()
-    assert found.unbilled > 0 and found.verification is not None
-    for one in found.verification.rounds:
-        drafted = (one.draft != PAD).sum(1)  # padding that the last block starts from is not seen here
-        assert (drafted <= expected.lengths[one.sentences, 0]).all()
-
-
-def test_a_draft_ends_before_the_end_of_which_it_is_told(tiny: Tiny) -> None:
-    """The last word of a draft is the last word: the end symbol behind it is what the verifier says."""
-    lengths = torch.tensor([4, 9, 2])
-    for blocks in (jacobi.Blocks(), jacobi.Blocks(6), jacobi.Blocks(6, hybrid=True)):
-        drafter = jacobi.LastIterate(lengths, torch.full((3, 12), 7), blocks, told=True)
-        draft = drafter.draft(Prefix(2, 3, 12, torch.device("cpu")), 12)
-        assert (draft != PAD).sum(1).tolist() == [3, 5 if blocks.block else 8, 1]
 
 
 @settings(max_examples=8)

@@ -16,7 +16,7 @@ from torch import Tensor
 import pipeline.decoding
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
-from pipeline.model import lean
+from pipeline.model.layers import DecoderLayer, EncoderLayer
 from pipeline.model.masked import MaskedTransformer
 from pipeline.model.transformer import Transformer
 
@@ -50,8 +50,9 @@ def test_every_decoder_is_compiled(tiny: Callable[..., Transformer], monkeypatch
 
     model = searched_by(algorithm, tiny)
     decode = make_decoder(algorithm, {"algorithm": algorithm, **SETTINGS.get(algorithm, {})}, LIMIT)
-    for name in ("encode", "decode", "score"):
-        monkeypatch.setattr(lean, name, fail)
+    for layer in (EncoderLayer, DecoderLayer):
+        monkeypatch.setattr(layer, "__call__", fail)
+    monkeypatch.setattr(DecoderLayer, "after_self_attention", fail)
     for network in (Transformer, MaskedTransformer):
         for verb in ("step", "advance"):
             monkeypatch.setattr(network, verb, fail)

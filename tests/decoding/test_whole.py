@@ -24,7 +24,6 @@ from pipeline.decoding import (
     greedy,
     iad,
     jacobi,
-    jacobi_oracle,
     lattice_gad,
     mask_predict,
     pair_beam,
@@ -189,8 +188,6 @@ def test_last_iterates(tiny: Tiny, length: int, seed: int, block: int, hybrid: b
     limit = LengthLimit(ratio=2.0, extra=longest, longest=longest)
     wanted = jacobi.Settings(block, hybrid, start, ratio)
     assert_same(*both_ways(lambda: jacobi.search(network, source, limit, wanted), network))
-    told = jacobi_oracle.Settings(block, hybrid)
-    assert_same(*both_ways(lambda: jacobi_oracle.search(network, source, limit, told), network))
 
 
 @settings(max_examples=60)

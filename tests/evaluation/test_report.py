@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 from invented_run import MILLISECONDS, SCRIPT, SENTENCES, Run, measured, references, speeds, translations
 
 from pipeline.errors import PipelineError
-from pipeline.evaluation.figures import quality_speed_png
 from pipeline.evaluation.page import Texts, choose_samples, mark_differences
 from pipeline.evaluation.quality import score
 from pipeline.evaluation.rows import Row, assemble_rows, pareto, read_speed, read_texts, timed_decoders
@@ -236,12 +234,3 @@ def refuse(run: Run, message: str) -> None:
         run.build()
     assert "\n" not in str(refused.value)
     assert not (run.root / "reports").exists() and not (run.root / "page").exists()
-
-
-def test_an_oracle_is_no_choice(run: Run) -> None:
-    rows = rows_of(run)
-    best = max(rows, key=lambda row: row.speed)
-    assert best.speedup_vs_beam5 is not None
-    told = replace(best, decoder="pj_oracle", speedup_vs_beam5=2 * best.speedup_vs_beam5, bleu=best.bleu + 1)
-    assert pareto([*rows, told]) == pareto(rows)
-    assert quality_speed_png([*rows, told]) == quality_speed_png(rows)

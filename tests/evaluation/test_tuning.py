@@ -153,7 +153,68 @@ def test_a_dry_run_prints_and_leaves_the_file(drafting: Path, capsys: pytest.Cap
     printed = capsys.readouterr().out
     rows = [line.split() for line in printed.splitlines() if line.startswith(("greedy", "block"))]
     assert [row[0] for row in rows].count("greedy") == 3 and len(rows) == 3 + 2 + 1 + 2
-    assert "iad: block" in printed and "iad++_speed: block" in printed and "written" not in printed
+    block = yaml.safe_load(printed[printed.index("decoders:"):])["decoders"]
+    assert block.keys() == {"iad", "iad++_speed"} and block["iad"]["block"] == block["iad++_speed"]["block"] in (0, 2)
+    assert "written" not in printed
+
+
+FOUND = {"iad": {"block": 2}, "iad++": {"acceptance": {"tau": 0.5, "beta": 3}}}
+
+
+def test_comments_quotes_and_line_ends_stay(tmp_path: Path) -> None:
+    before = """\
+# On top.
+corpus: {language: "no"}  # quoted
+decoders:
+  iad: {algorithm: iad}   # from the source
+
+  iad++:  # sooner
+    algorithm: 'iad'
+    acceptance: {beta: 5, tau: 1.0e-3}  # too much
+  # Others.
+  greedy:
+    algorithm: greedy
+"""
+    after = before.replace("{algorithm: iad}", "{block: 2, algorithm: iad}").replace("5, tau: 1.0e-3", "3, tau: 0.5")
+
+    def shape(text: bytes) -> bytes:
+        return re.sub(rb" +#", b" #", text)
+
+    path = tmp_path / "params.yaml"
+    for end in "\n", "\r\n":
+        path.write_bytes(before.replace("\n", end).encode())
+        command.write_decoders(path, FOUND)
+        assert shape(path.read_bytes()) == shape(after.replace("\n", end).encode())
+
+
+def test_the_comment_of_the_next_block_stays_where_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text("decoders:\n  iad:\n    algorithm: iad\n  # Others.\n  greedy: {algorithm: greedy}\n")
+    command.write_decoders(path, {"iad": {"block": 2}})
+    assert path.read_text() == ("decoders:\n  iad:\n    block: 2\n    algorithm: iad\n  # Others.\n"
+                                "  greedy: {algorithm: greedy}\n")
+
+
+@pytest.mark.parametrize("text", [
+    "one: &one {algorithm: iad}\ndecoders:\n  iad: *one\n  iad++: {algorithm: iad, acceptance: {beta: 5, tau: 1}}\n",
+    "decoders:\n  iad: {algorithm: iad}\n  iad++: {acceptance: &one {beta: 5, tau: 1}}\n  gad: {acceptance: *one}\n",
+], ids=["an entry", "its acceptance"])
+def test_what_an_alias_shares_is_left_as_it_is(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text(text)
+    with pytest.raises(PipelineError, match=r"params\.yaml: left as it is, .*; write the block above into it yourself"):
+        command.write_decoders(path, FOUND)
+    assert path.read_text() == text
+
+
+def test_our_own_parameters_change_in_nothing_else(tmp_path: Path) -> None:
+    ours = (Path(__file__).parents[2] / "params.yaml").read_text(encoding="utf-8")
+    path = tmp_path / "params.yaml"
+    path.write_text(ours, encoding="utf-8")
+    command.write_decoders(path, {"speculative": {"block": 3}})
+    changed = [pair for pair in zip(ours.split("\n"), path.read_text(encoding="utf-8").split("\n"), strict=True)
+               if pair[0] != pair[1]]
+    assert changed == [("    block: 1", "    block: 3")]
 
 
 def test_exact_settings_have_greedys_quality(drafting: Path) -> None:

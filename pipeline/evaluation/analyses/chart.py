@@ -1,7 +1,7 @@
 """The look of the analyses' pictures: that of `pipeline.evaluation.figures`, for curves and bars."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -55,6 +55,16 @@ def curve(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, *, la
     axes.plot(x, y, color=colour, linestyle=style, linewidth=1.6, marker="o", markersize=4, label=label or None)
     for at, (low, high) in zip(x, intervals, strict=False):
         axes.plot([at, at], [low, high], color=colour, linewidth=3, alpha=0.3, solid_capstyle="round")
+
+
+def bars(axes: Axes, values: Mapping[str, float], colours: Sequence[str]) -> None:
+    """Horizontal bars by name, from top to bottom, with their values."""
+    drawn = axes.barh(list(values), list(values.values()), height=0.6, color=colours)
+    axes.bar_label(drawn, [f"{value:.3g}" for value in values.values()], fontsize=7, color=THEME.muted, padding=2)
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.margins(x=0.18, y=0.02)
+    axes.tick_params(axis="y", labelsize=7)
 
 
 def powers_of_two(axes: Axes, ticks: Sequence[float]) -> None:

@@ -1,7 +1,6 @@
-"""Acceptance against block, beta, tau, size and training steps."""
+"""Acceptance against block, beta, tau and size."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance
 from pipeline.errors import PipelineError
 from pipeline.evaluation.analyses.drafting.acceptance import Validation, draft_acceptance
-from pipeline.evaluation.analyses.drafting.curve import draft_curve, read_curve
 from pipeline.evaluation.analyses.drafting.sizes import Size, draft_sizes, drafter_size
 from pipeline.evaluation.analyses.measured import Measured, Measurements
 from pipeline.evaluation.speed import Contestant
@@ -93,29 +91,5 @@ def test_sizes_rise_and_what_drafts_nothing_is_left_out() -> None:
         "large": {"parameters": 900, "encoder_layers": 1, "decoder_layers": 2, "width": 32,
                   "gad": {"accepted_per_call": 3.0, **figures}}}
     assert [point["family"] for point in finding.points] == ["small", "large"]
-    assert "not_measured" in draft_sizes(measurements, {}).metric
-
-
-def test_a_curve_is_read_from_training(tmp_path: Path) -> None:
-    folder = tmp_path / "plots/metrics"
-    folder.mkdir(parents=True)
-    assert read_curve(tmp_path) is None
-    path = folder / "validation_accepted.tsv"
-    path.write_text("step\tvalidation_accepted\n")
-    assert read_curve(tmp_path) is None
-    path.write_text("step\tvalidation_accepted\n99\t1.5\n199\t2.25\n299\t2.0\n")
-    curve = read_curve(tmp_path)
-    assert curve == {100: 1.5, 200: 2.25, 300: 2.0}
-    finding = draft_curve({"drafter": curve})
-    assert finding.metric == {"drafter": {"steps": 300, "last": 2.0, "best": 2.25, "best_step": 200}}
-    assert finding.points[1] == {"family": "drafter", "steps": 200, "accepted_per_call": 2.25}
-    assert "not_measured" in draft_curve({}).metric
-
-
-@pytest.mark.parametrize("row", ["99\tmany", "99", "x\t1.0"])
-def test_a_damaged_curve_is_named(tmp_path: Path, row: str) -> None:
-    path = tmp_path / "plots/metrics/validation_accepted.tsv"
-    path.parent.mkdir(parents=True)
-    path.write_text(f"step\tvalidation_accepted\n49\t1.0\n{row}\n")
-    with pytest.raises(PipelineError, match=r"validation_accepted\.tsv:3: not a step and a number"):
-        read_curve(tmp_path)
+    for sizes in ({}, {"small": Size(100, 0, 1, 16)}):
+        assert "fewer than two sizes" in draft_sizes(measurements, sizes).metric["not_measured"]

@@ -7,15 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sentences import sources
 
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import Batch
+from pipeline.decoding import greedy
 from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
 from pipeline.evaluation.analyses.jacobi import scaling as scaling_file
 from pipeline.evaluation.analyses.jacobi import training
+from pipeline.evaluation.analyses.jacobi.known_length import LENGTHS, ask_known_length, told
 from pipeline.evaluation.analyses.jacobi.operations import Training, add_starts, ask_operations, operations, speeds
 from pipeline.evaluation.analyses.jacobi.scaling import ask_scaling, scaling, thread_counts
 from pipeline.evaluation.analyses.jacobi.training import (
@@ -32,6 +37,7 @@ from pipeline.families.masked import MaskedModule
 from pipeline.families.ordered import OrderedModule
 from pipeline.families.settings import FamilySettings, OptimisationSettings, TrainingSettings, kind_settings
 from pipeline.model.settings import NetworkSettings, OrderSettings, VocabularySettings
+from pipeline.model.transformer import Transformer
 from pipeline.params import load_params
 from pipeline.vocabulary import PAD
 
@@ -176,11 +182,38 @@ def test_scaling_of_a_run(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.get_num_threads() == 1
 
 
-def test_without_jacobi_or_long_sentences_scaling_says_so(lab: Lab) -> None:
+def test_without_jacobi_or_long_sentences_they_say_so(lab: Lab) -> None:
     params = replace(lab.params, speed=replace(lab.params.speed, long_tokens=1000))
-    assert "1000 pieces" in ask_scaling(replace(lab, params=params)).metric["not_measured"]
-    params = replace(lab.params, baseline="interleaved")
-    assert "algorithm jacobi" in ask_scaling(replace(lab, params=params)).metric["not_measured"]
+    for ask in (ask_scaling, ask_known_length):
+        assert "1000 pieces" in ask(replace(lab, params=params)).metric["not_measured"]
+        other = replace(lab, params=replace(lab.params, baseline="interleaved"))
+        assert "algorithm jacobi" in ask(other).metric["not_measured"]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=3), st.integers(0, 5), st.integers(0, 12), st.booleans())
+def test_a_known_length_changes_nothing_but_what_is_drafted_after_it(tiny: Callable[..., Transformer],
+                                                                     lengths: list[int], seed: int, block: int,
+                                                                     hybrid: bool) -> None:
+    network, limit = tiny(seed=seed), LengthLimit(ratio=1.5, extra=4, longest=47)
+    sentences = [sources(length) for length in lengths]
+    expected = [greedy.search(network, sentence, limit) for sentence in sentences]
+    words = [int(one.lengths[0, 0]) for one in expected]
+    search = told("any", {"algorithm": "jacobi", "block": block, "hybrid": hybrid}, limit, sentences, words)
+    for sentence, one, length in zip(sentences, expected, words, strict=True):
+        found = search(network, sentence)
+        assert torch.equal(found.tokens, one.tokens) and found.calls <= one.calls
+        assert found.verification is not None
+        settled = 0
+        for step in found.verification.rounds:
+            assert settled + step.draft.shape[1] <= max(length, 1)  # the end symbol is what the verifier says after it
+            settled += int(step.accepted)
+
+
+def test_known_lengths_of_a_run(lab: Lab) -> None:
+    metric = ask_known_length(lab).metric
+    assert (metric["baseline"], metric["sentences"]) == ("teacher greedy", 2)
+    assert all(metric["decoders"]["pj"][length]["milliseconds"] > 0 for length in LENGTHS)
 
 
 class Paced:

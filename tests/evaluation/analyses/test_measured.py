@@ -67,9 +67,12 @@ def test_layers_are_sorted_and_what_is_missing_is_left_out() -> None:
         ("lattice", 1, 18), ("lattice", 3, 21), ("nat", 6, 12)]
 
 
-def test_no_measured_network_at_all() -> None:
-    finding = layers(run(), {"lattice": [], "nat": [Network("absent", "nat", 1)]})
-    assert finding.metric.keys() == {"not_measured"} and finding.points == []
+@pytest.mark.parametrize("groups", [
+    {"lattice": [], "nat": [Network("absent", "nat", 1)]},
+    {"lattice": [Network("lattice", "lattice8", 3), Network("raw", "lattice8", 3)], "nat": [Network("nat", "nat", 6)]}])
+def test_one_depth_alone_says_nothing(groups: dict[str, list[Network]]) -> None:
+    finding = layers(run(), groups)
+    assert "fewer than two depths" in finding.metric["not_measured"] and finding.points == []
 
 
 def written(folder: Path, long: bool) -> None:

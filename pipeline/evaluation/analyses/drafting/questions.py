@@ -19,7 +19,6 @@ from pipeline.decoding.settings import Decoder, make_decoder
 from pipeline.engine.door import open_engine
 from pipeline.evaluation.analyses.drafting.acceptance import Search, Validation, draft_acceptance
 from pipeline.evaluation.analyses.drafting.breakdown import draft_breakdown
-from pipeline.evaluation.analyses.drafting.curve import draft_curve, read_curve
 from pipeline.evaluation.analyses.drafting.memory import draft_memory
 from pipeline.evaluation.analyses.drafting.sizes import draft_sizes, drafter_size
 from pipeline.evaluation.analyses.drafting.speedup import EditRatio, draft_speedup, edit_distance
@@ -46,7 +45,7 @@ def draft_questions(lab: Lab) -> dict[str, Question]:
     """
     bench = Bench.open(lab)
     asked = {"draft_speedup": ask_speedup, "draft_breakdown": ask_breakdown, "draft_memory": ask_memory,
-             "draft_acceptance": ask_acceptance, "draft_sizes": ask_sizes, "draft_curve": ask_curve}
+             "draft_acceptance": ask_acceptance, "draft_sizes": ask_sizes}
     return {name: partial(question, bench) for name, question in asked.items()}
 
 
@@ -172,13 +171,6 @@ def ask_sizes(bench: Bench) -> Finding:
     networks = {name: bench.lab.network_of(name, DrafterTransformer) for name in bench.settings.sizes}
     return draft_sizes(bench.lab.measurements, {name: drafter_size(network)
                                                 for name, network in networks.items() if network is not None})
-
-
-def ask_curve(bench: Bench) -> Finding:
-    """Of the same drafters."""
-    curves = {name: read_curve(layout.REPORTS / "training" / name) for name in bench.settings.sizes
-              if name in bench.lab.params.systems}
-    return draft_curve({name: curve for name, curve in curves.items() if curve is not None})
 
 
 def _no_entries() -> Finding:

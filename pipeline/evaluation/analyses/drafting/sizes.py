@@ -39,8 +39,8 @@ def draft_sizes(measurements: Measurements, sizes: Mapping[str, Size]) -> Findin
     found = [(family, decoder, measured) for family in ordered
              for (whose, decoder), measured in measurements.decoders.items()
              if whose == family and measured.accepted_per_call is not None]
-    if not found:
-        return not_measured("no drafter of analyses.drafting.sizes was measured under a search that drafts")
+    if len({sizes[family].parameters for family, _, _ in found}) < 2:
+        return not_measured("fewer than two sizes of analyses.drafting.sizes were measured under a search that drafts")
     metric: dict[str, Any] = {"sentences": measurements.sentences}
     for family, decoder, measured in found:
         metric.setdefault(family, {**sizes[family]._asdict()})[decoder] = _figures(measured)

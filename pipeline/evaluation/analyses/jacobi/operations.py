@@ -9,12 +9,11 @@ What is counted as an operation, and what is not: `pipeline.evaluation.flops`. T
 parameters and steps by the calculator of ELECTRA; here they are of the very sentences and batches.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pipeline.corpus.padding import pad_sources
@@ -32,8 +31,6 @@ from pipeline.params import Params
 from pipeline.systems import TEACHER
 
 _, GREEDY = REFERENCE_DECODERS
-ORACLE = "jacobi_oracle"
-"""The algorithm that is not counted: what it is told costs operations as well."""
 
 
 class Training(NamedTuple):
@@ -58,8 +55,6 @@ def ask_operations(lab: Lab) -> Finding:
         network = lab.network(family)
         assert network is not None  # it is one of the systems
         for decoder in dict.fromkeys([*params.decoders_of(family), *([GREEDY] if family == params.baseline else [])]):
-            if params.decoder(decoder)["algorithm"] == ORACLE:
-                continue
             search = make_decoder(decoder, params.decoder(decoder), lab.limit(network))
             with torch.inference_mode():
                 means[family, decoder] = float(np.mean(sentence_operations(network, search, sentences)))
@@ -122,20 +117,11 @@ def _draw(means: Mapping[Name, float], trainings: Mapping[str, Training], baseli
     for name in means:
         if name[0] not in {family for family, _ in shown}:
             shown.append(name)
-    _bars(inference, {" ".join(name): means[name] / means[baseline, GREEDY] for name in shown},
-          [chart.COLOURS[0 if family == baseline else 1] for family, _ in shown])
+    chart.bars(inference, {" ".join(name): means[name] / means[baseline, GREEDY] for name in shown},
+               [chart.COLOURS[0 if family == baseline else 1] for family, _ in shown])
     inference.axvline(1, color=chart.THEME.muted, linewidth=1, linestyle="--")
     chart.name_axes(inference, f"times the operations of {baseline} {GREEDY}", "", "a translation")
-    _bars(training, {family: one.added / 1e12 for family, one in trainings.items()},
-          [chart.COLOURS[0 if family == baseline else 1] for family in trainings])
+    chart.bars(training, {family: one.added / 1e12 for family, one in trainings.items()},
+               [chart.COLOURS[0 if family == baseline else 1] for family in trainings])
     chart.name_axes(training, "10¹² operations", "", f"training, beyond that of {baseline}")
     return figure
-
-
-def _bars(axes: Axes, values: Mapping[str, float], colours: Sequence[str]) -> None:
-    drawn = axes.barh(list(values), list(values.values()), height=0.6, color=colours)
-    axes.bar_label(drawn, [f"{value:.3g}" for value in values.values()], fontsize=7, color=chart.THEME.muted, padding=2)
-    axes.invert_yaxis()
-    axes.grid(axis="y", visible=False)
-    axes.margins(x=0.18, y=0.02)
-    axes.tick_params(axis="y", labelsize=7)

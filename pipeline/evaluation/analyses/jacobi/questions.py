@@ -9,6 +9,7 @@ from pipeline.decoding.protocol import is_ordered
 from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.analyses.finding import Finding, Question, not_measured
 from pipeline.evaluation.analyses.jacobi.ddg import jacobi_grid
+from pipeline.evaluation.analyses.jacobi.known_length import ask_known_length
 from pipeline.evaluation.analyses.jacobi.operations import ask_operations
 from pipeline.evaluation.analyses.jacobi.scaling import ask_scaling
 from pipeline.evaluation.analyses.jacobi.summary import ddg
@@ -26,7 +27,8 @@ def jacobi_questions(lab: Lab) -> dict[str, Question]:
         PipelineError: the baseline's checkpoint is missing or damaged.
     """
     return {"ddg": partial(ask_ddg, lab, lab.network(lab.params.baseline)),
-            "operations": partial(ask_operations, lab), "scaling": partial(ask_scaling, lab)}
+            "known_length": partial(ask_known_length, lab), "operations": partial(ask_operations, lab),
+            "scaling": partial(ask_scaling, lab)}
 
 
 def ask_ddg(lab: Lab, network: Transformer | None) -> Finding:

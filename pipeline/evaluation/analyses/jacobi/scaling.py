@@ -27,6 +27,8 @@ from pipeline.evaluation.analyses.lab import Lab
 from pipeline.evaluation.clock import spread
 from pipeline.evaluation.flops import compiled_share
 from pipeline.evaluation.speed import REFERENCE_DECODERS, Contestant, Floats, measure, speed_ratio
+from pipeline.model.transformer import Transformer
+from pipeline.params import Params
 
 ALGORITHM = "jacobi"
 CPU = torch.device("cpu")
@@ -53,18 +55,15 @@ class Speed(NamedTuple):
 def ask_scaling(lab: Lab) -> Finding:
     """Of the baseline under greedy search and its Jacobi decoders, on the CPU, over long sources of the test split."""
     params = lab.params
-    names = [name for name in params.decoders_of(params.baseline) if params.decoders[name]["algorithm"] == ALGORITHM]
+    names = jacobi_decoders(params)
     if not names:
         return not_measured(f"no decoder of family {params.baseline!r} is of algorithm {ALGORITHM}")
-    sources = [source for source, _ in lab.pairs("test")]
-    lengths = np.array([len(source) for source in sources], np.int32)
-    rows = spread(lengths, np.flatnonzero(lengths >= params.speed.long_tokens), params.speed.long_sentences)
-    if not rows:
-        return not_measured(f"no test source has {params.speed.long_tokens} pieces (speed.long_tokens)")
     network = lab.network(params.baseline)
     assert network is not None  # it is one of the systems
     network.to(CPU)
-    sentences = [pad_sources([sources[row]], network.settings.max_length) for row in rows]
+    sentences = long_sentences(lab, network)
+    if not sentences:
+        return not_measured(f"no test source has {params.speed.long_tokens} pieces (speed.long_tokens)")
     searches = {name: make_decoder(name, params.decoder(name), lab.limit(network)) for name in (GREEDY, *names)}
     contestants = [Contestant(params.baseline, name, lambda source, s=search: s(network, source))  # type: ignore[misc]
                    for name, search in searches.items()]
@@ -73,6 +72,19 @@ def ask_scaling(lab: Lab) -> Finding:
     return scaling(contestants, sentences, shares, threads=thread_counts(cores()),
                    repetitions=params.speed.repetitions, warmup=params.speed.warmup,
                    rule=f"sources of at least {params.speed.long_tokens} pieces")
+
+
+def jacobi_decoders(params: Params) -> list[str]:
+    """Those of the baseline."""
+    return [name for name in params.decoders_of(params.baseline) if params.decoders[name]["algorithm"] == ALGORITHM]
+
+
+def long_sentences(lab: Lab, network: Transformer) -> list[Tensor]:
+    """Long sources of the test split, (1, S) ids each, evenly spread over their lengths."""
+    speed, sources = lab.params.speed, [source for source, _ in lab.pairs("test")]
+    lengths = np.array([len(source) for source in sources], np.int32)
+    rows = spread(lengths, np.flatnonzero(lengths >= speed.long_tokens), speed.long_sentences)
+    return [pad_sources([sources[row]], network.settings.max_length) for row in rows]
 
 
 def thread_counts(most: int) -> list[int]:

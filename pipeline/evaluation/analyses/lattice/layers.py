@@ -32,9 +32,9 @@ def layers(measurements: Measurements, groups: Mapping[str, Sequence[Network]]) 
     """
     found = {kind: _measured(networks, measurements) for kind, networks in groups.items()}
     found = {kind: pairs for kind, pairs in found.items() if pairs}
-    if not found:
-        return not_measured("none of the families of analyses.lattice_layers and analyses.nat_layers is among the "
-                            "systems")
+    if all(len({network.layers for network, _ in pairs}) < 2 for pairs in found.values()):
+        return not_measured("fewer than two depths of the families of analyses.lattice_layers or analyses.nat_layers "
+                            "are among the systems")
     metric = {"sentences": measurements.sentences,
               **{kind: {network.family: {"decoder": network.decoder, "layers": network.layers, **measured.metric()}
                        for network, measured in pairs}
