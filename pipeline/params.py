@@ -8,13 +8,14 @@ from pipeline.alignment.settings import AlignmentSettings, CountSettings
 from pipeline.analysis_settings import AnalysesSettings
 from pipeline.blocks import build, merge
 from pipeline.checks import Amount, Checked, Natural, Positive, Seed
-from pipeline.corpus.settings import BpeSettings, CorpusSettings, DataSettings
+from pipeline.corpus.settings import BpeSettings, DataSettings
 from pipeline.errors import PipelineError
 from pipeline.families.settings import KINDS, MASKINGS, DraftingSettings, OptimisationSettings, TrainingSettings
 from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.names import Name
 from pipeline.peer_settings import FAMILY as PEER
 from pipeline.peer_settings import PeerSettings
+from pipeline.sources.settings import CorpusSettings
 from pipeline.strict_yaml import read_yaml
 
 PARAMS = Path("params.yaml")

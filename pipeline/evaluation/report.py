@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from pipeline.corpus.sources.files import read_lines
 from pipeline.errors import PipelineError
 from pipeline.evaluation.claims import claims
 from pipeline.evaluation.figures import DARK, quality_speed_png
@@ -12,6 +11,7 @@ from pipeline.evaluation.page import Texts, render_page
 from pipeline.evaluation.rows import Row, assemble_rows, read_speed, read_texts, timed_decoders
 from pipeline.evaluation.table import markdown_table, measurement_notes
 from pipeline.files import atomic_path, write_json, write_text
+from pipeline.lines import read_lines
 
 
 def build_report(*, quality: Path, evaluation: Path, speed: Path, references: Sequence[Path],

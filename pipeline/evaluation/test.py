@@ -30,7 +30,8 @@ from pipeline.evaluation.quality import HypothesisLine, score, write_hypotheses
 from pipeline.files import read_json, remove, write_json
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import EvaluationSettings, load_params
-from pipeline.training.fit import family_config, quiet_lightning, write_config
+from pipeline.training.fit import family_config, write_config
+from pipeline.training.quiet import quiet_lightning
 
 Part = TypeVar("Part")
 

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import sys
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +34,7 @@ from pipeline.params import Params, load_params
 from pipeline.training.callbacks import KeepCandidates, Progress, ResumePoint, Threads, ValidationBleu
 from pipeline.training.candidates import Candidates
 from pipeline.training.finite import StopIfNotFinite
+from pipeline.training.quiet import quiet_lightning
 from pipeline.training.resume import begin
 
 MODULES: dict[str, type[TranslationModule]] = {
@@ -176,20 +176,6 @@ def write_config(work: Path, config: dict[str, Any]) -> str:
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         write_text(path, text)
     return str(path)
-
-
-def quiet_lightning() -> None:
-    """Silence what says nothing about this run: hints of Lightning that our data module answers itself."""
-    import logging
-
-    for name in ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero", "lightning_fabric"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
-    warnings.filterwarnings("ignore", message=".*isinstance.treespec, LeafSpec.*")
-    warnings.filterwarnings("ignore", message=".*in eval mode at the start of training.*")  # verifiers are
-    warnings.filterwarnings("ignore", message=".*LightningCLI's args parameter.*")
-    warnings.filterwarnings("ignore", message=".*smaller than the logging interval.*")
-    warnings.filterwarnings("ignore", message=".*predict returned None.*")
 
 
 def _callbacks(params: Params, family: str, tokenizer: Tokenizer, candidates: Candidates, work: Path) -> list[Callback]:

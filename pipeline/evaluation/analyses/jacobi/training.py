@@ -15,7 +15,8 @@ from pipeline.families.base import TranslationModule
 from pipeline.model.orders import make_order
 from pipeline.model.settings import VocabularySettings
 from pipeline.params import FamilySettings, Params
-from pipeline.training.fit import MODULES, family_config, quiet_lightning
+from pipeline.training.fit import MODULES, family_config
+from pipeline.training.quiet import quiet_lightning
 
 _BY_FORMULA = ("ordered", "masked", "lattice")
 """Kinds of families all of whose weights are trained. Drafters and heads learn beside a model that is only read."""

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline.corpus.settings import CorpusSettings
-from pipeline.corpus.sources.splits import SPLITS, Pair, Splits, assign_groups
-from pipeline.corpus.sources.wheel import fetch_wheel, open_wheel, read_member, unusable
 from pipeline.errors import PipelineError
+from pipeline.layout import SPLITS
+from pipeline.sources.settings import CorpusSettings
+from pipeline.sources.splits import Pair, Splits, assign_groups
+from pipeline.sources.wheel import fetch_wheel, open_wheel, read_member, unusable
 
 _MEMBER = re.compile(r"homeassistant/components/([^/]+)/translations/([^/.]+)\.json")
 

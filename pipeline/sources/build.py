@@ -5,12 +5,12 @@ from contextlib import ExitStack
 from itertools import chain, islice
 from pathlib import Path
 
-from pipeline.corpus.filtering import CorpusFilter
-from pipeline.corpus.noise import write_synthetic
-from pipeline.corpus.settings import CorpusSettings
-from pipeline.corpus.sources import Entry, read_splits
-from pipeline.corpus.sources.splits import SYNTHETIC
 from pipeline.files import atomic_path, remove, write_json
+from pipeline.layout import SYNTHETIC
+from pipeline.sources import Entry, read_splits
+from pipeline.sources.filtering import CorpusFilter
+from pipeline.sources.noise import write_synthetic
+from pipeline.sources.settings import CorpusSettings
 
 
 def build_corpus(settings: CorpusSettings, out: Path, report: Path) -> None:

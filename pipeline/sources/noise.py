@@ -15,9 +15,9 @@ from itertools import accumulate
 from pathlib import Path
 from random import Random
 
-from pipeline.corpus.settings import NoiseSettings
-from pipeline.corpus.sources.files import read_lines
-from pipeline.corpus.sources.splits import SYNTHETIC
+from pipeline.layout import SYNTHETIC
+from pipeline.lines import read_lines
+from pipeline.sources.settings import NoiseSettings
 
 _TOKEN = re.compile(r"( ?)(\w+(?:['’ʼ-]\w+)*|[^\w\s])")  # the blank before it; a word or a single mark
 _WORDS = 30_000  # of the most frequent words, from which others are drawn: neighbours in spelling take 2 KB a word

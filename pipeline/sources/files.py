@@ -1,13 +1,13 @@
 """Plain or gzip-compressed text: two aligned files a split, or one tab-separated file a split."""
 
 from collections.abc import Iterator
-from itertools import zip_longest
 from pathlib import Path
 
-from pipeline.corpus.settings import CorpusSettings
-from pipeline.corpus.sources.splits import SPLITS, Pair, Splits
 from pipeline.errors import PipelineError
-from pipeline.lines import read_lines
+from pipeline.layout import SPLITS
+from pipeline.lines import read_aligned, read_lines
+from pipeline.sources.settings import CorpusSettings
+from pipeline.sources.splits import Pair, Splits
 
 
 def read_files(settings: CorpusSettings) -> Splits:
@@ -32,20 +32,6 @@ def tsv_inputs(settings: CorpusSettings) -> list[str]:
     """The file of every split."""
     assert settings.tsv is not None
     return [getattr(settings.tsv, split) for split in SPLITS]
-
-
-def read_aligned(source: Path, target: Path) -> Iterator[Pair]:
-    """Yield line i of one file with line i of the other.
-
-    Raises:
-        PipelineError: a file cannot be read, is not UTF-8, or has another number of lines.
-    """
-    for left, right in zip_longest(read_lines(source), read_lines(target)):
-        if left is None or right is None:
-            counts = [sum(1 for _ in read_lines(path)) for path in (source, target)]
-            raise PipelineError(f"{source} has {counts[0]} lines but {target} has {counts[1]}; "
-                                "line i of one must translate line i of the other")
-        yield left, right
 
 
 def read_columns(path: Path) -> Iterator[Pair]:

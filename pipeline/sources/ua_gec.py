@@ -9,10 +9,11 @@ import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.corpus.settings import CorpusSettings
-from pipeline.corpus.sources.splits import SPLITS, Entry, Splits, assign_string
-from pipeline.corpus.sources.wheel import fetch_wheel, open_wheel, read_member
 from pipeline.errors import PipelineError
+from pipeline.layout import SPLITS
+from pipeline.sources.settings import CorpusSettings
+from pipeline.sources.splits import Entry, Splits, assign_string
+from pipeline.sources.wheel import fetch_wheel, open_wheel, read_member
 
 _MEMBER = re.compile(r"(?:source|target)-sentences/([^/.]+)\.(?:src|a(\d+))\.txt")
 

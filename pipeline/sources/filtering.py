@@ -4,33 +4,17 @@ Train and the two evaluation splits must not share a source string. Which side g
 corpus that we split ourselves the evaluation splits lose it, for a published test set the train split does.
 """
 
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 
-from pipeline.corpus.settings import FilterSettings, UnicodeForm
-from pipeline.corpus.sources.splits import SPLITS, Entry
 from pipeline.errors import PipelineError
+from pipeline.layout import SPLITS
+from pipeline.lines import normalise
+from pipeline.sources.settings import FilterSettings
+from pipeline.sources.splits import Entry
 
 Keep = Callable[[str, str], bool]
-
-# White space of any kind, control characters, and lone surrogates, which no UTF-8 file can hold.
-_BLANKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
-
-
-def normalise(text: str, unicode: UnicodeForm = "NFC") -> str:
-    """Bring a sentence into one Unicode form (`unicode`: NFC, NFKC or none) on one line with single spaces.
-
-    >>> normalise(" two\\nlines ")
-    'two lines'
-    """
-    if unicode != "none":
-        text = unicodedata.normalize(unicode, text)
-    if not text.isprintable():  # printable text has no blank but the space
-        text = _BLANKS.sub(" ", text)
-    return " ".join(text.split())
 
 
 class CorpusFilter:

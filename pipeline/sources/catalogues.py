@@ -4,9 +4,10 @@ import glob
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pipeline.corpus.settings import CatalogueSettings
-from pipeline.corpus.sources.splits import SPLITS, Pair, Splits, assign_groups, assign_string
 from pipeline.errors import PipelineError
+from pipeline.layout import SPLITS
+from pipeline.sources.settings import CatalogueSettings
+from pipeline.sources.splits import Pair, Splits, assign_groups, assign_string
 
 
 def split_catalogues(settings: CatalogueSettings, read_file: Callable[[str], Iterator[Pair]]) -> Splits:

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.corpus.settings import CorpusSettings, HuggingFaceSettings
-from pipeline.corpus.sources.splits import SPLITS, Pair, Splits
 from pipeline.errors import PipelineError
+from pipeline.layout import SPLITS
+from pipeline.sources.settings import CorpusSettings, HuggingFaceSettings
+from pipeline.sources.splits import Pair, Splits
 
 
 def read(settings: CorpusSettings) -> Splits:

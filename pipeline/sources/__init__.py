@@ -1,13 +1,13 @@
-"""Where sentence pairs come from: one reader a file, all with the same signature."""
+"""Sentence pairs in: readers, one per file and all with the same signature, filters, synthetic errors and splits."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from pipeline.corpus.settings import CorpusSettings
-from pipeline.corpus.sources import files, home_assistant, hugging_face, po, tmx, ua_gec
-from pipeline.corpus.sources.splits import SPLITS, Entry, Pair, Splits
+from pipeline.sources import files, home_assistant, hugging_face, po, tmx, ua_gec
+from pipeline.sources.settings import CorpusSettings
+from pipeline.sources.splits import Entry, Pair, Splits
 
-__all__ = ["SOURCES", "SPLITS", "Entry", "Pair", "Splits", "read_splits"]
+__all__ = ["SOURCES", "Entry", "Pair", "Splits", "read_splits"]
 
 
 def _none(settings: CorpusSettings) -> Iterable[str]:

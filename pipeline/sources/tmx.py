@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from pipeline.corpus.settings import CorpusSettings
-from pipeline.corpus.sources.catalogues import catalogue_inputs, split_catalogues
-from pipeline.corpus.sources.splits import Pair, Splits
 from pipeline.errors import PipelineError
+from pipeline.sources.catalogues import catalogue_inputs, split_catalogues
+from pipeline.sources.settings import CorpusSettings
+from pipeline.sources.splits import Pair, Splits
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _CODES = {"bpt", "ept", "it", "ph", "ut"}  # inline elements that hold formatting codes, not words

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipeline.corpus.settings import CorpusSettings
-from pipeline.corpus.sources.catalogues import catalogue_inputs, split_catalogues
-from pipeline.corpus.sources.splits import Pair, Splits
 from pipeline.errors import PipelineError
 from pipeline.lines import read_lines
+from pipeline.sources.catalogues import catalogue_inputs, split_catalogues
+from pipeline.sources.settings import CorpusSettings
+from pipeline.sources.splits import Pair, Splits
 
 _LINE = re.compile(r'(msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)?\s*"((?:[^"\\]|\\.)*)"')
 _FOLLOWS = {"msgctxt": ("",), "msgid": ("", "msgctxt"), "msgid_plural": ("msgid",), "msgstr": ("msgid",),

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from pipeline.corpus.settings import CorpusSettings
-from pipeline.corpus.sources import SOURCES
-from pipeline.corpus.sources.wheel import sha256
+from pipeline.sources import SOURCES
+from pipeline.sources.settings import CorpusSettings
+from pipeline.sources.wheel import sha256
 
 
 def describe_inputs(settings: CorpusSettings) -> dict[str, Any]:

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from pipeline.corpus.bpe import JOINT_MODELS, SEPARATE_MODELS, Tokenizer
 from pipeline.corpus.pairs import Pairs, write_pairs
 from pipeline.corpus.settings import BpeSettings
-from pipeline.corpus.sources.files import read_aligned
-from pipeline.corpus.sources.splits import SPLITS, SYNTHETIC, Pair
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, remove, write_json
-from pipeline.lines import read_lines
+from pipeline.layout import SPLITS, SYNTHETIC
+from pipeline.lines import read_aligned, read_lines
 from pipeline.vocabulary import BOS, EOS, PAD, SPECIALS, UNK
 
 EncodedPair = tuple[list[int], list[int]]
@@ -115,7 +114,7 @@ def _encode_split(settings: BpeSettings, tokenizer: Tokenizer, corpus: Path, spl
     return {"pairs": kept, "too_long": counts["too_long"], **_describe_sides(pairs)}
 
 
-def _encode(tokenizer: Tokenizer, pairs: Iterator[Pair]) -> Iterator[EncodedPair]:
+def _encode(tokenizer: Tokenizer, pairs: Iterator[tuple[str, str]]) -> Iterator[EncodedPair]:
     while chunk := list(islice(pairs, _CHUNK)):
         sources, targets = (list(side) for side in zip(*chunk, strict=True))
         yield from zip(tokenizer.encode_source(sources), tokenizer.encode_target(targets), strict=True)

@@ -7,10 +7,7 @@ from pipeline.errors import PipelineError
 
 Pair = tuple[str, str]  # source sentence, target sentence
 Entry = tuple[str, ...]  # a pair and its further references, as many for every entry of a split
-Splits = Mapping[str, Iterable[Entry]]  # the three of SPLITS; each may be read once, in any order
-
-SPLITS = ("train", "validation", "test")
-SYNTHETIC = "synthetic"  # training pairs made from the targets of train; no source has them
+Splits = Mapping[str, Iterable[Entry]]  # the three of `layout.SPLITS`; each may be read once, in any order
 
 
 def assign_groups(names: Iterable[str], validation_share: float, test_share: float) -> dict[str, str]:
