@@ -13,13 +13,14 @@ from pathlib import Path
 import yaml
 
 from pipeline import guard, layout
+from pipeline.dvc_index import PIPELINE
 from pipeline.errors import PipelineError
 from pipeline.evaluation.machine import describe_machine
 from pipeline.files import atomic_path, write_json, write_text
 from pipeline.names import check_name
 from pipeline.params import PARAMS, lay_over, load_params, parse_params
 from pipeline.sources.inputs import describe_inputs
-from pipeline.stages import DVC, PIPELINE, ending_like_control_c, environment
+from pipeline.stages import DVC, ending_like_control_c, environment
 from pipeline.strict_yaml import read_yaml
 
 PRESETS = Path("presets")
