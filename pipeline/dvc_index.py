@@ -52,10 +52,10 @@ def read_stages(folder: Path) -> dict[str, Stage]:
 
 def _main() -> None:
     from dvc.exceptions import DvcException
-    from dvc.repo import Repo
+    from dvc.repo import Repo, lock_repo
 
     try:
-        with Repo(_wait_for_lock=True) as repo:
+        with Repo(_wait_for_lock=True) as repo, lock_repo(repo):  # the index is kept while the lock is held
             status = repo.status()
             found = {stage.addressing: Stage(
                 after=tuple(sorted(other.addressing for other in repo.index.graph.successors(stage))),

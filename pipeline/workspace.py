@@ -26,7 +26,6 @@ from pipeline.strict_yaml import read_yaml
 PRESETS = Path("presets")
 PROFILES = Path("profiles")
 IGNORED = Path(".dvcignore")
-PLOTS = Path(".dvc/plots")
 
 
 def prepare(profile: str, folder: Path | None = None) -> Path:
@@ -48,7 +47,7 @@ def prepare(profile: str, folder: Path | None = None) -> Path:
     parse_params(params)
     folder = folder or PROFILES / profile
     _write(folder / PARAMS, yaml.safe_dump(params, sort_keys=False, allow_unicode=True))
-    for file in (PIPELINE, IGNORED, *PLOTS.glob("*.json")):
+    for file in (PIPELINE, IGNORED):
         _write(folder / file, _read(file))
     cache = os.path.relpath(Path(".dvc/cache"), folder / ".dvc")
     _write(folder / ".dvc/config", f"[core]\n    analytics = false\n    no_scm = true\n[cache]\n    dir = {cache}\n")

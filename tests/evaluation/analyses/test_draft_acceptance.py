@@ -92,7 +92,7 @@ def test_sizes_rise_and_what_drafts_nothing_is_left_out() -> None:
                   "gad": {"accepted_per_call": 2.0, **figures}},
         "large": {"parameters": 900, "encoder_layers": 1, "decoder_layers": 2, "width": 32,
                   "gad": {"accepted_per_call": 3.0, **figures}}}
-    assert [point["family"] for point in finding.points] == ["small", "large"]
+    assert list(finding.metric) == ["sentences", "small", "large"]
     assert "not_measured" in draft_sizes(measurements, {}).metric
 
 
@@ -108,7 +108,6 @@ def test_a_curve_is_read_from_training(tmp_path: Path) -> None:
     assert curve == {100: 1.5, 200: 2.25, 300: 2.0}
     finding = draft_curve({"drafter": curve})
     assert finding.metric == {"drafter": {"steps": 300, "last": 2.0, "best": 2.25, "best_step": 200}}
-    assert finding.points[1] == {"family": "drafter", "steps": 200, "accepted_per_call": 2.25}
     assert "not_measured" in draft_curve({}).metric
 
 

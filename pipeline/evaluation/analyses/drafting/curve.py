@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from pipeline.errors import PipelineError
 from pipeline.evaluation.analyses import chart
-from pipeline.evaluation.analyses.finding import Finding, Point, not_measured
+from pipeline.evaluation.analyses.finding import Finding, not_measured
 
 METRIC = "validation_accepted"
 """Tokens that a call accepts, on the validation sentences, as a drafter's training logs it."""
@@ -26,9 +26,7 @@ def draft_curve(curves: Mapping[str, Curve]) -> Finding:
         return not_measured(f"no drafter of analyses.drafting.sizes has {METRIC} among its training curves")
     metric = {family: {"steps": max(curve), "last": curve[max(curve)], "best": max(curve.values()),
                        "best_step": max(curve, key=lambda step: curve[step])} for family, curve in curves.items()}
-    points: list[Point] = [{"family": family, "steps": step, "accepted_per_call": tokens}
-                           for family, curve in curves.items() for step, tokens in curve.items()]
-    return Finding(metric, points, _draw(curves))
+    return Finding(metric, _draw(curves))
 
 
 def read_curve(training: Path) -> Curve | None:
