@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.alignment.error_rate import Link
-from pipeline.corpus.sources.wheel import download_wheel, sha256
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path
+from pipeline.sources.wheel import download_wheel, sha256
 
 PACKAGE, VERSION = "bible_alignments", "0.4.2"
 SHA256 = "84f6b15e706657777824aac811567cb5cb2b38ad2b94497209f5f3c3f67b0984"

@@ -26,7 +26,7 @@ from pipeline.families.ordered import OrderedModule
 from pipeline.families.settings import OptimisationSettings
 from pipeline.files import write_json
 from pipeline.model.settings import NetworkSettings, OrderSettings, VocabularySettings
-from pipeline.training.fit import quiet_lightning
+from pipeline.training.quiet import quiet_lightning
 from pipeline.vocabulary import SPECIALS
 
 ORDERS = {

@@ -7,6 +7,7 @@ but the teacher, the search and the source: any number of devices writes the sam
 A shard begins with the SHA-256 of what follows. One that a broken disk or another program has changed is made again.
 """
 
+import dataclasses
 import hashlib
 import io
 import json
@@ -17,16 +18,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytorch_lightning as lightning
+import torch
 from torch.utils.data import DataLoader, Dataset
 
+from pipeline import layout
+from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import count_cut, pad_sources, report_cut
 from pipeline.corpus.pairs import Pairs, write_pairs
-from pipeline.decoding.settings import Decoder
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.settings import Decoder, make_decoder
 from pipeline.errors import PipelineError
-from pipeline.files import atomic_path, remove
+from pipeline.files import atomic_path, remove, write_json
 from pipeline.fingerprint import code_digest, digest
-from pipeline.model.checkpoint import CONFIG, WEIGHTS
+from pipeline.model.checkpoint import CONFIG, WEIGHTS, load_checkpoint
 from pipeline.model.transformer import Transformer
+from pipeline.params import TEACHER, Params
+from pipeline.training.quiet import quiet_lightning
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
@@ -139,6 +146,49 @@ class DistillationModule(lightning.LightningModule):
 
     def _path(self, shard: int) -> Path:
         return self._folder / f"shard-{shard:06d}"
+
+
+def distill(params: Params, devices: int | None, accelerator: str) -> None:
+    """Translate the training source and write data/distilled and its report.
+
+    Args:
+        params: all of them.
+        devices: how many; None: all GPUs, or a process per CPU core.
+        accelerator: cpu, gpu or auto.
+
+    Raises:
+        PipelineError: the teacher or the pairs are missing or damaged, or no translation ended.
+    """
+    settings = params.distillation
+    tokenizer = Tokenizer.load(layout.BPE)
+    teacher, _ = load_checkpoint(layout.checkpoint(TEACHER), tokenizer.digest)
+    path = layout.BPE / "train.pairs"
+    pairs = Pairs.open(path, tokenizer.digest)
+    block = params.decoder(settings.decoder)
+    limit = LengthLimit(params.limit.ratio, params.limit.extra, teacher.settings.max_length - 1)
+    decode = make_decoder(settings.decoder, block, limit)
+    fingerprint = teacher_fingerprint(layout.checkpoint(TEACHER), path, {
+        "decoder": block, "limit": dataclasses.asdict(limit), "distillation": dataclasses.asdict(settings)})
+    shards = shards_folder(layout.WORK / ".shards", fingerprint)
+    quiet_lightning()
+    if devices is None and (accelerator == "cpu" or not torch.cuda.is_available()):
+        # Batched search gains more from a process a core than from the threads of one process.
+        devices = min(torch.get_num_threads(), -(-(settings.sentences or len(pairs)) // settings.shard_rows))
+    trainer = lightning.Trainer(accelerator=accelerator, devices="auto" if devices is None else devices, logger=False,
+                                enable_checkpointing=False, enable_model_summary=False,
+                                use_distributed_sampler=False, enable_progress_bar=sys.stderr.isatty())
+    if trainer.is_global_zero:
+        remove_others(shards)
+    module = DistillationModule(teacher, decode, pairs, shards, shard_rows=settings.shard_rows,
+                                batch_rows=settings.batch_rows, sentences=settings.sentences)
+    trainer.predict(module, return_predictions=False)
+    trainer.strategy.barrier()
+    if trainer.is_global_zero:
+        report = layout.REPORTS / "distilled.json"
+        remove(report)  # of what is replaced now
+        write_json(report, write_distilled(module, pairs, tokenizer.target_size, layout.DISTILLED))
+        remove(shards.parent)
+    trainer.strategy.barrier()  # no process comes back while the first one still writes
 
 
 def shards_folder(folder: Path, fingerprint: dict[str, Any]) -> Path:

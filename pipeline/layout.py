@@ -3,6 +3,9 @@
 from itertools import count, takewhile
 from pathlib import Path
 
+SPLITS = ("train", "validation", "test")
+SYNTHETIC = "synthetic"
+"""Training pairs made from the targets of train (`corpus.noise`), in files beside those of the splits."""
 CORPUS = Path("data/corpus")
 BPE = Path("data/bpe")
 DISTILLED = Path("data/distilled")

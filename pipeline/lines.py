@@ -1,11 +1,20 @@
 """Text line by line, under the same rules wherever it comes from."""
 
 import gzip
+import re
+import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from pathlib import Path
+from typing import Literal
 
 from pipeline.errors import PipelineError
+
+UnicodeForm = Literal["NFC", "NFKC", "none"]
+
+# White space of any kind, control characters, and lone surrogates, which no UTF-8 file can hold.
+_BLANKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -21,6 +30,20 @@ def read_lines(path: Path) -> Iterator[str]:
         raise PipelineError(f"{path}: cannot be decompressed ({error}); fetch the file again") from None
     except OSError as error:
         raise PipelineError(f"{path}: cannot be read: {error.strerror}; check the path and the permissions") from None
+
+
+def read_aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
+    """Yield line i of one file with line i of the other.
+
+    Raises:
+        PipelineError: a file cannot be read, is not UTF-8, or has another number of lines.
+    """
+    for left, right in zip_longest(read_lines(source), read_lines(target)):
+        if left is None or right is None:
+            counts = [sum(1 for _ in read_lines(path)) for path in (source, target)]
+            raise PipelineError(f"{source} has {counts[0]} lines but {target} has {counts[1]}; "
+                                "line i of one must translate line i of the other")
+        yield left, right
 
 
 def decode_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
@@ -46,3 +69,16 @@ def decode_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
             raise PipelineError(f"{name}:{number}: invalid UTF-8 at byte {error.start + 1} of the line; convert the "
                                 "text to UTF-8 first (iconv -t UTF-8)") from None
         yield text.removesuffix("\n").removesuffix("\r")
+
+
+def normalise(text: str, unicode: UnicodeForm = "NFC") -> str:
+    """Bring a sentence into one Unicode form (`unicode`: NFC, NFKC or none) on one line with single spaces.
+
+    >>> normalise(" two\\nlines ")
+    'two lines'
+    """
+    if unicode != "none":
+        text = unicodedata.normalize(unicode, text)
+    if not text.isprintable():  # printable text has no blank but the space
+        text = _BLANKS.sub(" ", text)
+    return " ".join(text.split())

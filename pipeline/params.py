@@ -8,12 +8,13 @@ from pipeline.alignment.settings import AlignmentSettings, CountSettings
 from pipeline.analysis_settings import AnalysesSettings
 from pipeline.blocks import build, merge
 from pipeline.checks import Amount, Checked, Natural, Positive, Seed
-from pipeline.corpus.settings import BpeSettings, CorpusSettings
+from pipeline.corpus.settings import BpeSettings
 from pipeline.errors import PipelineError
 from pipeline.families.settings import FamilySettings
 from pipeline.names import Name
 from pipeline.peer_settings import FAMILY as PEER
 from pipeline.peer_settings import PeerSettings
+from pipeline.sources.settings import CorpusSettings
 from pipeline.strict_yaml import read_yaml
 from pipeline.systems import check_systems, find_family
 

@@ -11,7 +11,6 @@ Each training has the threads of its own parameters, whatever runs beside it, so
 done here is up to date when a plain `dvc repro` follows, which could have done all of it by itself.
 """
 
-import json
 import os
 import re
 import signal
@@ -19,44 +18,25 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
 
 from pipeline import guard
+from pipeline.dvc_index import PIPELINE, Stage, read_stages
 from pipeline.errors import PipelineError
 from pipeline.files import is_alive
 from pipeline.params import PARAMS, Params, load_params
 from pipeline.schedule import After, choose, length
-from pipeline.strict_yaml import read_yaml
+from pipeline.stage_graph import find_stages
 from pipeline.systems import TEACHER
 
-PIPELINE = Path("dvc.yaml")
 DVC = (sys.executable, "-m", "dvc")
-_ALWAYS = "always changed"
-"""What `dvc status` says of a stage that runs every time, though nothing that it has written differs."""
 _MOST = 8
 """Stages at once where nobody says how many: each process takes about a gigabyte of memory."""
-_A_DECODER = 100
-"""Training steps that take about as long as it takes a decoder to translate the test split. Nothing but the order of
-the stages depends on it."""
 Said = SimpleQueue[tuple[str, str | None]]
 """The lines of the running stages, each with its stage; None where it has said its last."""
-
-
-@dataclass(frozen=True)
-class Stages:
-    """The stages of single families, and all that stands before them."""
-
-    steps: dict[str, int]
-    """What each takes; of an evaluation, as many as would take as long."""
-    needs: tuple[str, ...]
-    """The stages that any of them needs, directly or not, and that are none of them."""
-    after: dict[str, frozenset[str]]
-    """Of all of these stages, those whose outputs they read."""
 
 
 def default_jobs(params: Params) -> int:
@@ -74,22 +54,23 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
 
 
-def reproduce_families(folder: Path, changed: Collection[str], jobs: int) -> None:
+def reproduce_families(folder: Path, stages: Mapping[str, Stage], jobs: int) -> None:
     """Reproduce the stages of single families that are not up to date, and first what they need.
 
     Nothing happens where none could run beside another one: that is left to the `dvc repro` that follows.
 
     Args:
         folder: of params.yaml and dvc.yaml.
-        changed: the stages that are not up to date (`changed_stages`).
+        stages: of dvc.yaml (`ask_dvc`).
         jobs: how many at once.
 
     Raises:
-        PipelineError: a stage failed. Those that ran beside it have ended, and no further one has begun.
+        PipelineError: the stages have a shape that is not known; or one failed: those that ran beside it have ended,
+            and no further one has begun.
     """
-    found = find_stages(read_yaml(folder / PIPELINE)["stages"], load_params(folder / PARAMS))
-    stale = with_followers(changed, found.after)
-    after = {stage: found.after[stage] & stale & found.steps.keys() for stage in found.steps if stage in stale}
+    found = find_stages(stages, load_params(folder / PARAMS))
+    stale = with_followers([name for name, stage in stages.items() if stage.has_changed], found.after)
+    after = {stage: stale.intersection(found.after[stage], found.steps) for stage in found.steps if stage in stale}
     steps = {stage: found.steps[stage] for stage in after}
     if length(after, steps, jobs) >= sum(steps.values()):
         return
@@ -102,43 +83,10 @@ def reproduce_families(folder: Path, changed: Collection[str], jobs: int) -> Non
         reproduce_together(folder, after, steps, shares(jobs))
 
 
-def find_stages(stages: dict[str, Any], params: Params) -> Stages:
-    """Those of single families among the stages of dvc.yaml: a `foreach` trains them, a `matrix` evaluates them."""
-    reads: dict[str, list[str]] = {}
-    makers: dict[str, str] = {}
-    steps: dict[str, int] = {}
-
-    def add(stage: str, block: dict[str, Any], filled: dict[str, str]) -> None:
-        reads[stage] = [_fill(path, filled) for path in block.get("deps", [])]
-        makers.update({_fill(path, filled): stage for path in block.get("outs", []) if isinstance(path, str)})
-
-    for name, block in stages.items():
-        if "foreach" in block:
-            for family, start in getattr(params, block["foreach"].strip("${}")).items():
-                add(f"{name}@{family}", block["do"], {"${key}": family, "${item}": start})
-                steps[f"{name}@{family}"] = params.family(family).training.steps
-        elif "matrix" in block:
-            for family in getattr(params, block["matrix"]["family"].strip("${}")):
-                add(f"{name}@{family}", block, {"${item.family}": family})
-                steps[f"{name}@{family}"] = _A_DECODER * len(params.decoders_of(family))
-        else:
-            add(name, block, {})
-    after = {stage: frozenset(makers[path] for path in paths if path in makers) for stage, paths in reads.items()}
-    needed = set(steps)
-    while further := {other for stage in needed for other in after[stage]} - needed:
-        needed |= further
-    return Stages(steps, tuple(stage for stage in after if stage in needed and stage not in steps),
-                     {stage: after[stage] for stage in after if stage in needed})
-
-
-def changed_stages(folder: Path) -> set[str]:
-    """The stages that are not up to date, as things stand when those of a run that was killed have ended."""
+def ask_dvc(folder: Path) -> dict[str, Stage]:
+    """The stages of dvc.yaml, as things stand when those of a run that was killed have ended."""
     _wait_for_others(folder)
-    done = subprocess.run([*DVC, "--wait-for-lock", "status", "--json"], cwd=folder, env=environment(),
-                          capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise PipelineError(f"{PIPELINE}: dvc status failed: {' '.join(done.stderr.split())}")
-    return {stage for stage, changes in json.loads(done.stdout).items() if changes != [_ALWAYS]}
+    return read_stages(folder)
 
 
 def _wait_for_others(folder: Path) -> None:
@@ -229,12 +177,6 @@ def training_time(params: Params, families: list[str], jobs: int) -> float:
     students = [name for name in families if name != TEACHER]
     after = {name: [start for start in students if start == params.starts[name]] for name in students}
     return seconds.get(TEACHER, 0.0) + length(after, {name: seconds[name] for name in students}, jobs)
-
-
-def _fill(path: str, values: dict[str, str]) -> str:
-    for name, value in values.items():
-        path = path.replace(name, value)
-    return path
 
 
 def _cores() -> int:

@@ -11,14 +11,13 @@ import torch
 
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
-from pipeline.corpus.filtering import normalise
 from pipeline.corpus.padding import pad_sources
-from pipeline.corpus.settings import UnicodeForm
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import is_ordered
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
+from pipeline.lines import UnicodeForm, normalise
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.model.transformer import Transformer
 from pipeline.params import Params

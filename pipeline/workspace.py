@@ -13,20 +13,20 @@ from pathlib import Path
 import yaml
 
 from pipeline import guard, layout
-from pipeline.corpus.inputs import describe_inputs
+from pipeline.dvc_index import PIPELINE
 from pipeline.errors import PipelineError
 from pipeline.evaluation.machine import describe_machine
 from pipeline.files import atomic_path, write_json, write_text
 from pipeline.names import check_name
 from pipeline.params import PARAMS, load_params, parse_params
-from pipeline.stages import DVC, PIPELINE, ending_like_control_c, environment
+from pipeline.sources.inputs import describe_inputs
+from pipeline.stages import DVC, ending_like_control_c, environment
 from pipeline.strict_yaml import read_yaml
 from pipeline.systems import lay_over
 
 PRESETS = Path("presets")
 PROFILES = Path("profiles")
 IGNORED = Path(".dvcignore")
-PLOTS = Path(".dvc/plots")
 
 
 def prepare(profile: str, folder: Path | None = None) -> Path:
@@ -48,7 +48,7 @@ def prepare(profile: str, folder: Path | None = None) -> Path:
     parse_params(params)
     folder = folder or PROFILES / profile
     _write(folder / PARAMS, yaml.safe_dump(params, sort_keys=False, allow_unicode=True))
-    for file in (PIPELINE, IGNORED, *PLOTS.glob("*.json")):
+    for file in (PIPELINE, IGNORED):
         _write(folder / file, _read(file))
     cache = os.path.relpath(Path(".dvc/cache"), folder / ".dvc")
     _write(folder / ".dvc/config", f"[core]\n    analytics = false\n    no_scm = true\n[cache]\n    dir = {cache}\n")

@@ -16,15 +16,16 @@ from orders import EVERY_ORDER
 from pipeline import layout
 from pipeline.blocks import merge
 from pipeline.corpus.bpe import Tokenizer
-from pipeline.corpus.build import build_corpus
-from pipeline.corpus.settings import BpeSettings, CorpusSettings, FilesSettings
-from pipeline.corpus.train_bpe import train_bpe
+from pipeline.corpus.settings import BpeSettings
 from pipeline.engine.choice import Engine
 from pipeline.engine.door import open_engine, use_engine
 from pipeline.model.checkpoint import save_checkpoint, unique_weights
 from pipeline.model.orders import Order
 from pipeline.model.settings import NetworkSettings, VocabularySettings
 from pipeline.model.transformer import Transformer
+from pipeline.sources.build import build_corpus
+from pipeline.sources.settings import CorpusSettings, FilesSettings
+from pipeline.train_bpe import train_bpe
 
 settings.register_profile("tests", derandomize=True, deadline=None)
 settings.load_profile("tests")

@@ -39,9 +39,9 @@ def test_a_verb_leaves_no_lock(workspace: Path) -> None:
 
 
 @pytest.mark.parametrize(("command", "module", "report"), [
-    ("corpus", "pipeline.corpus.build", "reports/corpus.json"),
-    ("bpe", "pipeline.corpus.train_bpe", "reports/bpe.json"),
-    ("distill --devices 1 --accelerator cpu", "pipeline.files", "reports/distilled.json"),
+    ("corpus", "pipeline.sources.build", "reports/corpus.json"),
+    ("bpe", "pipeline.train_bpe", "reports/bpe.json"),
+    ("distill --devices 1 --accelerator cpu", "pipeline.distillation", "reports/distilled.json"),
     ("test --family teacher --trainer.accelerator cpu --trainer.devices 1", "pipeline.evaluation.test",
      "reports/quality/teacher.json"),
 ], ids=lambda text: text.partition(" ")[0])

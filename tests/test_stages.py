@@ -1,6 +1,7 @@
 """Students train and are evaluated at the same time: in a good order, and DVC loses nothing by it."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,10 +17,12 @@ from hypothesis import strategies as st
 
 from pipeline import guard, stages
 from pipeline.cli import main
+from pipeline.dvc_index import read_stages
+from pipeline.errors import PipelineError
 from pipeline.params import load_params
 from pipeline.schedule import choose, length, simulate
-from pipeline.stages import changed_stages, default_jobs, find_stages, shares, with_followers
-from pipeline.strict_yaml import read_yaml
+from pipeline.stage_graph import find_stages
+from pipeline.stages import ask_dvc, default_jobs, shares, with_followers
 
 ROOT = Path(__file__).parents[1]
 STARTS = {"ar": "teacher", "nat": "teacher", "small": "ar", "wide": "ar", "tiny": "nat", "late": "small"}
@@ -93,20 +96,50 @@ def test_as_many_at_once_as_have_cores_for_their_threads(monkeypatch: pytest.Mon
         assert default_jobs(params) == jobs
 
 
-def test_the_families_of_the_real_pipeline() -> None:
-    found = find_stages(read_yaml(ROOT / "dvc.yaml")["stages"], load_params(ROOT / "params.yaml"))
+def dvc_project(folder: Path, dvc_yaml: str) -> Path:
+    """A DVC project without git that has no more than params.yaml and a pipeline."""
+    shutil.copy(ROOT / "params.yaml", folder)
+    (folder / ".dvc").mkdir()
+    (folder / ".dvc/config").write_text("[core]\n    analytics = false\n    no_scm = true\n")
+    (folder / "dvc.yaml").write_text(dvc_yaml)
+    return folder
+
+
+def test_the_families_of_the_real_pipeline(tmp_path: Path) -> None:
     params = load_params(ROOT / "params.yaml")
+    found = find_stages(read_stages(dvc_project(tmp_path, (ROOT / "dvc.yaml").read_text())), params)
     fits = {**{name: f"fit@{name}" for name in params.students},
             **{name: f"fit_lattice@{name}" for name in params.lattices}}
     tests = {f"evaluate@{name}": {fits[name]} if name in fits else set() for name in params.systems}
-    assert {stage: found.after[stage] - set(found.needs) for stage in found.steps} == tests | {
+    assert {stage: set(found.after[stage]) - set(found.needs) for stage in found.steps} == tests | {
         fits[name]: {fits[start]} if start in fits else set() for name, start in params.starts.items()}
-    assert found.after["teacher"] == {"corpus", "bpe"} and "counts" in found.after[fits["lattice"]]
+    assert set(found.after["teacher"]) == {"corpus", "bpe"} and "counts" in found.after[fits["lattice"]]
     assert "teacher" in found.after["evaluate@teacher"]
     assert {stage: found.steps[stage] for stage in fits.values()} == {
         fits[name]: params.family(name).training.steps for name in fits}
     assert found.steps["evaluate@ar"] > found.steps["evaluate@double_token"] > 0  # it has more decoders
-    assert found.needs == ("corpus", "bpe", "teacher", "distill", "align", "counts")
+    assert found.needs == ("facts", "corpus", "bpe", "teacher", "distill", "align", "counts")
+
+
+def test_a_folder_that_holds_an_output_is_a_dependency_on_it(tmp_path: Path) -> None:
+    """As DVC has it: no output has the dependency's own path."""
+    folder = dvc_project(tmp_path, "stages:\n  teacher: {cmd: a, outs: [checkpoints/teacher]}\n  evaluate:\n"
+                                   "    foreach: [ar]\n    do: {cmd: b, deps: [checkpoints], outs: ['${item}.txt']}\n")
+    found = find_stages(read_stages(folder), load_params(ROOT / "params.yaml"))
+    assert found.needs == ("teacher",) and found.after["evaluate@ar"] == ("teacher",)
+
+
+@pytest.mark.parametrize(("block", "reason"), [
+    ("matrix: {family: [ar], decoder: [beam5]}", "stage evaluate@ar-beam5: 'ar-beam5' is no family of params.yaml"),
+    ("foreach: {nobody: teacher}\n    do: {cmd: a}", "stage evaluate@nobody: 'nobody' is no family of params.yaml"),
+    ("foreach: '${nothing}'\n    do: {cmd: a}", "Could not find 'nothing'")])
+def test_stages_of_an_unknown_shape_are_refused_in_one_line(tmp_path: Path, block: str, reason: str) -> None:
+    cmd = "" if "do" in block else "    cmd: a\n"
+    folder = dvc_project(tmp_path, f"stages:\n  evaluate:\n    {block}\n{cmd}")
+    with pytest.raises(PipelineError) as error:
+        find_stages(read_stages(folder), load_params(ROOT / "params.yaml"))
+    line = str(error.value)
+    assert "dvc.yaml: " in line and reason in line and "\n" not in line
 
 
 def test_followers_of_followers() -> None:
@@ -185,7 +218,7 @@ def test_dvc_loses_nothing_when_two_train_at_once(project: Path, capsys: pytest.
         "teacher", "table", "evaluate@teacher", *(f"{name}@{one}" for one in STARTS for name in ("fit", "evaluate"))}
     assert "evaluate@late: > tr" in said and (project / "late.said").read_text() == "LATE"
 
-    assert not changed_stages(project)
+    assert not any(stage.has_changed for stage in ask_dvc(project).values())
     assert repro("--jobs", "2") == 0 and "Nothing has changed" in capsys.readouterr().out
     assert (project / "dvc.lock").read_bytes() == locked and (project / "log").read_text().split() == order
 

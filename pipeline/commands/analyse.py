@@ -1,4 +1,4 @@
-"""Ask of a finished run what the papers ask of their systems: reports/analyses.
+"""Ask of a finished run what the papers ask of their systems: reports/analyses.json, and pictures in reports/analyses.
 
 Of a lattice: recall of its candidates, BLEU and time against their number and against layers, what search changes,
 where time goes. Of drafting: speed a sentence, where time goes, memory, accepted tokens against block, acceptance, size
@@ -19,6 +19,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from pipeline.evaluation.analyses.analyse import analyse
 
-    out = layout.REPORTS / "analyses"
-    with locked(out):
-        analyse(load_params(), out)
+    pictures = layout.REPORTS / "analyses"
+    with locked(pictures):
+        analyse(load_params(), pictures, pictures.with_suffix(".json"))

@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from pipeline.corpus.train_bpe import train_bpe
+    from pipeline.train_bpe import train_bpe
 
     with locked(layout.BPE):
         train_bpe(load_params().bpe, layout.CORPUS, layout.BPE, layout.REPORTS / "bpe.json")

@@ -3,9 +3,9 @@
 import argparse
 
 from pipeline import layout
-from pipeline.corpus.build import build_corpus
 from pipeline.files import locked
 from pipeline.params import load_params
+from pipeline.sources.build import build_corpus
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

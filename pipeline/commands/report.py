@@ -1,4 +1,4 @@
-"""Write the table, the claims, the picture and the page: decoders.*, claims.json, quality_speed.*, data/page."""
+"""Write the table, the claims, the picture and the page: decoders.*, claims.json, quality_speed.png, data/page."""
 
 import argparse
 

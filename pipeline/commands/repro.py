@@ -28,9 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, options: list[str]) -> None:
     import dvc  # noqa: F401  # where it is missing, that is told before anything starts
 
+    from pipeline.dvc_index import PIPELINE
     from pipeline.files import locked
     from pipeline.names import check_name
-    from pipeline.stages import PIPELINE
     from pipeline.workspace import PROFILES
 
     if arguments.jobs is not None and arguments.jobs < 1:
@@ -44,22 +44,22 @@ def run(arguments: argparse.Namespace, options: list[str]) -> None:
 def _reproduce(profile: str, jobs: int | None, options: list[str]) -> None:
     from pipeline import layout
     from pipeline.params import PARAMS, load_params
-    from pipeline.stages import changed_stages, default_jobs, reproduce_families
+    from pipeline.stages import ask_dvc, default_jobs, reproduce_families
     from pipeline.workspace import prepare, publish, reproduce, write_facts
 
     load_params()  # a mistake in params.yaml is told before anything starts
     folder = prepare(profile) if profile else Path()
     write_facts(folder)
     if not options:
-        changed = changed_stages(folder)
-        if not changed:
+        stages = ask_dvc(folder)
+        if not any(stage.has_changed for stage in stages.values()):
             print("Nothing has changed: data, models and reports are up to date.")
             return
         params = load_params(folder / PARAMS)
         jobs = jobs or default_jobs(params)
         _announce(params, folder, jobs)
         if jobs > 1:
-            reproduce_families(folder, changed, jobs)
+            reproduce_families(folder, stages, jobs)
     status = reproduce(folder, options)
     if status:
         sys.exit(status)

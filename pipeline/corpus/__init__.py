@@ -1,1 +1,1 @@
-"""Text in, id arrays out: sources, filters, byte-pair encoding and the packed file of aligned ids."""
+"""Sentence pairs as ids: byte-pair encoding, the packed file of aligned ids, and batches of them."""

@@ -14,8 +14,8 @@ from pipeline.corpus.batches import EvaluationBatches, Slice, TrainingBatches
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
 from pipeline.corpus.settings import DataSettings
-from pipeline.corpus.sources.splits import SYNTHETIC
 from pipeline.errors import PipelineError
+from pipeline.layout import SYNTHETIC
 from pipeline.vocabulary import PAD
 
 

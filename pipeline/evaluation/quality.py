@@ -15,11 +15,11 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
-from pipeline.corpus.sources.files import read_lines
 from pipeline.errors import PipelineError
 from pipeline.evaluation.edits import score_edits
 from pipeline.evaluation.gleu import score_gleu
 from pipeline.files import write_text
+from pipeline.lines import read_lines
 
 _UNSPACED = {"zh", "ja-mecab", "ko-mecab"}
 """BLEU tokenizers of scripts without spaces, in which TER must cut characters apart to find any words."""

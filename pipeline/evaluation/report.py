@@ -4,20 +4,20 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from pipeline.corpus.sources.files import read_lines
 from pipeline.errors import PipelineError
 from pipeline.evaluation.claims import claims
 from pipeline.evaluation.figures import DARK, quality_speed_png
 from pipeline.evaluation.page import Texts, render_page
-from pipeline.evaluation.rows import Row, assemble_rows, read_speed, read_texts, timed_decoders
+from pipeline.evaluation.rows import assemble_rows, read_speed, read_texts, timed_decoders
 from pipeline.evaluation.table import markdown_table, measurement_notes
 from pipeline.files import atomic_path, write_json, write_text
+from pipeline.lines import read_lines
 
 
 def build_report(*, quality: Path, evaluation: Path, speed: Path, references: Sequence[Path],
                  sources: Path, out: Path, page: Path, source_language: str, target_language: str,
                  tokenizer: str = "13a", samples: int = 1000, seed: int = 12345) -> None:
-    """Write `decoders.json`, `decoders.md`, `claims.json`, `quality_speed.png` and `.json` into `out`; the page.
+    """Write `decoders.json`, `decoders.md`, `claims.json`, `quality_speed.png` into `out`; the page.
 
     The page has a path of its own because it shows sentences of the corpus, which do not belong into git.
     Everything is read and checked before the first file is written.
@@ -52,13 +52,6 @@ def build_report(*, quality: Path, evaluation: Path, speed: Path, references: Se
     write_json(out / "decoders.json", [asdict(row) for row in rows])
     write_text(out / "decoders.md", markdown_table(rows, measurement_notes(rows, measured)))
     write_json(out / "claims.json", found)
-    write_json(out / "quality_speed.json", plot_points(rows))
     with atomic_path(out / "quality_speed.png") as aside:
         aside.write_bytes(picture)
     write_text(page, html)
-
-
-def plot_points(rows: Sequence[Row]) -> list[dict[str, str | float]]:
-    """The picture's points, for `dvc plots` and its template `.dvc/plots/quality_speed.json`; F0.5 where measured."""
-    return [{"family": row.family, "decoder": row.decoder, "speedup_vs_beam5": row.speed, "bleu": row.bleu,
-             **({} if row.f05 is None else {"f05": row.f05})} for row in rows]

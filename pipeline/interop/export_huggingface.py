@@ -12,7 +12,7 @@ Marian computes its positions, and although it reads a table that stands in a ch
 saved again: learned positions would be lost, so post-norm with learned positions is refused.
 
 The tokenizer is Marian's for both: it runs SentencePiece itself, so it cuts text as ours does. It expects normalised
-text (`corpus.filtering.normalise`), and differs in two things: text that begins like ">>de<<" is a language code to it,
+text (`lines.normalise`), and differs in two things: text that begins like ">>de<<" is a language code to it,
 and `skip_special_tokens` leaves out an unknown word, where ours writes "⁇".
 
 Everything is written here, so the library itself is needed to load an export and not to make one.

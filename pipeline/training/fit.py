@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import sys
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +29,7 @@ from pipeline.training.callbacks import KeepCandidates, Progress, ResumePoint, T
 from pipeline.training.candidates import Candidates
 from pipeline.training.command_line import ConfiguredCLI
 from pipeline.training.finite import StopIfNotFinite
+from pipeline.training.quiet import quiet_lightning
 from pipeline.training.resume import begin
 
 _TRAINER_KEYS = ("max_steps", "accumulate_grad_batches", "gradient_clip_val", "precision", "val_check_interval",
@@ -138,19 +138,6 @@ def _start(params: Params, family: str) -> Path | None:
     """The weights that a family's training starts from; None: those of a new module."""
     start = params.starts.get(family)
     return layout.checkpoint(start) / WEIGHTS if start is not None and params.family(family).takes_weights else None
-
-
-def quiet_lightning() -> None:
-    """Silence what says nothing about this run: hints of Lightning that our data module answers itself."""
-    import logging
-
-    for name in ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero", "lightning_fabric"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
-    warnings.filterwarnings("ignore", message=".*isinstance.treespec, LeafSpec.*")
-    warnings.filterwarnings("ignore", message=".*in eval mode at the start of training.*")  # verifiers are
-    warnings.filterwarnings("ignore", message=".*smaller than the logging interval.*")
-    warnings.filterwarnings("ignore", message=".*predict returned None.*")
 
 
 def _callbacks(params: Params, family: str, tokenizer: Tokenizer, candidates: Candidates, work: Path) -> list[Callback]:

@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks import gold_alignments
 from benchmarks.gold_alignments import ENGLISH, GREEK, GROUPS, fetch_wheel, read_gold
-from pipeline.corpus.sources.wheel import sha256
 from pipeline.errors import PipelineError
+from pipeline.sources.wheel import sha256
 
 # Two verses; the second English verse is numbered one too high, and says by `source_verse` which one it is.
 GREEK_WORDS = [("n40001001001", "Καλὸς"), ("n40001001002", "ΛΥΧΝΟΣ"), ("n40001002001", "Ὄνος"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.corpus.settings import CorpusSettings, FilesSettings
+from pipeline.sources.settings import CorpusSettings, FilesSettings
 
 _SUBJECTS = (("The grey heron", "Der graue Reiher"), ("My neighbour", "Mein Nachbar"),
              ("A young baker", "Ein junger Bäcker"), ("The night train", "Der Nachtzug"),

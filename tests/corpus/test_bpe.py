@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.corpus.bpe import Tokenizer
-from pipeline.corpus.build import build_corpus
 from pipeline.corpus.pairs import Pairs
-from pipeline.corpus.settings import BpeSettings, CorpusSettings
-from pipeline.corpus.sources import SPLITS
-from pipeline.corpus.train_bpe import train_bpe
+from pipeline.corpus.settings import BpeSettings
 from pipeline.errors import PipelineError
+from pipeline.layout import SPLITS
+from pipeline.sources.build import build_corpus
+from pipeline.sources.settings import CorpusSettings
+from pipeline.train_bpe import train_bpe
 from pipeline.vocabulary import BOS, EOD, EOS, LENGTH, MASK, PAD, SPECIALS, UNK
 
 JOINT = BpeSettings(vocabulary=150)

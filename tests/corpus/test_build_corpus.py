@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.corpus.build import build_corpus
-from pipeline.corpus.settings import CorpusSettings, FilterSettings, NoiseSettings
 from pipeline.errors import PipelineError
+from pipeline.sources.build import build_corpus
+from pipeline.sources.settings import CorpusSettings, FilterSettings, NoiseSettings
 
 
 def append(settings: CorpusSettings, split: str, source: str, target: str) -> None:
@@ -87,7 +87,7 @@ def test_filtering_everything_writes_nothing(tmp_path: Path, toy_settings: Corpu
 
 
 def test_the_stages_start_without_heavy_imports() -> None:
-    program = ("import sys, pipeline.corpus.build, pipeline.corpus.train_bpe; "
+    program = ("import sys, pipeline.sources.build, pipeline.train_bpe; "
                "print({'torch', 'pytorch_lightning', 'polib', 'lxml', 'datasets'} & set(sys.modules))")
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert finished.stdout.strip() == "set()"

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.corpus.settings import CatalogueSettings, CorpusSettings
-from pipeline.corpus.sources import SPLITS, read_splits
-from pipeline.corpus.sources.po import read_catalogue
-from pipeline.corpus.sources.tmx import read_memory
 from pipeline.errors import PipelineError
+from pipeline.layout import SPLITS
+from pipeline.sources import read_splits
+from pipeline.sources.po import read_catalogue
+from pipeline.sources.settings import CatalogueSettings, CorpusSettings
+from pipeline.sources.tmx import read_memory
 
 PO = r'''msgid ""
 msgstr "Content-Type: text/plain; charset=UTF-8\n"

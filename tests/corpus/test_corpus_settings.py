@@ -6,7 +6,9 @@ from typing import Any, get_args
 import pytest
 from jsonargparse import ArgumentParser
 
-from pipeline.corpus.settings import (
+from pipeline.errors import PipelineError
+from pipeline.sources import SOURCES
+from pipeline.sources.settings import (
     CatalogueSettings,
     CorpusSettings,
     FilesSettings,
@@ -16,8 +18,6 @@ from pipeline.corpus.settings import (
     Source,
     UaGecSettings,
 )
-from pipeline.corpus.sources import SOURCES
-from pipeline.errors import PipelineError
 
 WHEEL: dict[str, Any] = {"version": "1.2", "sha256": "ab" * 32}
 FILES = {"train": ["t.en", "t.de"], "validation": ["v.en", "v.de"], "test": ["x.en", "x.de"]}

@@ -4,10 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.corpus.filtering import CorpusFilter, normalise
-from pipeline.corpus.settings import FilterSettings
-from pipeline.corpus.sources import SPLITS, Entry, Pair
 from pipeline.errors import PipelineError
+from pipeline.layout import SPLITS
+from pipeline.lines import normalise
+from pipeline.sources import Entry, Pair
+from pipeline.sources.filtering import CorpusFilter
+from pipeline.sources.settings import FilterSettings
 
 Corpus = dict[str, list[Entry]]
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.corpus.settings import CorpusSettings, HomeAssistantSettings
-from pipeline.corpus.sources import SPLITS, home_assistant, read_splits
-from pipeline.corpus.sources.wheel import download_wheel
 from pipeline.errors import PipelineError
+from pipeline.layout import SPLITS
+from pipeline.sources import home_assistant, read_splits
+from pipeline.sources.settings import CorpusSettings, HomeAssistantSettings
+from pipeline.sources.wheel import download_wheel
 
 NAME = "homeassistant-1.2-py3-none-any.whl"
 # Neither the Python nor the dependency exist: reading text must not ask for them.
@@ -59,7 +60,7 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def no_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Hand out the wheel in the returned folder instead of running pip."""
-    monkeypatch.setattr("pipeline.corpus.sources.wheel.download_wheel",
+    monkeypatch.setattr("pipeline.sources.wheel.download_wheel",
                         lambda package, version, folder: tmp_path / NAME)
     return tmp_path
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.corpus.settings import CorpusSettings, HuggingFaceSettings
-from pipeline.corpus.sources import SPLITS, read_splits
 from pipeline.errors import PipelineError
+from pipeline.layout import SPLITS
+from pipeline.sources import read_splits
+from pipeline.sources.settings import CorpusSettings, HuggingFaceSettings
 
 NESTED = {"train": [{"translation": {"en": "a fox", "de": "ein Fuchs"}}],
           "dev": [{"translation": {"en": "b", "de": None}}],

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.corpus.inputs import describe_inputs
-from pipeline.corpus.settings import (
+from pipeline.sources.inputs import describe_inputs
+from pipeline.sources.settings import (
     CatalogueSettings,
     CorpusSettings,
     FilesSettings,
@@ -96,7 +96,7 @@ def test_packages_are_named_by_their_hash_in_the_settings() -> None:
 
 
 def test_describing_is_quick_to_import() -> None:
-    program = ("import sys, pipeline.corpus.inputs; "
+    program = ("import sys, pipeline.sources.inputs; "
                "print({'torch', 'numpy', 'numba', 'lxml', 'datasets'} & set(sys.modules))")
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True,
                               cwd=Path(__file__).parents[2])

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.corpus.filtering import normalise
-from pipeline.corpus.noise import Frequencies, Lexicon, corrupt
-from pipeline.corpus.settings import NoiseSettings
+from pipeline.lines import normalise
+from pipeline.sources.noise import Frequencies, Lexicon, corrupt
+from pipeline.sources.settings import NoiseSettings
 
 SENTENCES = [
     "The old ferry leaves at dawn, whatever the weather.", "Nobody saw the lantern; everybody heard the bell!",

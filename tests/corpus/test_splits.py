@@ -3,7 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.corpus.sources.splits import SPLITS, assign_groups, assign_string
+from pipeline.layout import SPLITS
+from pipeline.sources.splits import assign_groups, assign_string
 
 shares = st.floats(0.01, 0.45)
 

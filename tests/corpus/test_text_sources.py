@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.corpus.settings import CorpusSettings, TsvSettings
-from pipeline.corpus.sources import SPLITS, read_splits
-from pipeline.corpus.sources.files import read_aligned, read_columns
 from pipeline.errors import PipelineError
-from pipeline.lines import read_lines
+from pipeline.layout import SPLITS
+from pipeline.lines import read_aligned, read_lines
+from pipeline.sources import read_splits
+from pipeline.sources.files import read_columns
+from pipeline.sources.settings import CorpusSettings, TsvSettings
 
 
 @settings(max_examples=60, deadline=None)

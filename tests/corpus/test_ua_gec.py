@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from pipeline import layout
-from pipeline.corpus.build import build_corpus
-from pipeline.corpus.settings import CorpusSettings, FilterSettings, UaGecSettings
-from pipeline.corpus.sources import SPLITS, read_splits
-from pipeline.corpus.sources.ua_gec import Document, read_documents
 from pipeline.errors import PipelineError
+from pipeline.layout import SPLITS
+from pipeline.sources import read_splits
+from pipeline.sources.build import build_corpus
+from pipeline.sources.settings import CorpusSettings, FilterSettings, UaGecSettings
+from pipeline.sources.ua_gec import Document, read_documents
 
 NAME = "ua_gec-1.2-py3-none-any.whl"
 Texts = dict[str, str]
@@ -60,7 +61,7 @@ def settings_for(wheel: Path, validation_share: float = 0.3) -> CorpusSettings:
 @pytest.fixture
 def no_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Hand out the wheel in the returned folder instead of running pip."""
-    monkeypatch.setattr("pipeline.corpus.sources.wheel.download_wheel",
+    monkeypatch.setattr("pipeline.sources.wheel.download_wheel",
                         lambda package, version, folder: tmp_path / NAME)
     return tmp_path
 

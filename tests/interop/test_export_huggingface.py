@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
-from pipeline.corpus.filtering import normalise
 from pipeline.corpus.settings import BpeSettings
-from pipeline.corpus.train_bpe import train_bpe
 from pipeline.decoding import greedy
 from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
 from pipeline.interop import export_huggingface
+from pipeline.lines import normalise
 from pipeline.model.transformer import Transformer
+from pipeline.train_bpe import train_bpe
 from pipeline.vocabulary import BOS, EOS, PAD, SPECIALS, UNK
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")

@@ -34,7 +34,7 @@ NAMES = (*LATTICE, *DRAFTING, *JACOBI)
 TIMINGS = ("breakdown", "draft_speedup", "draft_breakdown", "draft_acceptance", "known_length", "scaling")
 ONE_POINT = {"layers", "draft_sizes"}
 """What compares depths and sizes, of which a lattice, a NAT and a drafter have one."""
-OUT = layout.REPORTS / "analyses"
+PICTURES, REPORT = layout.REPORTS / "analyses", layout.REPORTS / "analyses.json"
 NETWORK: dict[str, Any] = {"vocabulary": 120, "encoder_layers": 1, "decoder_layers": 1, "max_length": 64}
 Change = Callable[[dict[str, Any]], None]
 
@@ -106,16 +106,18 @@ def write_measurements(timed: dict[str, tuple[str, ...]]) -> None:
             name: {"bleu": 10.0, **({"accepted_per_call": 1.75} if name == "gad" else {})} for name in decoders}})
 
 
-def written() -> dict[str, bytes]:
-    return {str(path.relative_to(OUT)): path.read_bytes() for path in sorted(OUT.rglob("*")) if path.is_file()}
+def figures() -> dict[str, Any]:
+    found: dict[str, Any] = read_json(REPORT)
+    assert list(found) == list(NAMES)
+    assert {path.name for path in PICTURES.iterdir()} == {f"{name}.png" for name in NAMES}
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in PICTURES.iterdir())
+    return found
 
 
 def test_every_question_is_answered(run: Callable[..., Params]) -> None:
     params = run("nat", "lattice", "drafter")
-    analyse(params, OUT)
-    assert set(written()) == {f"{name}.json" for name in NAMES} | {f"{name}.png" for name in NAMES} | {
-        f"plots/{name}.json" for name in NAMES}
-    metrics = {name: read_json(OUT / f"{name}.json") for name in NAMES}
+    analyse(params, PICTURES, REPORT)
+    metrics = figures()
     assert {name for name, metric in metrics.items() if "not_measured" in metric} == ONE_POINT
     # The teacher's hypotheses are the references of other sentences: as many words, and less to be recalled.
     references, teacher = metrics["recall"]["references"], metrics["recall"]["teacher"]
@@ -133,16 +135,13 @@ def test_every_question_is_answered(run: Callable[..., Params]) -> None:
     assert operations["greedy"]["ratio_to_greedy"] == 1 and operations["beam5"]["ratio_to_greedy"] > 1
     assert set(metrics["scaling"]["decoders"]) == {"greedy", "pgj3"}
     assert set(metrics["known_length"]["decoders"]["pgj3"]) == {"expected", "known"}
-    for name in NAMES:
-        assert (OUT / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        points = read_json(OUT / f"plots/{name}.json")
-        assert bool(points) != (name in ONE_POINT) and all(point.keys() == points[0].keys() for point in points)
 
     # Again: what is not timed is the same.
-    first = written()
-    analyse(params, OUT)
-    assert {name for name, content in written().items() if content != first[name]} == {
-        file for name in TIMINGS for file in (f"{name}.json", f"{name}.png", f"plots/{name}.json")}
+    pictures = {name: (PICTURES / f"{name}.png").read_bytes() for name in NAMES}
+    analyse(params, PICTURES, REPORT)
+    again = figures()
+    assert {name for name in NAMES if again[name] != metrics[name]} == set(TIMINGS)
+    assert {name for name in NAMES if (PICTURES / f"{name}.png").read_bytes() != pictures[name]} == set(TIMINGS)
 
 
 def assert_drafting(metrics: dict[str, Any]) -> None:
@@ -161,24 +160,21 @@ def assert_drafting(metrics: dict[str, Any]) -> None:
 def test_without_a_drafter_the_files_say_so(run: Callable[..., Params]) -> None:
     params = run("nat")
     settings = dataclasses.replace(params.analyses.drafting, decoders={"drafter": ("gad",)})
-    analyse(dataclasses.replace(params, analyses=dataclasses.replace(params.analyses, drafting=settings)), OUT)
-    assert all("not_measured" in read_json(OUT / f"{name}.json") for name in DRAFTING)
+    analyse(dataclasses.replace(params, analyses=dataclasses.replace(params.analyses, drafting=settings)), PICTURES,
+            REPORT)
+    assert all("not_measured" in figures()[name] for name in DRAFTING)
 
 
 def test_without_a_nat_its_recall_is_missing(run: Callable[..., Params]) -> None:
-    analyse(run("lattice"), OUT)
-    assert "nat" not in read_json(OUT / "recall.json")["references"]
-    assert read_json(OUT / "plots/recall.json")[0]["nat teacher"] is None
+    analyse(run("lattice"), PICTURES, REPORT)
+    assert "nat" not in figures()["recall"]["references"]
 
 
 @pytest.mark.parametrize("families", [(), ("nat",)])
 def test_without_a_lattice_the_files_say_so(run: Callable[..., Params], families: tuple[str, ...]) -> None:
-    analyse(run(*families), OUT)
+    analyse(run(*families), PICTURES, REPORT)
     for name in LATTICE:
-        assert "among the systems" in read_json(OUT / f"{name}.json")["not_measured"]
-        assert read_json(OUT / f"plots/{name}.json") == []
-        assert (OUT / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-    assert len(written()) == 3 * len(NAMES)
+        assert "among the systems" in figures()[name]["not_measured"]
 
 
 @pytest.mark.parametrize(("changes", "message"), [
@@ -189,12 +185,12 @@ def test_without_a_lattice_the_files_say_so(run: Callable[..., Params], families
 ])
 def test_settings_that_do_not_fit(run: Callable[..., Params], changes: dict[str, str], message: str) -> None:
     params = run("nat", "lattice")
-    OUT.mkdir()
-    (OUT / "recall.json").write_text("before")
+    write_text(PICTURES / "recall.png", "before")
+    write_text(REPORT, "before")
     with pytest.raises(PipelineError, match=message) as refused:
-        analyse(dataclasses.replace(params, analyses=dataclasses.replace(params.analyses, **changes)), OUT)
+        analyse(dataclasses.replace(params, analyses=dataclasses.replace(params.analyses, **changes)), PICTURES, REPORT)
     assert "\n" not in str(refused.value)
-    assert written() == {"recall.json": b"before"}  # a failed run leaves what there was
+    assert REPORT.read_text() == (PICTURES / "recall.png").read_text() == "before"  # a failed run leaves what there was
 
 
 @pytest.mark.parametrize(("path", "message"), [
@@ -207,7 +203,7 @@ def test_absent_files_are_named(run: Callable[..., Params], path: Path, message:
     params = run("nat", "lattice")
     path.unlink()
     with pytest.raises(PipelineError, match=message):
-        analyse(params, OUT)
+        analyse(params, PICTURES, REPORT)
 
 
 def test_hypotheses_of_another_test_set_are_refused(run: Callable[..., Params]) -> None:
@@ -215,7 +211,7 @@ def test_hypotheses_of_another_test_set_are_refused(run: Callable[..., Params]) 
     path = layout.HYPOTHESES / "teacher/beam5.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
     with pytest.raises(PipelineError, match=r"beam5\.jsonl: 23 hypotheses for 24 references"):
-        analyse(params, OUT)
+        analyse(params, PICTURES, REPORT)
 
 
 @pytest.mark.parametrize(("block", "message"), [

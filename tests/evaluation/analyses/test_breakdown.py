@@ -134,4 +134,3 @@ def test_bins_hold_every_test_sentence(lengths: tuple[int, ...]) -> None:
         assert all(one[f"{part}_milliseconds"] > 0 for part in PARTS)
     assert sum(one["test_sentences"] for one in bins.values()) == len(singles)
     assert finding.metric["sentences"] == sum(one["sentences"] for one in bins.values())
-    assert [point["test_sentences"] for point in finding.points] == [one["test_sentences"] for one in bins.values()]

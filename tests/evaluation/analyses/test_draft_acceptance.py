@@ -90,6 +90,6 @@ def test_sizes_rise_and_what_drafts_nothing_is_left_out() -> None:
                   "gad": {"accepted_per_call": 2.0, **figures}},
         "large": {"parameters": 900, "encoder_layers": 1, "decoder_layers": 2, "width": 32,
                   "gad": {"accepted_per_call": 3.0, **figures}}}
-    assert [point["family"] for point in finding.points] == ["small", "large"]
+    assert list(finding.metric) == ["sentences", "small", "large"]
     for sizes in ({}, {"small": Size(100, 0, 1, 16)}):
         assert "fewer than two sizes" in draft_sizes(measurements, sizes).metric["not_measured"]

@@ -62,5 +62,3 @@ def test_a_longer_sentence_takes_more_and_weights_count_once(tiny: Callable[...,
     finding = draft_memory([(search, model)], [sources(3), sources(12)], CPU)
     assert finding.metric["ar"]["greedy"] == {"weight_bytes": weight_bytes(model), "search_peak_bytes": long,
                                               "peak_bytes": weight_bytes(model) + long}
-    assert finding.points == [{"search": "ar greedy", "weights_mib": weight_bytes(model) / 2**20,
-                               "search_mib": long / 2**20}]

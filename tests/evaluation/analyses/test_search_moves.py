@@ -51,7 +51,6 @@ def test_ranks_by_hand() -> None:
     finding = search_moves(model, [torch.tensor([[7, 3]])], LIMIT, 3)
     assert finding.metric["share_by_rank"] == {"1": 0.5, "2": 0.0, "3": 0.5}
     assert (finding.metric["words"], finding.metric["moved_words"], finding.metric["moved_share"]) == (2, 1, 0.5)
-    assert finding.points == [{"rank": 1, "share": 0.5}, {"rank": 2, "share": 0.0}, {"rank": 3, "share": 0.5}]
 
 
 def test_padding_has_no_rank_and_leads_nowhere() -> None:

@@ -17,7 +17,7 @@ from pipeline.decoding import gad
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.prefix import Acceptance
 from pipeline.evaluation.analyses import chart
-from pipeline.evaluation.analyses.finding import Finding, Point
+from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.speed import Contestant, measure, speed_ratio
 
 Search = Callable[[Tensor], Hypotheses]
@@ -70,10 +70,8 @@ def draft_acceptance(search_with: Callable[[gad.Settings], Search], own_block: i
         "sentences": sum(map(len, validation.batches)), "timed_sentences": len(validation.singles),
         "exact": {f"block{k}": _figures(found[one]) for k, one in by_block.items()},
         "relaxed": {f"beta{beta}_tau{tau:g}": _figures(found[one]) for (beta, tau), one in by_acceptance.items()}}
-    points: list[Point] = [{"block": one.block, "beta": one.acceptance.beta, "tau": one.acceptance.tau,
-                            **_figures(accepted)} for one, accepted in found.items()]
     relaxed = {beta: {tau: found[by_acceptance[beta, tau]] for tau in sorted(taus)} for beta in sorted(betas)}
-    return Finding(metric, points, _draw({k: found[one] for k, one in by_block.items()}, relaxed, own_block))
+    return Finding(metric, _draw({k: found[one] for k, one in by_block.items()}, relaxed, own_block))
 
 
 @torch.inference_mode()

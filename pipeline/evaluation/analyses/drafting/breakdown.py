@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pipeline.decoding.settings import Decoder
 from pipeline.evaluation.analyses import chart
-from pipeline.evaluation.analyses.finding import Finding, Point
+from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.parts import Search, Stopwatch, Watched, time_parts
 from pipeline.evaluation.rows import Name
 
@@ -48,9 +48,7 @@ def draft_breakdown(searches: Mapping[Name, tuple[Any, Decoder]], sentences: Seq
             "milliseconds": whole, **{f"{part}_milliseconds": time for part, time in found.items()},
             **{f"{part}_share": time / whole for part, time in found.items()},
             "others_over_steps": found["others"] / steps}
-    points: list[Point] = [{"family": family, "decoder": decoder, "part": part, "milliseconds": time}
-                           for (family, decoder), found in parts.items() for part, time in found.items()]
-    return Finding(metric, points, _draw(parts))
+    return Finding(metric, _draw(parts))
 
 
 def _watched(model: Any, search: Decoder, device: torch.device) -> Search:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pipeline.evaluation.analyses import chart
-from pipeline.evaluation.analyses.finding import Finding, Point
+from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.rows import Name
 from pipeline.evaluation.speed import Contestant
 
@@ -75,9 +75,7 @@ def draft_memory(searches: Sequence[tuple[Contestant, nn.Module]], sentences: Se
     for (family, decoder), peak in peaks.items():
         metric.setdefault(family, {})[decoder] = {
             "weight_bytes": peak.weights, "search_peak_bytes": peak.search, "peak_bytes": sum(peak)}
-    points: list[Point] = [{"search": " ".join(name), "weights_mib": peak.weights / _MIB,
-                            "search_mib": peak.search / _MIB} for name, peak in peaks.items()]
-    return Finding(metric, points, _draw(peaks, device))
+    return Finding(metric, _draw(peaks, device))
 
 
 def weight_bytes(network: nn.Module) -> int:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from matplotlib.figure import Figure
 
 from pipeline.evaluation.analyses import chart
-from pipeline.evaluation.analyses.finding import Finding, Point, not_measured
+from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.measured import Measured, Measurements
 from pipeline.model.drafter import DrafterTransformer
 
@@ -44,9 +44,7 @@ def draft_sizes(measurements: Measurements, sizes: Mapping[str, Size]) -> Findin
     metric: dict[str, Any] = {"sentences": measurements.sentences}
     for family, decoder, measured in found:
         metric.setdefault(family, {**sizes[family]._asdict()})[decoder] = _figures(measured)
-    points: list[Point] = [{"family": family, "decoder": decoder, "parameters": sizes[family].parameters,
-                            **_figures(measured)} for family, decoder, measured in found]
-    return Finding(metric, points, _draw(found, sizes, measurements.sentences))
+    return Finding(metric, _draw(found, sizes, measurements.sentences))
 
 
 Found = list[tuple[str, str, Measured]]

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.evaluation.analyses import chart
-from pipeline.evaluation.analyses.finding import Finding, Point
+from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.rows import Name
 from pipeline.evaluation.speed import Contestant, measure, speed_ratio
 
@@ -58,12 +58,7 @@ def draft_speedup(baseline: Contestant, searches: Sequence[Contestant], sentence
                               "repetitions": repetitions, "device": device.type, "threads": torch.get_num_threads()}
     for (family, decoder), sample in samples.items():
         metric.setdefault(family, {})[decoder] = _summary(times[0], sample)
-    points: list[Point] = [
-        {"family": family, "decoder": decoder, "sentence": row, "speedup_vs_beam5": float(sample.speedups[row]),
-         "accepted_per_call": float(sample.accepted[row]),
-         "edit_ratio": None if sample.edit_ratios is None else float(sample.edit_ratios[row])}
-        for (family, decoder), sample in samples.items() for row in range(len(sentences))]
-    return Finding(metric, points, _draw(samples, baseline))
+    return Finding(metric, _draw(samples, baseline))
 
 
 def edit_distance(source: Sequence[str], target: Sequence[str]) -> int:

@@ -17,7 +17,7 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import Decoder, make_decoder
 from pipeline.evaluation.analyses import chart
-from pipeline.evaluation.analyses.finding import Finding, Point, not_measured
+from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.jacobi.scaling import ALGORITHM, GREEDY, jacobi_decoders, long_sentences
 from pipeline.evaluation.analyses.lab import Lab
 from pipeline.evaluation.speed import Contestant, measure, speed_ratio
@@ -107,8 +107,7 @@ def known_length(costs: Mapping[str, tuple[Cost, Cost]], header: Mapping[str, An
     rows = [(name, length, cost) for name, both in costs.items() for length, cost in zip(LENGTHS, both, strict=True)]
     metric = {**header, "decoders": {name: {length: cost.figures() for length, cost in zip(LENGTHS, both, strict=True)}
                                      for name, both in costs.items()}}
-    points: list[Point] = [{"decoder": name, "length": length, **cost.figures()} for name, length, cost in rows]
-    return Finding(metric, points, _draw(rows, str(header["baseline"])))
+    return Finding(metric, _draw(rows, str(header["baseline"])))
 
 
 def _draw(rows: Sequence[tuple[str, str, Cost]], baseline: str) -> Figure:

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from pipeline.corpus.padding import pad_sources
 from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.analyses import chart
-from pipeline.evaluation.analyses.finding import Finding, Point
+from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.jacobi.training import training_operations
 from pipeline.evaluation.analyses.lab import Lab
 from pipeline.evaluation.analyses.measured import Measurements
@@ -94,7 +94,6 @@ def operations(means: Mapping[Name, float], trainings: Mapping[str, Training], s
     """
     metric: dict[str, Any] = {"baseline": f"{baseline} {GREEDY}", "sentences": sentences,
                               "test_sentences": test_sentences}
-    points: list[Point] = []
     for (family, decoder), mean in means.items():
         training = trainings[family]
         figures: dict[str, float | None] = {
@@ -106,8 +105,7 @@ def operations(means: Mapping[Name, float], trainings: Mapping[str, Training], s
         entry = metric.setdefault(family, {"training_operations": training.own,
                                            "added_training_operations": training.added, "decoders": {}})
         entry["decoders"][decoder] = figures
-        points.append({"family": family, "decoder": decoder, **figures, "added_training_operations": training.added})
-    return Finding(metric, points, _draw(means, trainings, baseline))
+    return Finding(metric, _draw(means, trainings, baseline))
 
 
 def _draw(means: Mapping[Name, float], trainings: Mapping[str, Training], baseline: str) -> Figure:

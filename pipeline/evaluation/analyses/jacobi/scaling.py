@@ -22,7 +22,7 @@ from pipeline.corpus.padding import pad_sources
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
 from pipeline.evaluation.analyses import chart
-from pipeline.evaluation.analyses.finding import Finding, Point, not_measured
+from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.lab import Lab
 from pipeline.evaluation.clock import spread
 from pipeline.evaluation.flops import compiled_share
@@ -129,9 +129,7 @@ def scaling(contestants: Sequence[Contestant], sentences: Sequence[Tensor], shar
         "decoders": {decoder: {"compiled_share": shares[decoder],
                                "by_threads": {str(count): one.figures() for count, one in speeds.items()}}
                      for decoder, speeds in found.items()}}
-    points: list[Point] = [{"decoder": decoder, "threads": count, "compiled_share": shares[decoder], **one.figures()}
-                           for decoder, speeds in found.items() for count, one in speeds.items()]
-    return Finding(metric, points, _draw(found, shares))
+    return Finding(metric, _draw(found, shares))
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from pipeline.evaluation.analyses import chart
-from pipeline.evaluation.analyses.finding import Finding, Point, not_measured
+from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.jacobi.ddg import Grid
 
 PARTS = {"first_third": "first third", "middle_third": "middle third", "last_third": "last third"}
@@ -130,8 +130,7 @@ def ddg(grids: Sequence[Grid], pieces: Sequence[str], description: Mapping[str, 
     groups = {"overall": ("all", summary.overall)}
     groups |= {name: (PARTS[name], share) for name, share in summary.parts.items()}
     groups |= {name: (KINDS[name], share) for name, share in summary.kinds.items()}
-    points: list[Point] = [{"group": name, **share.metric()} for name, (_, share) in groups.items()]
-    return Finding({**description, **summary.metric()}, points, _draw(summary, list(groups.values())))
+    return Finding({**description, **summary.metric()}, _draw(summary, list(groups.values())))
 
 
 def _shares(tokens: Iterable[tuple[bool, str]]) -> dict[str, Share]:

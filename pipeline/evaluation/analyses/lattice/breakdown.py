@@ -20,7 +20,7 @@ from torch import Tensor
 from pipeline.decoding.protocol import LatticeModel
 from pipeline.decoding.settings import Decoder
 from pipeline.evaluation.analyses import chart
-from pipeline.evaluation.analyses.finding import Finding, Point
+from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.parts import Search, Stopwatch, Watched, time_parts
 from pipeline.evaluation.clock import spread
 
@@ -59,15 +59,13 @@ def breakdown(name: str, decoder: Decoder, model: LatticeModel, sources: Sequenc
     in_bin = np.bincount(bins[chosen], minlength=len(every))
     metric: dict[str, Any] = {"decoder": name, "device": device.type, "threads": torch.get_num_threads(),
                               "sentences": len(chosen), "repetitions": repetitions, "bins": {}}
-    points: list[Point] = []
     for place in np.flatnonzero(every):
         low, high = int(place) * bin_words + 1, (int(place) + 1) * bin_words
         parts = dict(zip(PARTS, means[place].tolist(), strict=True))
         metric["bins"][f"{low}-{high}"] = {
             "sentences": int(in_bin[place]), "test_sentences": int(every[place]),
             **{f"{part}_milliseconds": value for part, value in parts.items()}}
-        points.append({"target_length": (low + high) / 2, "test_sentences": int(every[place]), **parts})
-    return Finding(metric, points, _draw(name, means, lengths, bin_words))
+    return Finding(metric, _draw(name, means, lengths, bin_words))
 
 
 def choose(lengths: Ints, bins: Ints, count: int) -> list[int]:

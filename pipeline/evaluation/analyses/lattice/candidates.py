@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from pipeline.decoding.lattice import Settings
 from pipeline.evaluation.analyses import chart
-from pipeline.evaluation.analyses.finding import Finding, Point, not_measured
+from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.measured import Measured, Measurements
 
 Ladder = list[tuple[int, str, Measured]]
@@ -34,11 +34,7 @@ def candidates(measurements: Measurements, families: Mapping[str, str], decoders
     metric = {"sentences": measurements.sentences, "baseline": baseline.metric(),
               **{family: {decoder: {"candidates": k, **measured.metric()} for k, decoder, measured in steps}
                  for family, steps in ladders.items()}}
-    points: list[Point] = [
-        {"family": family, "decoder": decoder, "candidates": k, "bleu": measured.bleu,
-         "milliseconds": measured.milliseconds, "speedup_vs_beam5": measured.speedup}
-        for family, steps in ladders.items() for k, decoder, measured in steps]
-    return Finding(metric, points, _draw(ladders, families, measurements.sentences, baseline))
+    return Finding(metric, _draw(ladders, families, measurements.sentences, baseline))
 
 
 def ladder(family: str, measurements: Measurements, decoders: Mapping[str, Mapping[str, Any]]) -> Ladder:

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from pipeline.evaluation.analyses import chart
-from pipeline.evaluation.analyses.finding import Finding, Point, not_measured
+from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.measured import Measured, Measurements
 
 _LABELS = {"lattice": "lattice scorer", "nat": "NAT decoder"}
@@ -39,11 +39,7 @@ def layers(measurements: Measurements, groups: Mapping[str, Sequence[Network]]) 
               **{kind: {network.family: {"decoder": network.decoder, "layers": network.layers, **measured.metric()}
                        for network, measured in pairs}
                  for kind, pairs in found.items()}}
-    points: list[Point] = [
-        {"kind": kind, "family": network.family, "decoder": network.decoder, "layers": network.layers,
-         "bleu": measured.bleu, "milliseconds": measured.milliseconds, "speedup_vs_beam5": measured.speedup}
-        for kind, pairs in found.items() for network, measured in pairs]
-    return Finding(metric, points, _draw(found, measurements.sentences))
+    return Finding(metric, _draw(found, measurements.sentences))
 
 
 Pairs = list[tuple[Network, Measured]]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pipeline.engine.door import open_engine
 from pipeline.evaluation.analyses import chart
-from pipeline.evaluation.analyses.finding import Finding, Point
+from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.lattice.shared_vocabulary import SharedVocabulary
 from pipeline.evaluation.analyses.sentences import Sentences
 from pipeline.model.lattice import LatticeTransformer
@@ -58,7 +58,7 @@ def recall(golds: Mapping[str, tuple[Sequence[Sentences], int]], sizes: Sequence
                    for name, curve in curves[gold].items()}
         metric[gold] = {"sentences": sum(len(batch.source) for batch in batches), "sentences_left_out": left_out,
                         "words": sum(int((batch.target != PAD).sum()) for batch in batches), **by_size}
-    return Finding(metric, _points(curves, sizes), _draw(curves, sizes))
+    return Finding(metric, _draw(curves, sizes))
 
 
 def measure_recall(batches: Sequence[Sentences], sizes: Sequence[int], methods: Mapping[str, Method]) -> Curves:
@@ -109,13 +109,6 @@ def by_network(nat: MaskedTransformer, sentences: Sentences, sizes: Sequence[int
     before = (logits > own) | (logits == own) & (ids < target.unsqueeze(2))
     there = (logits > -torch.inf).sum(2, keepdim=True)
     return before.sum(2), there.clamp(max=torch.tensor(sizes, device=there.device))
-
-
-def _points(curves: Mapping[str, Curves], sizes: Sequence[int]) -> list[Point]:
-    """A row for each K; a method that was not measured is null in it, so that the columns are always the same."""
-    return [{"candidates": k, **{f"{name} {gold}": found[name]["recall"][at] if name in found else None
-                                 for gold, found in curves.items() for name in METHODS}}
-            for at, k in enumerate(sizes)]
 
 
 def _draw(curves: Mapping[str, Curves], sizes: Sequence[int]) -> Figure:

@@ -19,7 +19,7 @@ from pipeline.decoding.lattice import Settings, search
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import LatticeModel
 from pipeline.evaluation.analyses import chart
-from pipeline.evaluation.analyses.finding import Finding, Point
+from pipeline.evaluation.analyses.finding import Finding
 from pipeline.vocabulary import PAD
 
 _SHOWN = 16
@@ -42,8 +42,7 @@ def search_moves(model: LatticeModel, sources: Sequence[Tensor], limit: LengthLi
     metric = {"candidates": k, "window": 0, "sentences": sum(map(len, sources)), "words": len(ranks),
               "moved_words": int(counts[1:].sum()), "moved_share": moved,
               "share_by_rank": {str(rank): float(one) for rank, one in enumerate(share, 1)}}
-    points: list[Point] = [{"rank": rank, "share": float(one)} for rank, one in enumerate(share, 1)]
-    return Finding(metric, points, _draw(share, moved, k))
+    return Finding(metric, _draw(share, moved, k))
 
 
 class Witness:

@@ -1,0 +1,71 @@
+"""The stages of a DVC project as DVC knows them: which have changed, which read what others write, and what they write.
+
+DVC's commands do not tell all of it, and its library changes the process that loads it (it puts itself between
+standard output and whoever reads that). So this file is run as a process of its own, which prints JSON.
+"""
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+PIPELINE = Path("dvc.yaml")
+_ALWAYS = "always changed"
+"""What DVC's status holds of a stage that runs every time, though nothing that it has written differs."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage, or a file that `dvc add` tracks, which has nothing before it."""
+
+    after: tuple[str, ...]
+    """The stages whose outputs it reads: of a folder those of all that is in it."""
+    outputs: tuple[str, ...]
+    """Paths as dvc.yaml has them."""
+    has_changed: bool
+    """Whether anything that it reads or writes is not as dvc.lock has it."""
+    is_of_pipeline: bool
+    """Whether it is one of dvc.yaml."""
+
+
+def read_stages(folder: Path) -> dict[str, Stage]:
+    """All stages of a project by the names that `dvc repro` takes, in the order of dvc.yaml.
+
+    Another DVC process that holds the project's lock is waited for.
+
+    Args:
+        folder: of dvc.yaml.
+
+    Raises:
+        PipelineError: DVC cannot read the project.
+    """
+    from pipeline.errors import PipelineError  # the process of this file does not see the package
+
+    # -P: or Python would look for its own modules among the files of this folder.
+    done = subprocess.run([sys.executable, "-P", __file__], cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise PipelineError(f"{folder / PIPELINE}: {' '.join(done.stderr.split())}")
+    return {name: Stage(**{**stage, "after": tuple(stage["after"]), "outputs": tuple(stage["outputs"])})
+            for name, stage in json.loads(done.stdout).items()}
+
+
+def _main() -> None:
+    from dvc.exceptions import DvcException
+    from dvc.repo import Repo, lock_repo
+
+    try:
+        with Repo(_wait_for_lock=True) as repo, lock_repo(repo):  # the index is kept while the lock is held
+            status = repo.status()
+            found = {stage.addressing: Stage(
+                after=tuple(sorted(other.addressing for other in repo.index.graph.successors(stage))),
+                outputs=tuple(output.def_path for output in stage.outs),
+                has_changed=status.get(stage.addressing, [_ALWAYS]) != [_ALWAYS],
+                is_of_pipeline=stage.relpath == str(PIPELINE)) for stage in repo.index.stages}
+    except DvcException as error:
+        sys.exit(f"{error} {error.__cause__ or ''}")
+    print(json.dumps({name: asdict(stage) for name, stage in found.items()}))
+
+
+if __name__ == "__main__":
+    _main()

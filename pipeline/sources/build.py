@@ -1,0 +1,48 @@
+"""The `corpus` stage: read a source, filter it, write one sentence a line."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import chain, islice
+from pathlib import Path
+
+from pipeline.files import atomic_path, remove, write_json
+from pipeline.layout import SYNTHETIC
+from pipeline.sources import Entry, read_splits
+from pipeline.sources.filtering import CorpusFilter
+from pipeline.sources.noise import write_synthetic
+from pipeline.sources.settings import CorpusSettings
+
+
+def build_corpus(settings: CorpusSettings, out: Path, report: Path) -> None:
+    """Write `out/{train,validation,test}.{source,target}` (UTF-8, one sentence a line) and the counts.
+
+    Further references of a split go to `target2`, `target3`, …, and pairs with synthetic errors, if `settings.noise`
+    asks for them, to `synthetic.{source,target}`. `report` is JSON: for each split the pairs read, dropped by each
+    filter and kept. The folder `out` appears whole or not at all.
+
+    Raises:
+        PipelineError: the source cannot be read, or a split is empty after filtering.
+    """
+    corpus_filter = CorpusFilter(settings.filters)
+    with atomic_path(out) as folder:
+        folder.mkdir()
+        splits = read_splits(settings)
+        for split in corpus_filter.order:
+            kept = corpus_filter.apply(split, splits[split])
+            _write_split(folder, split, islice(kept, getattr(settings.keep, split)))
+        counts = corpus_filter.report()
+        if settings.noise is not None:
+            counts[SYNTHETIC] = write_synthetic(settings.noise, folder)
+        remove(report)  # of what is replaced now
+    write_json(report, counts)
+
+
+def _write_split(folder: Path, split: str, entries: Iterator[Entry]) -> None:
+    first = next(entries, ())  # none: the report says what emptied the split
+    sides = ["source", "target", *(f"target{number}" for number in range(2, len(first)))]
+    with ExitStack() as stack:
+        files = [stack.enter_context(open(folder / f"{split}.{side}", "w", encoding="utf-8", newline="\n"))
+                 for side in sides[:len(first)]]
+        for entry in chain([first], entries):
+            for file, text in zip(files, entry, strict=True):
+                file.write(text + "\n")

@@ -1,0 +1,47 @@
+"""Files that carry both languages but no splits: found by pattern, divided by hash."""
+
+import glob
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pipeline.errors import PipelineError
+from pipeline.layout import SPLITS
+from pipeline.sources.settings import CatalogueSettings
+from pipeline.sources.splits import Pair, Splits, assign_groups, assign_string
+
+
+def split_catalogues(settings: CatalogueSettings, read_file: Callable[[str], Iterator[Pair]]) -> Splits:
+    """Return the three splits as lazy iterators over the files that match.
+
+    A file's split follows from its path as the patterns give it: keep them relative, so that every machine
+    agrees. By pair, each split reads all files again, which keeps memory small.
+
+    Raises:
+        PipelineError: a pattern matches no file, or there are fewer than three files to divide by file.
+    """
+    paths = catalogue_inputs(settings)
+    for path in paths:
+        if not Path(path).exists():
+            raise PipelineError(f"{path}: no such file; correct the path or pattern in params.yaml")
+    if settings.split_by == "file":
+        split_of = assign_groups(paths, settings.validation_share, settings.test_share)
+        return {split: _chain(read_file, [path for path in paths if split_of[path] == split])
+                for split in SPLITS}
+    return {split: _select(_chain(read_file, paths), settings, split) for split in SPLITS}
+
+
+def catalogue_inputs(settings: CatalogueSettings) -> list[str]:
+    """The files that match, each once, in the order of their paths; and every pattern that matches none."""
+    return sorted({path.replace("\\", "/") for pattern in settings.files
+                   for path in glob.glob(pattern, recursive=True) or [pattern]})
+
+
+def _select(pairs: Iterator[Pair], settings: CatalogueSettings, split: str) -> Iterator[Pair]:
+    for pair in pairs:
+        if assign_string(pair[0], settings.validation_share, settings.test_share) == split:
+            yield pair
+
+
+def _chain(read_file: Callable[[str], Iterator[Pair]], paths: list[str]) -> Iterator[Pair]:
+    for path in paths:
+        yield from read_file(path)

@@ -1,0 +1,79 @@
+"""Interface strings of the Home Assistant wheel: real, licensed (Apache-2.0), small and installable.
+
+Each integration keeps its strings in `translations/<language>.json`, nested dictionaries with the same keys
+in every language. Splits are made by integration, so that test strings come from software never seen.
+"""
+
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import PipelineError
+from pipeline.layout import SPLITS
+from pipeline.sources.settings import CorpusSettings
+from pipeline.sources.splits import Pair, Splits, assign_groups
+from pipeline.sources.wheel import fetch_wheel, open_wheel, read_member, unusable
+
+_MEMBER = re.compile(r"homeassistant/components/([^/]+)/translations/([^/.]+)\.json")
+
+
+def read(settings: CorpusSettings) -> Splits:
+    """Download the wheel, check its hash and read the pairs of every split.
+
+    Raises:
+        PipelineError: no network, another hash, or a wheel that cannot be read or lacks a language.
+    """
+    block = settings.home_assistant
+    assert block is not None  # CorpusSettings checks that the chosen source has its block
+    with fetch_wheel("homeassistant", block.version, block.sha256, "corpus.home_assistant.sha256") as wheel:
+        by_integration = read_wheel(wheel, settings.source_language, settings.target_language)
+    split_of = assign_groups(by_integration, block.validation_share, block.test_share)
+    splits: dict[str, list[Pair]] = {split: [] for split in SPLITS}
+    for integration in sorted(by_integration):
+        splits[split_of[integration]] += by_integration[integration]
+    return splits
+
+
+def read_wheel(wheel: Path, source_language: str, target_language: str) -> dict[str, list[Pair]]:
+    """Return the aligned strings of each integration that has both languages.
+
+    Raises:
+        PipelineError: the wheel cannot be read, or lacks a language.
+    """
+    with open_wheel(wheel) as archive:
+        members: dict[str, dict[str, str]] = {}  # integration -> language -> member
+        for name in archive.namelist():
+            if match := _MEMBER.fullmatch(name):
+                members.setdefault(match[1], {})[match[2]] = name
+        present = sorted({language for languages in members.values() for language in languages})
+        for language in (source_language, target_language):
+            if language not in present:
+                raise PipelineError(f"{wheel.name}: no language '{language}'; choose one of "
+                                    f"{', '.join(present)}")
+        return {integration: _align(*(_strings(archive, languages[language])
+                                      for language in (source_language, target_language)))
+                for integration, languages in members.items()
+                if source_language in languages and target_language in languages}
+
+
+def _strings(archive: zipfile.ZipFile, name: str) -> dict[str, str]:
+    try:
+        return dict(_flatten(json.loads(read_member(archive, name))))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise unusable(archive, name, error) from None
+
+
+def _align(source: dict[str, str], target: dict[str, str]) -> list[Pair]:
+    return [(text, target[key]) for key, text in source.items() if key in target]
+
+
+def _flatten(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (path, string) for every string of nested dictionaries."""
+    if isinstance(value, dict):
+        for name, child in value.items():
+            yield from _flatten(child, f"{key}\0{name}")
+    elif isinstance(value, str):
+        yield key, value

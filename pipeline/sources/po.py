@@ -1,0 +1,123 @@
+"""Gettext catalogues (.po).
+
+An entry is `msgctxt` (perhaps), `msgid`, and `msgstr`, or `msgid_plural` and `msgstr[0]`, `msgstr[1]`, … Each of these
+has one string or several, a line each, that are one text. Comments end with their lines; of them only flags (`#,`)
+and obsolete entries (`#~`) mean something here.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pipeline.errors import PipelineError
+from pipeline.lines import read_lines
+from pipeline.sources.catalogues import catalogue_inputs, split_catalogues
+from pipeline.sources.settings import CorpusSettings
+from pipeline.sources.splits import Pair, Splits
+
+_LINE = re.compile(r'(msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)?\s*"((?:[^"\\]|\\.)*)"')
+_FOLLOWS = {"msgctxt": ("",), "msgid": ("", "msgctxt"), "msgid_plural": ("msgid",), "msgstr": ("msgid",),
+            "msgstr[": ("msgid_plural", "msgstr[")}
+"""What may stand before a keyword in its entry; empty: nothing."""
+_ESCAPE = re.compile(r'\\([\\ntrvbf"])')
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "v": "\v", "b": "\b", "f": "\f"}
+
+
+def read(settings: CorpusSettings) -> Splits:
+    """Read the finished translations of all catalogues, lazily."""
+    assert settings.po is not None  # CorpusSettings checks that the chosen source has its block
+    return split_catalogues(settings.po, read_catalogue)
+
+
+def inputs(settings: CorpusSettings) -> list[str]:
+    """The catalogues."""
+    assert settings.po is not None
+    return catalogue_inputs(settings.po)
+
+
+def read_catalogue(path: str) -> Iterator[Pair]:
+    """Yield (msgid, msgstr) of every entry that is translated and neither fuzzy nor obsolete.
+
+    Of plural entries the singular goes with the first form and the plural with the last.
+
+    Raises:
+        PipelineError: the file cannot be read, is not UTF-8, or is no catalogue or not a whole one.
+    """
+    for entry in _entries(path):
+        yield from entry.pairs()
+
+
+@dataclass
+class _Entry:
+    """What has been read of an entry."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    """By keyword, in the order of the file."""
+    fuzzy: bool = False
+
+    @property
+    def last(self) -> str:
+        """The keyword that was read last, without its number; empty at the beginning."""
+        return next(reversed(self.texts), "").rstrip("0123456789]")
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is missing."""
+        return self.last.startswith("msgstr")
+
+    def add(self, keyword: str | None, text: str) -> None:
+        """Take in one line; None: it goes on with what the last line began.
+
+        Raises:
+            ValueError: it cannot stand here.
+        """
+        if keyword is None:
+            if not self.texts:
+                raise ValueError("a string without a keyword")
+            self.texts[next(reversed(self.texts))] += text
+            return
+        if self.last not in _FOLLOWS[keyword.rstrip("0123456789]")]:
+            raise ValueError(f"{keyword} after {next(reversed(self.texts), 'the end of an entry')}")
+        due = f"msgstr[{sum(form.startswith('msgstr[') for form in self.texts)}]"
+        if keyword.startswith("msgstr[") and keyword != due:
+            raise ValueError(f"{keyword} where {due} must stand")
+        self.texts[keyword] = text
+
+    def pairs(self) -> list[Pair]:
+        """What a whole entry gives; the header, which has an empty msgid, gives nothing."""
+        source, plural = self.texts["msgid"], self.texts.get("msgid_plural")
+        forms = [text for keyword, text in self.texts.items() if keyword.startswith("msgstr")]
+        if self.fuzzy or not source or not all(forms):
+            return []
+        return [(source, forms[0])] if plural is None else [(source, forms[0]), (plural, forms[-1])]
+
+
+def _entries(path: str) -> Iterator[_Entry]:
+    entry, number = _Entry(), 0
+    for number, line in enumerate(map(str.strip, read_lines(Path(path))), start=1):
+        if entry.whole and line and not line.startswith(('"', "msgstr")):
+            yield entry
+            entry = _Entry()
+        if line.startswith("#~"):
+            entry.fuzzy = False  # the flags before it were those of an obsolete entry
+        elif line.startswith("#,"):
+            entry.fuzzy |= "fuzzy" in (flag.strip() for flag in line[2:].split(","))
+        elif line and not line.startswith("#"):
+            try:
+                entry.add(*_parse(line))
+            except ValueError as error:
+                raise PipelineError(f"{path}:{number}: {error}; repair the catalogue (msgfmt -c checks it)") from None
+    if entry.whole:
+        yield entry
+    elif entry.texts:
+        raise PipelineError(f"{path}:{number}: the file ends before the translation of its last entry; fetch it again, "
+                            "or repair it (msgfmt -c checks it)")
+
+
+def _parse(line: str) -> tuple[str | None, str]:
+    """The keyword of a line, if it has one, and its string."""
+    found = _LINE.fullmatch(line)
+    if found is None:
+        raise ValueError("not a line of a gettext catalogue, or its string is not closed")
+    return found[1], _ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1], escape[1]), found[2])

@@ -1,0 +1,37 @@
+"""What every source returns, and how a corpus without splits gets some that never move."""
+
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+
+from pipeline.errors import PipelineError
+
+Pair = tuple[str, str]  # source sentence, target sentence
+Entry = tuple[str, ...]  # a pair and its further references, as many for every entry of a split
+Splits = Mapping[str, Iterable[Entry]]  # the three of `layout.SPLITS`; each may be read once, in any order
+
+
+def assign_groups(names: Iterable[str], validation_share: float, test_share: float) -> dict[str, str]:
+    """Give each named group (a file, an integration) a split, by the order of the names' hashes.
+
+    The shares are exact up to rounding and each split gets at least one group. The result depends on the set
+    of names only: not on their order, the machine or Python's hash seed.
+
+    Raises:
+        PipelineError: fewer than three groups.
+    """
+    shuffled = sorted(set(names), key=lambda name: sha256(name.encode()).digest())
+    if len(shuffled) < 3:
+        raise PipelineError(f"corpus: {len(shuffled)} file(s) or group(s) cannot make the three splits "
+                            "train, validation and test; give more files or set split_by: pair")
+    validation = max(1, round(validation_share * len(shuffled)))
+    test = min(max(1, round(test_share * len(shuffled))), len(shuffled) - validation - 1)
+    return {name: "validation" if rank < validation else "test" if rank < validation + test else "train"
+            for rank, name in enumerate(shuffled)}
+
+
+def assign_string(text: str, validation_share: float, test_share: float) -> str:
+    """Give a single string a split; equal strings get the same one."""
+    position = int.from_bytes(sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big") / 2**64
+    if position < validation_share:
+        return "validation"
+    return "test" if position < validation_share + test_share else "train"

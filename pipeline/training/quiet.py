@@ -1,0 +1,16 @@
+"""What Lightning says of a run, and what it does not."""
+
+import logging
+import warnings
+
+
+def quiet_lightning() -> None:
+    """Silence what says nothing about this run: hints of Lightning that our data module answers itself."""
+    for name in ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero", "lightning_fabric"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+    warnings.filterwarnings("ignore", message=".*isinstance.treespec, LeafSpec.*")
+    warnings.filterwarnings("ignore", message=".*in eval mode at the start of training.*")  # verifiers are
+    warnings.filterwarnings("ignore", message=".*LightningCLI's args parameter.*")
+    warnings.filterwarnings("ignore", message=".*smaller than the logging interval.*")
+    warnings.filterwarnings("ignore", message=".*predict returned None.*")

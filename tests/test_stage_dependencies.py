@@ -1,0 +1,141 @@
+"""dvc.yaml: every stage depends on the code that it imports, or on what is said here why it need not."""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from pipeline.strict_yaml import read_yaml
+
+ROOT = Path(__file__).parents[1]
+HARMLESS = {
+    "pipeline.blocks": "checks params.yaml, whose values are parameters of the stages",
+    "pipeline.checks": "checks values",
+    "pipeline.errors": "what is told when nothing is written",
+    "pipeline.files": "writes files whole or not at all, whatever is in them",
+    "pipeline.fingerprint": "decides whether a killed run goes on, which ends as an uninterrupted one does",
+    "pipeline.layout": "names the paths that dvc.yaml declares",
+    "pipeline.params": "checks params.yaml, whose values are parameters of the stages",
+    "pipeline.training.quiet": "messages",
+    "pipeline.commands.translate": "is of --model, which no stage has",
+    "pipeline.evaluation.checkpoint": "is of --model, which no stage has",
+}
+"""What can change no output of any stage, and why. What these modules import counts as little."""
+_FROM_BPE = {
+    "pipeline.lines": "how foreign text is read; what is read later the pipeline has written itself",
+    "pipeline.vocabulary": "ids: others make another data/bpe, on which all that follows depends",
+}
+_TRAINING = {
+    **_FROM_BPE,
+    "pipeline.decoding": "validation searches with it, and what is found is the same however it is found: the tests of "
+                         "equality hold every search to that",
+    "pipeline.engine": "likewise; training goes through torch",
+}
+_NO_LATTICE = {"pipeline.alignment": "only lattices read counts"}
+_EXACT = {"pipeline.compiled": "which vectors numba may use: what is compiled here computes the same bits in any"}
+SPARED = {
+    "teacher": {**_TRAINING, **_NO_LATTICE},
+    "fit": {**_TRAINING, **_NO_LATTICE},
+    "fit_lattice": {**_TRAINING, **_EXACT},
+    "distill": {**_FROM_BPE, **_NO_LATTICE},
+    "align": {**_FROM_BPE, **_EXACT},
+    "counts": {**_FROM_BPE, **_EXACT},
+    "evaluate": _FROM_BPE,
+    "peers": {**_FROM_BPE, **_NO_LATTICE, "pipeline.engine": "the others search with engines of their own",
+              "pipeline.evaluation.speed": "tells which of their ways is quickest, which changes no translation"},
+    "speed": {**_FROM_BPE, "pipeline.interop.export_ctranslate2": "data/peers is what it has exported",
+              "pipeline.interop.export_huggingface": "data/peers is what it has exported",
+              "pipeline.evaluation.edits": "reads hypotheses and scores none",
+              "pipeline.evaluation.gleu": "reads hypotheses and scores none"},
+    "analyses": {**_FROM_BPE, "pipeline.evaluation.peers": "no peer is analysed",
+                 "pipeline.interop": "no peer is analysed",
+                 "pipeline.evaluation.gleu": "its metric is not asked for",
+                 "pipeline.evaluation.provenance": "is written by the stage `speed`"},
+    "report": {"pipeline.lines": _FROM_BPE["pipeline.lines"]},
+}
+"""What cannot change the outputs of a stage, and why."""
+NEEDED = {("fit", "pipeline.decoding.mask_predict")}
+"""Of what is spared, a stage's dependencies all the same: masked families hide words in training as search does."""
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """All modules of the package, by name."""
+    paths = {path.relative_to(ROOT): path for path in (ROOT / "pipeline").rglob("*.py")}
+    return {".".join(path.with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
+
+
+@cache
+def imports(module: str) -> set[str]:
+    """The modules of the package that one imports, at its top, within functions, or, with `import_module`, by name."""
+    found, text = set[str](), (ROOT / modules()[module]).read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= names if names <= modules().keys() else {node.module, *names}
+    if "import_module(" in text:  # any file of a folder
+        found |= {other for other in modules() if other.startswith(module.rpartition(".")[0] + ".")}
+    return found & modules().keys() - {"pipeline"}
+
+
+def reasons(stage: str, module: str) -> set[str]:
+    """The names above by which a module is spared."""
+    if (stage, module) in NEEDED:
+        return set()
+    return {name for name in {*HARMLESS, *SPARED.get(stage, ())} if module == name or module.startswith(f"{name}.")}
+
+
+@cache
+def used_and_spared(stage: str) -> tuple[set[str], set[str]]:
+    """The modules that the verb of a stage imports, directly or not, and those of the names above that it meets."""
+    verb = str(STAGES[stage]["cmd"]).split()[3]
+    waiting, used, spared = [f"pipeline.commands.{verb}"], {module for of, module in NEEDED if of == stage}, set[str]()
+    while waiting:
+        for module in imports(waiting.pop()) - used:
+            spared |= reasons(stage, module)
+            if not reasons(stage, module):
+                used.add(module)
+                waiting.append(module)
+    return used, spared
+
+
+def not_covered(stage: str, dependencies: list[str]) -> list[str]:
+    """The files that a stage uses and that are neither among these dependencies nor in folders that are."""
+    paths = [modules()[module].as_posix() for module in used_and_spared(stage)[0]]
+    return sorted(path for path in paths if not any(path == one or path.startswith(f"{one}/") for one in dependencies))
+
+
+STAGES = {name: {**block, **block.get("do", {})} for name, block in read_yaml(ROOT / "dvc.yaml")["stages"].items()
+          if not block.get("always_changed")}
+CODE = {name: [path for path in block["deps"] if path.startswith("pipeline/")] for name, block in STAGES.items()}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_depends_on_all_that_it_imports(stage: str) -> None:
+    assert not_covered(stage, CODE[stage]) == []
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_no_dependency_on_code_can_be_left_out(stage: str) -> None:
+    """Without any of them, the test above fails."""
+    for path in CODE[stage]:
+        assert (ROOT / path).exists()
+        assert not_covered(stage, [other for other in CODE[stage] if other != path]), path
+
+
+def test_no_reason_outlives_its_import() -> None:
+    """A module that was moved, or that a stage no longer imports, need not be spared."""
+    met = {stage: used_and_spared(stage)[1] for stage in STAGES}
+    for name in {name for names in SPARED.values() for name in names}:
+        assert any(name in met[stage] for stage in SPARED if name in SPARED[stage]), name
+    assert HARMLESS.keys() - set[str]().union(*met.values()) == set()
+
+
+@pytest.mark.parametrize("folder", ["decoding", "engine", "evaluation", "sources"])
+def test_trainings_are_not_stale_for_what_does_not_train(folder: str) -> None:
+    searching = {"pipeline/decoding/mask_predict.py"}
+    assert not {path for stage in ("teacher", "fit", "fit_lattice") for path in CODE[stage]
+                if path.startswith(f"pipeline/{folder}")} - searching
