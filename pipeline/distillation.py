@@ -32,7 +32,8 @@ from pipeline.files import atomic_path, remove, write_json
 from pipeline.fingerprint import code_digest, digest
 from pipeline.model.checkpoint import CONFIG, WEIGHTS, load_checkpoint
 from pipeline.model.transformer import Transformer
-from pipeline.params import TEACHER, Params
+from pipeline.params import Params
+from pipeline.systems import TEACHER
 from pipeline.training.quiet import quiet_lightning
 
 _DIGEST_BYTES = hashlib.sha256().digest_size

@@ -23,9 +23,9 @@ from pipeline.checks import Checked, Positive
 from pipeline.decoding.beams import Candidates, Expand, Expansion, LengthPenalty, beam_search
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.prefix import Ints
 from pipeline.decoding.protocol import Model
 from pipeline.engine import sentence
-from pipeline.engine.reading import Ints
 from pipeline.errors import PipelineError
 from pipeline.model.top import best_words
 

@@ -5,9 +5,9 @@ of matrices alone are counted: those with weights, those of attention, and the p
 counted: softmax, normalisation, activations, biases, residual sums, looking up embeddings, finding the best words, and
 all that a search does besides.
 
-Searches are counted by formula, because torch sees no compiled call, and its counter takes 100 to 200 ms for a sentence
-that a search by torch translates in 7. Tests hold every formula to torch's counter. What drafters and heads learn has no
-formula: that is torch's count.
+Searches are counted by formula, because torch sees no compiled call, and its counter takes 100 to 200 ms for a
+sentence that a search by torch translates in 7. Tests hold every formula to torch's counter. What drafters and heads
+learn has no formula: that is torch's count.
 
 What padding and masks hide is counted, because torch computes it. A compiled step (`pipeline.engine`) skips masked
 keys: it does at most what is counted.

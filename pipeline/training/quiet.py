@@ -11,6 +11,5 @@ def quiet_lightning() -> None:
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")
     warnings.filterwarnings("ignore", message=".*isinstance.treespec, LeafSpec.*")
     warnings.filterwarnings("ignore", message=".*in eval mode at the start of training.*")  # verifiers are
-    warnings.filterwarnings("ignore", message=".*LightningCLI's args parameter.*")
     warnings.filterwarnings("ignore", message=".*smaller than the logging interval.*")
     warnings.filterwarnings("ignore", message=".*predict returned None.*")

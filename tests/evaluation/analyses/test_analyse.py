@@ -22,7 +22,7 @@ from pipeline.errors import PipelineError
 from pipeline.evaluation.analyses.analyse import analyse
 from pipeline.evaluation.quality import HypothesisLine, write_hypotheses
 from pipeline.evaluation.speed import Timings, speed_report
-from pipeline.files import read_json, write_json
+from pipeline.files import read_json, write_json, write_text
 from pipeline.model.checkpoint import load_checkpoint, save_checkpoint, unique_weights
 from pipeline.model.settings import VocabularySettings
 from pipeline.params import AnalysesSettings, Params, load_params
