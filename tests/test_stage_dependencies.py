@@ -17,6 +17,7 @@ HARMLESS = {
     "pipeline.fingerprint": "decides whether a killed run goes on, which ends as an uninterrupted one does",
     "pipeline.layout": "names the paths that dvc.yaml declares",
     "pipeline.params": "checks params.yaml, whose values are parameters of the stages",
+    "pipeline.systems": "checks which systems params.yaml chooses",
     "pipeline.training.quiet": "messages",
     "pipeline.commands.translate": "is of --model, which no stage has",
     "pipeline.evaluation.checkpoint": "is of --model, which no stage has",
