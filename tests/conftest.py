@@ -69,7 +69,7 @@ def tiny() -> Tiny:
     return make
 
 
-@pytest.fixture(scope="session", params=["compiled", "torch"])
+@pytest.fixture(scope="module", params=["compiled", "torch"])
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     """Runs the tests that use it by both engines, on networks that the engine has opened."""
     with use_engine(request.param):

@@ -67,10 +67,10 @@ class MaskedModel(Protocol):
 class DraftingModel(Protocol):
     """What makes words of the states of a draft; see `pipeline.model.chained.ChainedTransformer`."""
 
-    def follow(self, states: Tensor, last: Tensor, rounded: bool = False) -> Tensor:
+    def follow(self, states: Tensor, last: Tensor, verified: bool = False) -> Tensor:
         """The best token of each of states (R, k, D), (R, k), of a draft that stands behind the tokens `last` (R,).
 
-        Tokens that are verified need not be quite the best: `rounded`, they are found more quickly.
+        Tokens that will be `verified` need not be quite the best, and may be found more quickly.
         """
 
 

@@ -103,15 +103,15 @@ class Compiled(_Network):
 
     # Drafts.
 
-    def follow(self, states: Tensor, last: Tensor, rounded: bool = False) -> Tensor:
+    def follow(self, states: Tensor, last: Tensor, verified: bool = False) -> Tensor:
         """See `pipeline.model.chained.ChainedTransformer.follow`."""
         links = self.packs.links if self._compiles and self.chained and len(states) <= _CHAINED else None
         if links is None:
-            own: Tensor = super().follow(states, last, rounded)
+            own: Tensor = super().follow(states, last, verified)
             return own
         from pipeline.engine.token_chain import follow_links  # numba: half a second that training does not need
         tokens = torch.empty(states.shape[:2], dtype=torch.long)
-        follow_links(states.contiguous().numpy(), last.contiguous().numpy(), links[rounded], tokens.numpy())
+        follow_links(states.contiguous().numpy(), last.contiguous().numpy(), links[verified], tokens.numpy())
         return tokens
 
     def _continued(self, tokens: Tensor, lengths: Tensor | int, count: int, state: Any) -> Tensor:

@@ -175,8 +175,8 @@ class Counted:
                       + sum(self._costs.decoder(R, 1, length + own, pieces) for own in range(k - 1)))
         return said
 
-    def follow(self, states: Tensor, last: Tensor, rounded: bool = False) -> Tensor:
-        tokens: Tensor = self._model.follow(states, last, rounded)
+    def follow(self, states: Tensor, last: Tensor, verified: bool = False) -> Tensor:
+        tokens: Tensor = self._model.follow(states, last, verified)
         self._add(self._costs.projection(tokens.numel()))
         if self._model.chained:  # what a token contributes to the next state is looked up
             self._add(self._costs.feed_forward * tokens.numel())
@@ -251,6 +251,7 @@ def counted(network: Any, work: Callable[[Any], object]) -> int:
     once is counted as well (`SelfAttention.single_key`).
     """
     plain = copy.deepcopy(network)
+    plain.regather()
     if not network.training:  # the counter asks for the gradients of what modules hand out, and search has none
         plain.requires_grad_(False)
     with use_engine("torch"):

@@ -20,9 +20,11 @@ from pipeline.blocks import build, merge
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
+from pipeline.decoding import greedy
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
+from pipeline.engine.door import open_engine
 from pipeline.errors import PipelineError
 from pipeline.evaluation.clock import spread
 from pipeline.evaluation.quality import score
@@ -207,9 +209,8 @@ class Bench:
         Raises:
             PipelineError: the decoder takes none of them.
         """
-        verifier = getattr(self._network, "verifier", self._network)
-        greedy = make_decoder("greedy", {"algorithm": "greedy"}, self._limit)
-        contestants = [Contestant("", "greedy", lambda source: greedy(verifier, source))]
+        verifier = open_engine(getattr(self._network, "verifier", self._network))
+        contestants = [Contestant("", "greedy", lambda source: greedy.search(verifier, source, self._limit))]
         tried: list[Setting] = [{}]
         refused = []
         for setting in settings:

@@ -43,13 +43,13 @@ class ChainedTransformer(Transformer):
         return self.projection(states)
 
     @torch.no_grad()
-    def follow(self, states: Tensor, last: Tensor, rounded: bool = False) -> Tensor:
+    def follow(self, states: Tensor, last: Tensor, verified: bool = False) -> Tensor:
         """The tokens of a draft, the best of each state: behind the one before it, or independent of it.
 
         Args:
             states: (R, k, D).
             last: (R,), the tokens behind which the draft stands.
-            rounded: whether a rounded projection will do, because the tokens are verified; torch has none.
+            verified: whether the tokens will be verified and need not be quite the best; here they are.
 
         Returns:
             (R, k).

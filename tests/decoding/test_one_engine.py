@@ -16,6 +16,7 @@ from torch import Tensor
 import pipeline.decoding
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
+from pipeline.engine.door import LOOPS
 from pipeline.model.layers import DecoderLayer, EncoderLayer
 from pipeline.model.masked import MaskedTransformer
 from pipeline.model.transformer import Transformer
@@ -41,25 +42,34 @@ def searched_by(algorithm: str, tiny: Callable[..., Transformer]) -> Any:
             "masked": masked}[kind]()
 
 
+def came_back(*_: Any, **__: Any) -> Tensor:
+    raise AssertionError("came back to Python")
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("lengths", [(5,), (3, 6)], ids=["one sentence", "a batch"])
-def test_every_decoder_is_compiled(tiny: Callable[..., Transformer], monkeypatch: pytest.MonkeyPatch, algorithm: str,
-                                   lengths: tuple[int, ...]) -> None:
-    def fail(*_: Any, **__: Any) -> Tensor:
-        raise AssertionError("came back to Python")
-
+def test_no_decoders_layers_are_computed_by_torch(tiny: Callable[..., Transformer], monkeypatch: pytest.MonkeyPatch,
+                                                  algorithm: str, lengths: tuple[int, ...]) -> None:
     model = searched_by(algorithm, tiny)
     decode = make_decoder(algorithm, {"algorithm": algorithm, **SETTINGS.get(algorithm, {})}, LIMIT)
     for layer in (EncoderLayer, DecoderLayer):
-        monkeypatch.setattr(layer, "__call__", fail)
-    monkeypatch.setattr(DecoderLayer, "after_self_attention", fail)
-    for network in (Transformer, MaskedTransformer):
-        for verb in ("step", "advance"):
-            monkeypatch.setattr(network, verb, fail)
+        monkeypatch.setattr(layer, "__call__", came_back)
+    monkeypatch.setattr(DecoderLayer, "after_self_attention", came_back)
     found = decode(model, sources(*lengths))
     assert len(found.tokens) == len(lengths) and torch.isfinite(found.scores[found.ended]).all()
 
 
+@pytest.mark.parametrize("algorithm", sorted(LOOPS))
+def test_one_sentence_does_not_come_back_between_steps(tiny: Callable[..., Transformer],
+                                                       monkeypatch: pytest.MonkeyPatch, algorithm: str) -> None:
+    model = searched_by(algorithm, tiny)
+    decode = make_decoder(algorithm, {"algorithm": algorithm, **SETTINGS.get(algorithm, {})}, LIMIT)
+    for network in (Transformer, MaskedTransformer):
+        for verb in ("step", "advance"):
+            monkeypatch.setattr(network, verb, came_back)
+    decode(model, sources(5))
+
+
 def test_there_are_decoders() -> None:
-    """Or the test above would say nothing."""
+    """Or the tests above would say nothing."""
     assert {"greedy", "pair_beam", "gad", "lattice", "lattice_gad", "counts_gad", "mask_predict"} <= {*ALGORITHMS}

@@ -115,8 +115,9 @@ def test_alone_nothing_is_said_that_is_suppressed() -> None:
         common = int(free.target_ids[words[0] if words else EOS + 1])
         for given_, symbols in (({"suppress_tokens": [common, 19]}, {"suppressed": (common, 19)}),
                                 ({"begin_suppress_tokens": [common]}, {"suppressed_first": (common,)})):
-            ours = open_engine(model_of(network, **symbols))
-            assert said(greedy.search(ours, source, LIMIT)) == generated(network, ours, source, num_beams=1, **given_)
+            ours = model_of(network, **symbols)
+            found = said(greedy.search(open_engine(ours), source, LIMIT))
+            assert found == generated(network, ours, source, num_beams=1, **given_)
 
 
 @every_kind
