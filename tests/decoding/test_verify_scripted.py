@@ -135,7 +135,7 @@ def plainly(script: Script, source: Row, drafts: Proposals, acceptance: Acceptan
     counts, score = [], 0.0
     while len(output) < steps and EOS not in output:
         before = len(output)
-        for drafted in [*drafts(0, output)[:steps - before - 1], None]:
+        for drafted in [*drafts(0, output)[:LIMIT.longest - before], None]:  # as far as the verifier can read
             scores = script(source, output).log_softmax(1)[0]
             said = int(scores.argmax())
             if drafted is not None and acceptance.beta > 1 and acceptance.tau > 0 and drafted != PAD:
@@ -143,7 +143,7 @@ def plainly(script: Script, source: Row, drafts: Proposals, acceptance: Acceptan
                 if scores[drafted] >= last and scores[said] - scores[drafted] <= acceptance.tau:
                     said = drafted
             output, score = (*output, said), score + scores[said].item()
-            if said != drafted or said == EOS:
+            if said != drafted or said == EOS or len(output) == steps:
                 break
         counts.append(len(output) - before)
     return output, counts, score
