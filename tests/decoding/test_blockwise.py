@@ -85,11 +85,6 @@ def test_heads_read_the_state_that_predicted_the_last_word(tiny: Tiny, lengths: 
         assert torch.equal(found.calls, slots)
 
 
-def test_no_sentence_at_all(tiny: Tiny) -> None:
-    found = blockwise.search(with_heads(tiny()), sources(3)[:0], LIMIT)
-    assert found.tokens.shape[:2] == (0, 1) and len(found.calls) == 0
-
-
 def test_what_cannot_be_searched(tiny: Tiny) -> None:
     network, source = with_heads(tiny(), block=3), sources(4)
     with pytest.raises(PipelineError, match="block: 5 needs 4 heads, but the model has 2; lower it, or train"):

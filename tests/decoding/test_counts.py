@@ -50,11 +50,6 @@ def test_a_position_without_candidates() -> None:
     assert found.tokens.tolist() == [[[A]]] and found.ended.all()
 
 
-def test_an_empty_batch() -> None:
-    found = search(ScriptedLattice(random_sentence), torch.zeros(0, 4, dtype=torch.long), LIMIT, Settings())
-    assert found.scores.shape == (0, 1) and found.calls.shape == (0,)
-
-
 def test_an_entry_of_params() -> None:
     counts = ScriptedLattice(random_sentence)
     found = make_decoder("counts", {"algorithm": "counts"}, LIMIT)(counts, MIXED)

@@ -79,11 +79,6 @@ def test_some_end_and_some_do_not(tiny: Tiny) -> None:
     assert ended.any() and not ended.all()
 
 
-def test_no_sentence_at_all(tiny: Tiny) -> None:
-    found = draft.search(drafting(tiny(), "causal", 1), sources(3)[:0], LIMIT)
-    assert found.tokens.shape[:2] == (0, 1) and len(found.calls) == 0
-
-
 def test_what_cannot_be_searched(tiny: Tiny) -> None:
     with pytest.raises(PipelineError, match="block: -1 must be at least 0"):
         draft.Settings(-1)

@@ -81,14 +81,6 @@ def test_who_knows_what_comes_is_asked_seldom(tiny: Tiny, name: str, block: int)
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_no_sentence_at_all(tiny: Tiny, name: str) -> None:
-    network = lattice()
-    network.attach_verifier(tiny())
-    found = SEARCHES[name](network, sources(3)[:0], 3)
-    assert found.tokens.shape[:2] == (0, 1) and len(found.calls) == 0
-
-
-@pytest.mark.parametrize("name", SEARCHES)
 def test_a_lattice_without_a_verifier(name: str) -> None:
     with pytest.raises(PipelineError, match="verifier: this lattice has none to draft for; name one in its") as caught:
         SEARCHES[name](lattice(), sources(4), 3)

@@ -1,19 +1,34 @@
 """What the tests of `fit` share: the real command in a folder, what it leaves, and ways to break it off."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torch import Tensor
 
 from pipeline.cli import main
 from pipeline.corpus.datamodule import Batch
-from pipeline.families.ordered import OrderedModule
+from pipeline.families.base import TranslationModule
 
 WEIGHTS = Path("checkpoints/teacher/weights.safetensors")
 CONFIG = Path("checkpoints/teacher/config.json")
 WORK = Path("checkpoints/.work/teacher")
 CURVE = Path("reports/training/teacher")
 COMMAND = ("fit", "--family", "teacher", "--trainer.accelerator", "cpu", "--trainer.log_every_n_steps", "3")
+STUDENTS: dict[str, Any] = {
+    "families": {
+        "masked": {"kind": "masked", "decoders": ["mask_predict"]},
+        "lattice": {"kind": "lattice", "network": {"decoder_layers": 2}, "decoders": ["lattice8"]},
+        "drafter": {"kind": "drafter", "network": {"encoder_layers": 0}, "decoders": ["gad"],
+                    "drafting": {"verifier": "teacher", "block": 4}},
+        "heads": {"kind": "heads", "drafting": {"verifier": "teacher", "block": 3}, "decoders": ["blockwise"]}},
+    "students": dict.fromkeys(["masked", "drafter", "heads"], "teacher"), "lattices": {"lattice": "teacher"},
+    "systems": ["teacher", "interleaved", "masked", "lattice", "drafter", "heads"],
+    "decoders": {"mask_predict": {"algorithm": "mask_predict"}, "lattice8": {"algorithm": "lattice", "candidates": 8},
+                 "gad": {"algorithm": "gad"}, "blockwise": {"algorithm": "blockwise"}},
+    "analyses": {"decoder": "lattice8"}}
+"""Parameters with a family of every kind but the teacher's; where a lattice's counts are, the fixture `lattice_family`
+has written them."""
 
 
 def fit(folder: Path, *options: str, family: str = "teacher") -> bytes:
@@ -36,11 +51,11 @@ class Broken(Exception):
 
 def break_at(monkeypatch: pytest.MonkeyPatch, step: int, error: type[BaseException] = Broken) -> None:
     """Let training fail in the middle of a step."""
-    original = OrderedModule.training_step
+    original = TranslationModule.training_step
 
-    def training_step(self: OrderedModule, batch: Batch, batch_idx: int) -> Tensor:
+    def training_step(self: TranslationModule, batch: Batch, batch_idx: int) -> Tensor:
         if self.trainer.global_step == step:
             raise error
         return original(self, batch, batch_idx)
 
-    monkeypatch.setattr(OrderedModule, "training_step", training_step)
+    monkeypatch.setattr(TranslationModule, "training_step", training_step)

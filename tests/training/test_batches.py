@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pipeline.corpus.batches import EvaluationBatches, Slice, TrainingBatches, cut_by_budget
+from pipeline.corpus.batches import EvaluationBatches, TrainingBatches, cut_by_budget
 from pipeline.corpus.datamodule import Batch
 from pipeline.corpus.padding import pad_sources
 from pipeline.errors import PipelineError
@@ -124,61 +124,17 @@ def test_evaluation_batches_are_the_same_on_any_number_of_devices(
     assert [len(device) for device in devices] == [len(list(device)) for device in devices]
 
 
-# Gradients.
-
-def make_module(order: str) -> OrderedModule:
-    torch.manual_seed(0)
-    network = NetworkSettings(width=16, heads=2, feed_forward=32, encoder_layers=1, decoder_layers=1, max_length=40,
-                              dropout=0.0)
-    return OrderedModule(network, OrderSettings(order), OptimisationSettings(),
-                         VocabularySettings(20, 20, "")).double()
-
-
-def collate(part: Slice, sources: list[list[int]], targets: list[list[int]]) -> Batch:
-    chosen = [targets[row] for row in part.rows]
-    lengths = torch.tensor([len(target) for target in chosen])
-    target = torch.full((len(chosen), int(lengths.max())), PAD)
-    for row, ids in zip(target, chosen, strict=True):
-        row[:len(ids)] = torch.tensor(ids, dtype=torch.long)
-    return Batch(torch.from_numpy(part.rows), pad_sources([sources[row] for row in part.rows], 40), target, lengths,
-                 part.weight)
-
-
-def gradients(order: str, world: int, slices: int) -> list[dict[str, torch.Tensor]]:
-    """The gradient of each of three steps, as Lightning averages it over devices and accumulated slices."""
-    draw = np.random.default_rng(8)
-    targets = [draw.integers(7, 20, draw.integers(1, 9)).tolist() for _ in range(40)]
-    sources = [draw.integers(7, 20, draw.integers(1, 9)).tolist() for _ in range(40)]
-    lengths = np.array([len(target) + 1 for target in targets])
-    source_lengths = np.array([len(source) + 1 for source in sources])
-    # `least` would move the cuts with the number of shares; a budget of many rows a batch keeps them in place.
-    devices = [list(TrainingBatches(lengths, source_lengths, budget=70, seed=1, steps=3, slices=slices, rank=rank,
-                                    world=world)) for rank in range(world)]
-    found = []
-    for step in range(3):
-        module = make_module(order)
-        for device in devices:
-            for part in device[step * slices:(step + 1) * slices]:
-                loss, _ = module.loss(collate(part, sources, targets), 0.1)
-                (loss * part.weight / (slices * world)).backward()
-        found.append({name: weight.grad for name, weight in module.named_parameters() if weight.grad is not None})
-    return found
-
-
-@pytest.mark.parametrize("order", ["left_to_right", "interleaved"])
-@pytest.mark.parametrize(("world", "slices"), [(1, 2), (2, 1), (2, 2)])
-def test_shares_add_up_to_the_gradient_of_one_device(order: str, world: int, slices: int) -> None:
-    for alone, shared in zip(gradients(order, 1, 1), gradients(order, world, slices), strict=True):
-        assert alone.keys() == shared.keys() and len(alone) > 20
-        for name in alone:
-            torch.testing.assert_close(shared[name], alone[name], rtol=0, atol=1e-12)
-            assert name.endswith("bias") or alone[name].abs().max() > 0
-
+# The loss.
 
 def test_label_smoothing_and_padding_by_hand() -> None:
-    module, smoothing = make_module("left_to_right"), 0.2
-    targets = [[8, 9, 10], [11]]
-    batch = collate(Slice(np.array([0, 1]), 1.0), [[12, 13], [14]], targets)
+    """Of an ordered family; the tests of the other kinds have their own."""
+    network = NetworkSettings(width=16, heads=2, feed_forward=32, encoder_layers=1, decoder_layers=1, max_length=40,
+                              dropout=0.0)
+    module = OrderedModule(network, OrderSettings("left_to_right"), OptimisationSettings(),
+                           VocabularySettings(20, 20, "")).double()
+    targets, smoothing = [[8, 9, 10], [11]], 0.2
+    batch = Batch(torch.arange(2), pad_sources([[12, 13], [14]], 40), torch.tensor([[8, 9, 10], [11, PAD, PAD]]),
+                  torch.tensor([3, 1]), 1.0)
     loss, slots = module.loss(batch, smoothing)
     assert slots.item() == 6
     expected = 0.0
@@ -188,30 +144,6 @@ def test_label_smoothing_and_padding_by_hand() -> None:
         for slot, word in enumerate([*target, EOS]):
             expected -= (1 - smoothing) * scores[row, slot, word].item() + smoothing * scores[row, slot].mean().item()
     assert loss.item() == pytest.approx(expected, abs=1e-9)
-
-
-class Counted(OrderedModule):
-    """A module that says how its loss was asked for."""
-
-    def loss(self, batch: Batch, label_smoothing: float) -> tuple[torch.Tensor, torch.Tensor]:
-        self.smoothing = label_smoothing
-        return torch.tensor(7.0), torch.tensor(2)
-
-
-def test_a_step_weighs_its_loss_and_smooths_labels_but_validation_does_neither(
-        monkeypatch: pytest.MonkeyPatch) -> None:
-    network = NetworkSettings(width=8, heads=2, feed_forward=8, encoder_layers=1, decoder_layers=1, max_length=9)
-    module = Counted(network, OrderSettings("left_to_right"), OptimisationSettings(label_smoothing=0.3),
-                     VocabularySettings(20, 20, ""))
-    logged: dict[str, float] = {}
-    monkeypatch.setattr(module, "log", lambda name, value, **options: logged.update({name: float(value)}))
-    batch = collate(Slice(np.array([0]), 0.25), [[12]], [[8]])
-    assert module.training_step(batch, 0).item() == 7.0 * 0.25
-    assert module.smoothing == 0.3 and logged == {"training_loss": 3.5}  # a token, whatever the weight
-    module.validation_step(batch, 0)
-    assert module.smoothing == 0.0 and module.validation_loss.compute().item() == 3.5
-    module.validation_step(batch._replace(rows=batch.rows[:0]), 1)  # of a device that has nothing left
-    assert module.validation_loss.compute().item() == 3.5
 
 
 def test_sources_are_cut_and_ended() -> None:

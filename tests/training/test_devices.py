@@ -12,8 +12,12 @@ from typing import Any
 
 import pytest
 import torch
+from draws import ALIKE
+from fitting import STUDENTS
 
 import pipeline
+from pipeline import layout
+from pipeline.blocks import merge
 from pipeline.cli import main
 from pipeline.corpus.pairs import Pairs
 from pipeline.model.checkpoint import read_weights
@@ -52,14 +56,19 @@ OrderedModule.training_step = training_step
 """A loss that is not finite in one of the processes."""
 
 
-SLOW_TO_END = """
+BEGIN = """
 import os, time
+import torch
+from draws import ALIKE
+for name, drawn in ALIKE.items():
+    setattr(torch, name, drawn)
 from pipeline import files
 if os.environ["RANK"] == "0":
-    files.remove = lambda path, remove=files.remove: (time.sleep(0.3), remove(path))
+    files.remove = lambda path, remove=files.remove: (time.sleep(0.1), remove(path))
 from pipeline.cli import main
 """
-"""The first process takes its time over files; the second must not come back, perhaps to train again, meanwhile."""
+"""Every sentence draws alike. The first process takes its time over files; the second must not come back, perhaps to
+train again, meanwhile."""
 
 
 def run_two(*commands: list[str]) -> list[str]:
@@ -71,40 +80,50 @@ def run_two(*commands: list[str]) -> list[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     shared = {**ENVIRONMENT, "TORCHELASTIC_RUN_ID": "test", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-              "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
-    code = (f"{SLOW_TO_END}\nfor command in {commands!r}:\n    assert main(command) == 0\n"
+              "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0",
+              "PYTHONPATH": os.pathsep.join([ENVIRONMENT["PYTHONPATH"], str(Path(__file__).parent)])}
+    code = (f"{BEGIN}\nfor command in {commands!r}:\n    assert main(command) == 0\n"
             f"    assert not os.listdir('checkpoints/.work'), 'a process came back before the first one had ended'\n"
             f"{SPOILT}\nassert main({commands[-1]!r}) == 2")
     processes = [subprocess.Popen([sys.executable, "-c", code], env={**shared, "RANK": rank, "LOCAL_RANK": rank},
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for rank in "01"]
-    printed = [process.communicate(timeout=100)[0] for process in processes]
+    printed = [process.communicate(timeout=300)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], "\n".join(printed)
     return printed
 
 
 def test_two_processes_distill_and_train_like_one(
-        workspace: Path, change_params: Callable[[dict[str, Any]], None]) -> None:
+        lattice_family: Path, change_params: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Families of every kind, in one pair of processes."""
+    students = list(STUDENTS["families"])
     # Each device draws its own dropout; one of two has nothing to validate.
-    change_params({"network": {"dropout": 0.0}, "training": {"validation_sentences": 5}})
+    change_params(merge(STUDENTS, {
+        "network": {"dropout": 0.0}, "training": {"validation_sentences": 5},
+        "families": {name: {"training": {"steps": 4}} for name in students}}))
+    for name, drawn in ALIKE.items():
+        monkeypatch.setattr(torch, name, drawn)
     distill = ["distill", "--accelerator", "cpu", "--devices"]
-    fit = ["fit", "--family", "teacher", *ON_CPU, "--trainer.precision", "64-true", "--trainer.devices"]
+    fits = [["fit", "--family", name, *ON_CPU, "--trainer.precision", "64-true", "--trainer.devices"]
+            for name in (*students, "teacher")]
     shutil.copytree(CHECKPOINT, "teacher")
 
-    assert [main([*distill, "1"]), main([*fit, "1"])] == [0, 0]
-    pairs, training = PAIRS.read_bytes(), json.loads((CHECKPOINT / "config.json").read_text())["training"]
-    weights = read_weights(CHECKPOINT / "weights.safetensors")
+    def trained() -> dict[str, tuple[dict[str, Any], dict[str, torch.Tensor]]]:
+        """Of each family the steps that were averaged, with their BLEU, and the weights."""
+        folders = {name: layout.checkpoint(name) for name in (*students, "teacher")}
+        return {name: (json.loads((folder / "config.json").read_text())["training"],
+                       read_weights(folder / "weights.safetensors")) for name, folder in folders.items()}
 
+    assert [main([*command, "1"]) for command in (distill, *fits)] == [0] * 6
+    pairs, alone = PAIRS.read_bytes(), trained()
     shutil.rmtree(CHECKPOINT)
     shutil.move("teacher", CHECKPOINT)
     PAIRS.unlink()
-    printed = run_two([*distill, "2"], [*fit, "2"])
+    printed = run_two([*distill, "2"], *([*fit, "2"] for fit in fits))
     assert PAIRS.read_bytes() == pairs
-    # Also the steps that were averaged, and their BLEU.
-    assert json.loads((CHECKPOINT / "config.json").read_text())["training"] == training
-    shared = read_weights(CHECKPOINT / "weights.safetensors")
-    assert shared.keys() == weights.keys()
-    for name, weight in weights.items():
-        torch.testing.assert_close(shared[name], weight, rtol=0, atol=1e-9)
+    for name, (training, weights) in trained().items():
+        assert training == alone[name][0] and weights.keys() == alone[name][1].keys()
+        for part, weight in weights.items():
+            torch.testing.assert_close(weight, alone[name][1][part], rtol=0, atol=1e-9, msg=f"{part} of {name}")
     errors = [line for text in printed for line in text.splitlines() if line.startswith("error: ")]
     assert len(errors) == 2 and errors[0] == errors[1]  # both end
     assert errors[0].startswith("error: step 10: the training loss is nan, of rows ")

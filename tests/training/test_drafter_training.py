@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from acceptance import assert_rounding_costs_little
 from drafters import VOCABULARY, make_batch, make_module, save_verifier, train
 from sentences import sources
 
@@ -44,6 +45,8 @@ def test_what_the_verifier_says_is_learnt_and_drafted(verifier: str, prefix: str
     found = module.search(batch.source, LIMIT)
     assert torch.equal(found.tokens, expected.tokens)
     assert found.calls.sum() < 0.5 * untrained.sum()
+    assert_rounding_costs_little(lambda row: module.search(row, LIMIT), module.network, source,
+                                 least=4 if prefix == "causal" else 3)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.1])

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from pipeline import layout
 from pipeline.files import remove
+from pipeline.model.transformer import Transformer
 from pipeline.params import load_params
 from pipeline.training import estimate
 from pipeline.training.estimate import family_seconds, training_seconds, untrained
@@ -33,15 +35,23 @@ def test_it_is_steps_times_the_time_of_a_step(workspace: Path, change_params: Ca
     assert training_seconds(params, ["teacher", "interleaved"]) == 12 * 1.0 + 30 * 2 / 4
 
 
-def test_a_step_is_really_measured(workspace: Path) -> None:
-    params = load_params()
-    small, large = params.family("teacher").network, 40
-    seconds = estimate.seconds_a_step(small, 64, 120), estimate.seconds_a_step(small, 64 * large, 120)
-    assert 0 < seconds[0] < seconds[1]
+def test_a_step_is_really_measured(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The quickest of a few, over as many tokens as a batch has."""
+    ticks, shapes, forward = iter([0, 9, 9, 12, 12, 17, 17, 25, 25, 40]), list[tuple[int, ...]](), Transformer.forward
+
+    def noted(self: Transformer, source: Tensor, arranged: Tensor) -> Tensor:
+        shapes.append(tuple(source.shape))
+        return forward(self, source, arranged)
+
+    monkeypatch.setattr(estimate.time, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(Transformer, "forward", noted)
+    assert estimate.seconds_a_step(load_params().family("teacher").network, 64, 120) == 3
+    assert shapes == [(4, 16)] * 5 and next(ticks, None) is None
 
 
 def test_it_is_measured_with_the_threads_of_the_training(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[int] = []
     monkeypatch.setattr(estimate.time, "perf_counter", lambda: used.append(torch.get_num_threads()) or 0.0)
+    monkeypatch.setattr(estimate, "_STEPS", 1)
     estimate.seconds_a_step(load_params().family("teacher").network, 64, 120, threads=2)
     assert set(used) == {2} and torch.get_num_threads() == 1

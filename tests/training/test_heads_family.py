@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import pytorch_lightning as lightning
 import torch
+from acceptance import assert_rounding_costs_little
 from hypothesis import given
 from hypothesis import strategies as st
 from sentences import sources
@@ -124,6 +125,7 @@ def test_training_saves_calls_and_moves_nothing_else(make_module: Callable[..., 
     assert torch.equal(found.tokens, said.tokens) and torch.equal(found.lengths, said.lengths)
     assert untrained.calls.sum() > found.calls.sum() and found.calls.sum() <= 0.6 * said.calls.sum()
     assert torch.equal(blockwise.search(module.network, source, LIMIT, blockwise.Settings(1)).calls, said.calls)
+    assert_rounding_costs_little(lambda row: module.search(row, LIMIT), module.network, source, least=1.9)
 
 
 @pytest.mark.parametrize(("kind", "drafting", "message"), [

@@ -90,8 +90,8 @@ def test_options_that_cannot_be(workspace: Path, capsys: pytest.CaptureFixture[s
     assert WEIGHTS.read_bytes() == before
 
 
-@pytest.mark.parametrize("family", ["teacher", "interleaved"])
-@pytest.mark.parametrize("words", [63, 64, 90])
+@pytest.mark.parametrize(("family", "words"), [("teacher", 63), ("teacher", 64), ("interleaved", 63),
+                                               ("interleaved", 90)])
 def test_an_overlong_validation_target_is_cut(workspace: Path, capsys: pytest.CaptureFixture[str], family: str,
                                               words: int) -> None:
     """With `filters.evaluation: false` there may be one; training refuses its own."""
