@@ -18,9 +18,11 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import Batch
 from pipeline.corpus.padding import count_cut, report_cut
 from pipeline.corpus.pairs import Pairs
+from pipeline.decoding import greedy
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
+from pipeline.engine.door import open_engine
 from pipeline.errors import PipelineError
 from pipeline.evaluation.exactness import count_ties
 from pipeline.evaluation.processes import run_together, useful_processes
@@ -60,7 +62,6 @@ class TestModule(lightning.LightningModule):
                                                     params.family(family).order)
         self.limit = LengthLimit(params.limit.ratio, params.limit.extra, self.network.settings.max_length - 1)
         self.decoders = {name: make_decoder(name, params.decoder(name), self.limit) for name in decoders}
-        self.greedy = make_decoder("greedy", {"algorithm": "greedy"}, self.limit)
         self.settings = params.evaluation
         self.lines: dict[str, list[HypothesisLine]] = {name: [] for name in decoders}
         self.drafts: dict[str, list[Drafts]] = {name: [] for name in decoders}
@@ -76,7 +77,7 @@ class TestModule(lightning.LightningModule):
                 ties = None
                 if found.verification.exact:
                     verifier = getattr(self.network, "verifier", self.network)
-                    expected = expected or self.greedy(verifier, batch.source)
+                    expected = expected or greedy.search(open_engine(verifier), batch.source, self.limit)
                     ties = count_ties(verifier, batch.source, expected, found, f"{self.family} {name}")
                 self.drafts[name].append(Drafts(int(found.verification.drafter_calls.sum()), ties))
             words = [row[:length] for row, length in

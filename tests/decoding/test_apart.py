@@ -20,7 +20,8 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.engine import door
-from pipeline.engine.door import is_quicker_apart
+from pipeline.engine.choice import Engine
+from pipeline.engine.door import is_quicker_apart, use_engine
 from pipeline.errors import PipelineError
 from pipeline.model.transformer import Transformer
 from pipeline.trace import mark_rounds, output_of
@@ -150,11 +151,11 @@ def test_where_it_is_quicker(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> Non
     assert not is_quicker_apart("greedy", network, batch)
 
 
-@pytest.mark.parametrize(("block", "alone"), [
-    ({"algorithm": "greedy"}, True), ({"algorithm": "beam", "beams": 2}, True),
-    ({"algorithm": "pair_beam", "beams": 2}, False)])
+@pytest.mark.parametrize(("engine", "rows"), [("compiled", 1), ("torch", 3)])
+@pytest.mark.parametrize("block", [
+    {"algorithm": "greedy"}, {"algorithm": "beam", "beams": 2}, {"algorithm": "pair_beam", "beams": 2}])
 def test_decoders_of_which_a_sentence_is_one_call(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, block: dict[str, Any],
-                                                  alone: bool) -> None:
+                                                  engine: Engine, rows: int) -> None:
     encoded: list[int] = []
     network, encode = tiny("double_token", seed=1), Transformer.encode
 
@@ -163,5 +164,6 @@ def test_decoders_of_which_a_sentence_is_one_call(tiny: Tiny, monkeypatch: pytes
         return encode(self, source)
 
     monkeypatch.setattr(Transformer, "encode", noted)
-    make_decoder("any", block, LIMIT)(network, sources(5)[:1].expand(3, -1))
-    assert set(encoded) == ({1} if alone else {3})
+    with use_engine(engine):
+        make_decoder("any", block, LIMIT)(network, sources(5)[:1].expand(3, -1))
+    assert set(encoded) == {rows}
