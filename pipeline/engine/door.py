@@ -68,5 +68,5 @@ def is_quicker_apart(algorithm: str, model: Any, source: Tensor) -> bool:
         model: opened.
         source: (B, S) ids.
     """
-    return (len(source) > 1 and algorithm in LOOPS and isinstance(model, Compiled)
+    return (len(source) > 1 and algorithm in LOOPS and engine_in_use() == "compiled" and isinstance(model, Compiled)
             and sum(one.numel() * one.element_size() for one in model.parameters()) <= _LIGHT)
