@@ -9,9 +9,11 @@ package. So the machine code of all copies with the same content is kept in one 
 user's cache (`$XDG_CACHE_HOME`, or where `$NUMBA_CACHE_DIR` says).
 """
 
+import atexit
 import hashlib
 import os
 import shutil
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from types import FunctionType
@@ -42,16 +44,33 @@ def machine_code(package: Path) -> Path:
 
 def forget_old(folder: Path) -> None:
     """Remove the machine code of all but the latest states beside that of a state which has none yet."""
-    with suppress(FileNotFoundError):  # another process does the same
+    with suppress(OSError):  # another process does the same, or the folder is not ours
         if not folder.exists():
             for old in sorted(folder.parent.glob("numba-*"), key=lambda path: path.stat().st_mtime)[:1 - _KEPT]:
                 shutil.rmtree(old)
 
 
+def prepare(folder: Path) -> Path:
+    """Make the folder of a state, and return it, or where it cannot be written one for this process.
+
+    Beside the source files, where numba would look next, the code of a called function may be another by now.
+    """
+    forget_old(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except OSError:
+        pass
+    own = Path(tempfile.mkdtemp(prefix="numba-"))
+    atexit.register(shutil.rmtree, own, ignore_errors=True)
+    return own
+
+
 class ByContent(InTreeCacheLocator):
     """Tells numba where the machine code of a function of this package is."""
 
-    folder = machine_code(_PACKAGE)
+    folder = prepare(machine_code(_PACKAGE))
 
     def __init__(self, function: FunctionType, file: str) -> None:
         super().__init__(function, file)
@@ -59,14 +78,13 @@ class ByContent(InTreeCacheLocator):
 
     @classmethod
     def from_function(cls, function: FunctionType, file: str) -> "ByContent | None":
-        """The locator of a function; None where the file is none of this package, or the folder cannot be written."""
+        """The locator of a function; None where the file is none of this package."""
         if not Path(file).resolve().is_relative_to(_PACKAGE.resolve()):
             return None
         located: ByContent | None = super().from_function(function, file)
         return located
 
 
-forget_old(ByContent.folder)
 if not config.CACHE_LOCATOR_CLASSES:  # not set by the user
     config.CACHE_LOCATOR_CLASSES = (f"{__name__}.ByContent,UserProvidedCacheLocator,InTreeCacheLocator,"
                                     "UserWideCacheLocator")

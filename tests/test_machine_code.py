@@ -55,7 +55,12 @@ def test_a_change_of_a_called_function_is_seen_and_a_copy_shares_what_is_compile
 
 def test_a_folder_that_cannot_be_made_costs_compiling_and_nothing_else(package: Path) -> None:
     (package.parents[1] / "cache").write_text("a file\n")
-    assert run(package) == ["1", "0"]
+    own = package.parents[1] / "temporary"
+    own.mkdir()
+    assert run(package, TMPDIR=str(own)) == ["1", "0"]
+    (package / "inner/deep/called.py").write_text(CALLED.format(2))
+    assert run(package, TMPDIR=str(own)) == ["2", "0"]  # beside the caller's file it would be 1
+    assert list(own.iterdir()) == []
 
 
 def test_a_folder_for_every_state(package: Path) -> None:
