@@ -16,6 +16,7 @@ COMPILED = Path(pipeline.__file__).parent / "compiled.py"
 CALLED = "from pipeline.compiled import njit\n\n\n@njit(cache=True)\ndef called():\n    return {}\n"
 CALLER = ("from pipeline.compiled import njit\nfrom pipeline.inner.deep.called import called\n\n\n"
           "@njit(cache=True)\ndef caller():\n    return called()\n")
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
 RUN = "from pipeline.inner.caller import caller; print(caller(), sum(caller.stats.cache_hits.values()))"
 
 
@@ -36,7 +37,7 @@ def package(tmp_path: Path) -> Path:
 def run(package: Path, code: str = RUN, **environment: str) -> list[str]:
     # Python's own cache, which -B turns off, does not see a change within a second that leaves a file as long.
     done = subprocess.run([sys.executable, "-B", "-c", code], cwd=package.parent, capture_output=True, text=True,
-                          check=True, env={**os.environ, "XDG_CACHE_HOME": str(package.parents[1] / "cache"),
+                          check=True, env={**ENVIRONMENT, "XDG_CACHE_HOME": str(package.parents[1] / "cache"),
                                            "PYTHONPATH": str(package.parent), **environment})
     return done.stdout.split()
 
