@@ -6,7 +6,7 @@ Most of what is compiled here are products of small matrices, which gain from th
 numba keeps machine code beside the source file, and looks at that file alone to see whether it is still true. Here
 functions call those of other files, which become a part of them, and a profile's workspace holds a copy of this
 package. So the machine code of all copies with the same content is kept in one folder, named after that content, in the
-user's cache (`$XDG_CACHE_HOME`, or where `$NUMBA_CACHE_DIR` says).
+user's cache (`$XDG_CACHE_HOME`), or in `$NUMBA_CACHE_DIR`.
 """
 
 import atexit
