@@ -9,6 +9,7 @@ from pipeline.engine.reading import (
     COLUMNS,
     OFFSET,
     TOGETHER,
+    Bytes,
     Floats,
     Packed,
     PackedEncoder,
@@ -150,22 +151,28 @@ def pack_matrix(weight: Floats, rounded: bool) -> tuple[Panels, Floats]:
 
     Rounded, they are whole numbers of 8 bits, for drafts: of few rows, reading weights is most of the work.
     """
-    (K, N), panels = weight.shape, -(-weight.shape[1] // COLUMNS)
-    scale, together = np.ones(N, weight.dtype), 1
     if rounded:
-        scale = (np.maximum(np.abs(weight).max(0, initial=0), 1e-9) / 127).astype(weight.dtype)
-        together = TOGETHER
-        weight = (_whole(weight, scale) + OFFSET).astype(np.uint8)
+        return _pack_rounded(weight)
+    return _in_panels(weight, 1), np.ones(weight.shape[1], weight.dtype)
+
+
+def _pack_rounded(weight: Floats) -> tuple[Bytes, Floats]:
+    scale: Floats = (np.maximum(np.abs(weight).max(0, initial=0), 1e-9) / 127).astype(weight.dtype)
+    return _in_panels((_whole(weight, scale) + OFFSET).astype(np.uint8), TOGETHER), scale
+
+
+def _in_panels(weight: Panels, together: int) -> Any:
+    """A matrix (K, N) in panels, so many neighbouring numbers of a column side by side."""
+    (K, N), panels = weight.shape, -(-weight.shape[1] // COLUMNS)
     packed = _aligned(panels * K * COLUMNS, weight.dtype)
     filled = np.pad(weight, ((0, 0), (0, panels * COLUMNS - N))).reshape(K // together, together, panels, COLUMNS)
     packed[:] = filled.transpose(2, 0, 3, 1).ravel()
-    return packed, scale
+    return packed
 
 
 def _screen(projection: Floats) -> Screen:
     """The screen of a projection (D, V). Sums of floats are not exact either: what they may lack is lost as well."""
-    panels: Any  # bytes
-    panels, scale = pack_matrix(projection, True)
+    panels, scale = _pack_rounded(projection)
     exactly = projection.astype(np.float64)
     lengths, lacking = (np.sqrt((one * one).sum(0)) for one in (exactly, exactly - _whole(projection, scale) * scale))
     lost = lacking + 2 * len(projection) * np.finfo(scale.dtype).eps * lengths
