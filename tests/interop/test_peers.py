@@ -63,7 +63,7 @@ def test_greedy_search_of_a_peer_is_ours(network: Transformer, folders: dict[str
     assert together.seconds > 0 and run.seconds > 0 and run.tokens == sum(map(len, expected)) and run.calls != run.calls
 
 
-@pytest.mark.parametrize("lookup", [0, 2, 5, 7])
+@pytest.mark.parametrize("lookup", [0, 5])
 def test_translations_as_long_as_there_are_places(network: Transformer, tmp_path: Path, lookup: int) -> None:
     endless = copy.deepcopy(network)
     endless.projection.weight.data[endless.order.end] = 0  # so it repeats itself, and what it says is looked up
