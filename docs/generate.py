@@ -39,31 +39,33 @@ def summary() -> str:
               for name, title in (("hf_greedy", "Hugging Face transformers"), ("ctranslate2_greedy", "CTranslate2"))
               if row["decoder"] == name]
     return (f"Trained on {corpus['train']['kept']:,} pairs, the baseline `{baseline()}` takes "
-            f"{greedy['ms_per_sentence']:.1f} ms per sentence under greedy search (BLEU {greedy['bleu']:.1f}) and "
-            f"{beam['ms_per_sentence']:.1f} ms under beam search with five beams (BLEU {beam['bleu']:.1f}). Greedy "
-            f"search of the same weights by other libraries: {', '.join(others)}. {measured(f'{RUN}/speed.json')}")
+            f"{greedy['ms_per_sentence']:.1f} ms per test sentence under greedy search (sacreBLEU "
+            f"{greedy['bleu']:.1f}) and {beam['ms_per_sentence']:.1f} ms under beam search with five beams "
+            f"({beam['bleu']:.1f}). Greedy search of the same weights by other libraries, in float32 and the fastest "
+            f"of several numbers of threads: {', '.join(others)}. {measured(f'{RUN}/speed.json')}")
 
 
 def choice() -> str:
     """Which decoder to use, by size and device, with what is known of it."""
-    def here(family: str, decoder: str, run: str = RUN) -> str:
+    def here(family: str, decoder: str, run: str = RUN) -> list[str]:
         row = find(run, family, decoder)
         quality = f"BLEU {row['bleu']:.1f}" if row["f05"] is None else f"F0.5 {row['f05']:.1f}"
-        return f"{quality}; {row['speedup_vs_beam5']:.1f} × `beam5`, {row['speedup_vs_greedy']:.1f} × `greedy`"
+        return [f"`{family}`", f"`{decoder}`", quality, f"{row['speedup_vs_beam5']:.1f}",
+                f"{row['speedup_vs_greedy']:.1f}"]
 
     [large] = [one["round_in_greedy_tokens"] for one in read(ROUNDS)["results"] if one["network"]["width"] == 512]
     costs = [cost for name, (cost, *_) in large.items() if name.endswith(", 3")]
     return table(
-        ["model, device", "you want", "family", "decoder", "measured here"],
-        [["d=128, CPU", "the shortest time", "`double_token`", "`greedy`", here("double_token", "greedy")],
-         ["d=128, CPU", "the text of greedy search", f"`{baseline()}`", "`greedy`", here(baseline(), "greedy")],
-         ["d=128, CPU", "the quality of beam search", f"`{baseline()}`", "`beam5`", here(baseline(), "beam5")],
-         ["d=128, CPU", "corrections, which copy most of the input", f"`{baseline()}`", "`iad`",
-          f"{here(baseline(), 'iad', CORRECTION)} ([corrector](docs/results.md#grammatical-error-correction))"],
-         ["d=512, CPU", "the text of greedy search in fewer steps", "`speculative`", "`speculative`",
-          f"three drafted tokens cost {min(costs):.1f} to {max(costs):.1f} steps ([random "
-          "weights](docs/results.md#what-a-round-costs)); no trained model"],
-         ["any, GPU", "any of these", "all", "all", "nothing yet"]], texts=5)
+        ["model, device", "you want", "family", "decoder", "quality", "speed / `beam5`", "speed / `greedy`"],
+        [["d=128, CPU", "the shortest time", *here("double_token", "greedy")],
+         ["d=128, CPU", "the text of greedy search", *here(baseline(), "greedy")],
+         ["d=128, CPU", "the quality of beam search", *here(baseline(), "beam5")],
+         ["d=128, CPU", "[correction](docs/results.md#grammatical-error-correction) of text (`PROFILE=gec`)",
+          *here(baseline(), "iad", CORRECTION)],
+         ["d=512, CPU", "the text of greedy search, sooner", "`speculative`", "`speculative`", "not trained",
+          "", f"a draft of three costs [{min(costs):.1f} to {max(costs):.1f} steps]"
+              "(docs/results.md#what-a-round-costs)"],
+         ["any, GPU", "any of these", "", "", "not measured", "", ""]], texts=5)
 
 
 def search() -> str:
