@@ -14,7 +14,7 @@ from hypothesis import settings
 from orders import EVERY_ORDER
 
 from pipeline import layout
-from pipeline.blocks import merge
+from pipeline.blocks import build, merge
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.settings import BpeSettings
 from pipeline.engine.choice import Engine
@@ -24,7 +24,7 @@ from pipeline.model.orders import Order
 from pipeline.model.settings import NetworkSettings, VocabularySettings
 from pipeline.model.transformer import Transformer
 from pipeline.sources.build import build_corpus
-from pipeline.sources.settings import CorpusSettings, FilesSettings
+from pipeline.sources.settings import CorpusSettings
 from pipeline.train_bpe import train_bpe
 
 settings.register_profile("tests", derandomize=True, deadline=None)
@@ -134,7 +134,7 @@ def toy_folder(tmp_path_factory: pytest.TempPathFactory, tiny: Tiny) -> Path:
         paths[split] = (str(folder / f"{split}.en"), str(folder / f"{split}.xx"))
         for path, side in zip(paths[split], zip(*pairs, strict=True), strict=True):
             Path(path).write_text("".join(line + "\n" for line in side), encoding="utf-8")
-    build_corpus(CorpusSettings(source="files", files=FilesSettings(**paths)), folder / layout.CORPUS,
+    build_corpus(build(CorpusSettings, {"source": "files", "files": paths}, "corpus"), folder / layout.CORPUS,
                  folder / "reports/corpus.json")
     train_bpe(BpeSettings(vocabulary=120, max_length=60), folder / layout.CORPUS, folder / layout.BPE,
               folder / "reports/bpe.json")

@@ -16,6 +16,7 @@ from pipeline.checks import Checked, Range, Refused, declared
 from pipeline.families.settings import KINDS, kind_settings
 from pipeline.model.settings import VocabularySettings
 from pipeline.params import Params
+from pipeline.sources.settings import CorpusSettings
 
 
 def parts(kind: Any) -> tuple[Any, ...]:
@@ -37,12 +38,13 @@ def with_all_within(settings: type) -> Iterator[type]:
 
 
 def every_settings_class() -> list[type]:
-    """Those of params.yaml, of every kind of family, of every decoder, and of checkpoints."""
+    """Those of params.yaml, of every kind of source and family, of every decoder, and of checkpoints."""
     modules = [importlib.import_module(f"pipeline.decoding.{found.name}")
                for found in pkgutil.iter_modules(pipeline.decoding.__path__)]
     decoders = [module.Settings for module in modules if hasattr(module, "Settings")]
     families = [kind_settings(kind) for kind in KINDS]
-    return list(dict.fromkeys(one for settings in (Params, VocabularySettings, *families, *decoders)
+    corpus = CorpusSettings.variant({}, "corpus")
+    return list(dict.fromkeys(one for settings in (Params, VocabularySettings, corpus, *families, *decoders)
                               for one in with_all_within(settings)))
 
 
@@ -62,7 +64,8 @@ NUMBERS = [(settings, name, number, checks) for settings in CLASSES for name, ki
 def test_the_walk_finds_them() -> None:
     found = {f"{settings.__name__}.{name}" for settings, name, _, _ in NUMBERS}
     assert {"Params.seed", "LimitSettings.extra", "OptimisationSettings.betas", "KeepSettings.train", "Settings.beams",
-            "DraftAnalysesSettings.taus", "DraftingSettings.block", "LengthPenalty.alpha", "Acceptance.tau"} <= found
+            "DraftAnalysesSettings.taus", "DraftingSettings.block", "LengthPenalty.alpha", "Acceptance.tau",
+            "CatalogueSettings.test_share"} <= found
 
 
 @pytest.mark.parametrize(("settings", "name", "number", "checks"), NUMBERS)

@@ -1,4 +1,4 @@
-"""The `corpus` stage: read a source, filter it, write one sentence a line."""
+"""The `corpus` stage: read a source, filter it, write one sentence per line."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -7,18 +7,18 @@ from pathlib import Path
 
 from pipeline.files import atomic_path, remove, write_json
 from pipeline.layout import SYNTHETIC
-from pipeline.sources import Entry, read_splits
 from pipeline.sources.filtering import CorpusFilter
 from pipeline.sources.noise import write_synthetic
 from pipeline.sources.settings import CorpusSettings
+from pipeline.sources.splits import Entry, Splits
 
 
 def build_corpus(settings: CorpusSettings, out: Path, report: Path) -> None:
-    """Write `out/{train,validation,test}.{source,target}` (UTF-8, one sentence a line) and the counts.
+    """Write `out/{train,validation,test}.{source,target}` (UTF-8, one sentence per line) and the counts.
 
     Further references of a split go to `target2`, `target3`, …, and pairs with synthetic errors, if `settings.noise`
     asks for them, to `synthetic.{source,target}`. `report` is JSON: for each split the pairs read, dropped by each
-    filter and kept. The folder `out` appears whole or not at all.
+    filter and kept. The folder `out` is written completely or not at all.
 
     Raises:
         PipelineError: the source cannot be read, or a split is empty after filtering.
@@ -33,12 +33,18 @@ def build_corpus(settings: CorpusSettings, out: Path, report: Path) -> None:
         counts = corpus_filter.report()
         if settings.noise is not None:
             counts[SYNTHETIC] = write_synthetic(settings.noise, folder)
-        remove(report)  # of what is replaced now
+        remove(report)  # it describes what is replaced now
     write_json(report, counts)
 
 
+def read_splits(settings: CorpusSettings) -> Splits:
+    """Read the pairs of train, validation and test from the chosen source; each may be iterated once."""
+    splits: Splits = settings.reader.read(settings.block, (settings.source_language, settings.target_language))
+    return splits
+
+
 def _write_split(folder: Path, split: str, entries: Iterator[Entry]) -> None:
-    first = next(entries, ())  # none: the report says what emptied the split
+    first = next(entries, ())  # empty: `report` explains why the split is
     sides = ["source", "target", *(f"target{number}" for number in range(2, len(first)))]
     with ExitStack() as stack:
         files = [stack.enter_context(open(folder / f"{split}.{side}", "w", encoding="utf-8", newline="\n"))

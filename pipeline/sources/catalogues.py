@@ -1,19 +1,30 @@
-"""Files that carry both languages but no splits: found by pattern, divided by hash."""
+"""Files that contain both languages but no splits (.po, .tmx): found by pattern, divided by hash."""
 
 import glob
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from pipeline.errors import PipelineError
 from pipeline.layout import SPLITS
-from pipeline.sources.settings import CatalogueSettings
-from pipeline.sources.splits import Pair, Splits, assign_groups, assign_string
+from pipeline.sources.splits import Pair, ShareSettings, Splits, assign_groups, assign_string
+
+
+@dataclass(frozen=True)
+class CatalogueSettings(ShareSettings):
+    """Which files, and how they are divided into splits."""
+
+    files: tuple[str, ...]
+    """Paths or glob patterns (`locale/**/de.po`)."""
+    split_by: Literal["file", "pair"] = "file"
+    """`file`: all pairs of a file stay together; `pair`: all pairs of the same source string do."""
 
 
 def split_catalogues(settings: CatalogueSettings, read_file: Callable[[str], Iterator[Pair]]) -> Splits:
     """Return the three splits as lazy iterators over the files that match.
 
-    A file's split follows from its path as the patterns give it: keep them relative, so that every machine
+    A file's split depends on its path as the patterns give it: keep them relative, so that every machine
     agrees. By pair, each split reads all files again, which keeps memory small.
 
     Raises:
@@ -31,7 +42,7 @@ def split_catalogues(settings: CatalogueSettings, read_file: Callable[[str], Ite
 
 
 def catalogue_inputs(settings: CatalogueSettings) -> list[str]:
-    """The files that match, each once, in the order of their paths; and every pattern that matches none."""
+    """Return each matching file once, ordered by path, and every pattern that matches none."""
     return sorted({path.replace("\\", "/") for pattern in settings.files
                    for path in glob.glob(pattern, recursive=True) or [pattern]})
 

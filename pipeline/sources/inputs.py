@@ -1,22 +1,21 @@
-"""Fingerprints of the user's own files that the corpus is made of: when one of them changes, so does the corpus."""
+"""Fingerprints of the user's own files that the corpus is made of: when one changes, the corpus is read again."""
 
 from pathlib import Path
 from typing import Any
 
-from pipeline.sources import SOURCES
 from pipeline.sources.settings import CorpusSettings
 from pipeline.sources.wheel import sha256
 
 
 def describe_inputs(settings: CorpusSettings) -> dict[str, Any]:
-    """List the files that the chosen source reads: path as the settings give it, size in bytes and SHA-256.
+    """List the files that the chosen source reads: path as in the settings, size in bytes and SHA-256.
 
-    The order is that of the settings, or of the paths where a pattern finds them. What cannot be read has neither size
-    nor hash: to report that is for the stage that reads it. Sources that read none of the user's files have an empty
-    list.
+    The order is that of the settings, or of the paths where a pattern finds them. An unreadable file has neither size
+    nor hash: the stage that reads it reports that. What comes from a package index is not listed; the settings have its
+    hash.
     """
-    return {"source": settings.source,
-            "files": [_describe(path) for path in dict.fromkeys(SOURCES[settings.source].inputs(settings))]}
+    paths = settings.reader.inputs(settings.block) if hasattr(settings.reader, "inputs") else []
+    return {"source": settings.source, "files": [_describe(path) for path in dict.fromkeys(paths)]}
 
 
 def _describe(path: str) -> dict[str, Any]:

@@ -1,13 +1,30 @@
-"""What every source returns, and how a corpus without splits gets some that never move."""
+"""What every source returns, and the splits of a corpus that has none, which never change."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 
+from pipeline.checks import Checked, Refused, SomeButNotAll
 from pipeline.errors import PipelineError
 
+Languages = tuple[str, str]  # codes of the source and the target language
 Pair = tuple[str, str]  # source sentence, target sentence
-Entry = tuple[str, ...]  # a pair and its further references, as many for every entry of a split
+Entry = tuple[str, ...]  # a pair and its further references; all entries of a split have the same number
 Splits = Mapping[str, Iterable[Entry]]  # the three of `layout.SPLITS`; each may be read once, in any order
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareSettings(Checked):
+    """How large the splits are. What is counted, files, groups or pairs, depends on the source."""
+
+    validation_share: SomeButNotAll = 0.04
+    test_share: SomeButNotAll = 0.04
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.validation_share + self.test_share >= 1:
+            raise Refused(f"validation_share: {self.validation_share} and test_share {self.test_share} must leave "
+                          "something for train")
 
 
 def assign_groups(names: Iterable[str], validation_share: float, test_share: float) -> dict[str, str]:

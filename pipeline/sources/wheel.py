@@ -1,4 +1,4 @@
-"""A wheel from the user's package index, for the data files that it carries; it is never installed."""
+"""A wheel from the user's package index, for its data files; it is never installed."""
 
 import hashlib
 import os
@@ -10,41 +10,60 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.checks import Checked, Refused
 from pipeline.errors import PipelineError
 
 _REMEDY = "set version and sha256 in params.yaml to those of another release"
-_RETRIES = "2"  # of a connection that fails, where the user sets no other number: pip's own 5 can take minutes
+_RETRIES = "2"  # of a failing connection, unless the user sets another number: pip's own 5 can take minutes
+
+
+@dataclass(frozen=True)
+class WheelSettings(Checked):
+    """Which release of a package to download."""
+
+    version: str
+    """Exact, for example `2026.11.0`."""
+    sha256: str
+    """Expected hash of the wheel, 64 hexadecimal digits."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not re.fullmatch("[0-9a-fA-F]{64}", self.sha256):
+            raise Refused(f"sha256: {self.sha256!r} must be the 64 hexadecimal digits of the wheel's SHA-256")
 
 
 @contextmanager
-def fetch_wheel(package: str, version: str, expected: str, key: str) -> Iterator[Path]:
+def fetch_wheel(package: str, settings: WheelSettings, key: str) -> Iterator[Path]:
     """Download a wheel, check its hash, and remove it at the end.
 
     Args:
-        package: its name, the word before the first dash of the wheel's name.
-        version: exact.
-        expected: SHA-256, 64 hexadecimal digits.
-        key: of params.yaml that holds it, for the error.
+        package: its name.
+        settings: the version and the expected hash.
+        key: the key of params.yaml that has the hash, for the error.
 
     Raises:
-        PipelineError: pip cannot get the wheel, it has another hash, or there is no room for it.
+        PipelineError: pip cannot get the wheel, it has another hash, or the disk has no room for it.
     """
     try:
         temporary = tempfile.TemporaryDirectory()
     except OSError as error:
         raise PipelineError(f"no folder to download {package} to ({error}); free some space or set TMPDIR") from None
     with temporary as folder:
-        wheel = download_wheel(package, version, Path(folder))
-        check_hash(wheel, expected, key)
+        wheel = download_wheel(package, settings.version, Path(folder))
+        found, expected = sha256(wheel), settings.sha256.lower()
+        if found != expected:
+            raise PipelineError(f"{wheel.name}: sha256 is {found} but params.yaml expects {expected}; if you trust "
+                                f"this file, change {key}")
         yield wheel
 
 
 def download_wheel(package: str, version: str, folder: Path) -> Path:
     """Fetch a wheel with pip, which honours the user's proxy, mirror and `PIP_FIND_LINKS`, into a folder.
 
-    Neither the Python nor the dependencies that the package asks for are needed to read its files.
+    Its files are read without the Python version and the dependencies that the package requires.
 
     Raises:
         PipelineError: pip found no such wheel, or could not write it.
@@ -63,36 +82,16 @@ def download_wheel(package: str, version: str, folder: Path) -> Path:
 
 
 def _reason(messages: str) -> str:
-    """Pip's last word; but what broke the connection, where something did, as pip then says that nothing was found."""
+    """Return pip's last line, or what broke the connection: pip then ends with a line that nothing was found."""
     broken = re.findall(r"connection broken by '(.*)': /", messages)
     lines = broken or messages.strip().splitlines() or ["pip gave no reason"]
     return lines[-1].rpartition(">: ")[2].removesuffix("')")
 
 
-def check_hash(wheel: Path, expected: str, key: str) -> None:
-    """Refuse a wheel that is not the expected one.
-
-    Args:
-        wheel: file.
-        expected: SHA-256, 64 hexadecimal digits.
-        key: of params.yaml that holds it, for the error.
-
-    Raises:
-        PipelineError: the file has another hash.
-    """
-    found = sha256(wheel)
-    if found != expected.lower():
-        raise PipelineError(f"{wheel.name}: sha256 is {found} but params.yaml expects {expected.lower()}; if you trust "
-                            f"this file, change {key}")
-
-
 def sha256(path: Path) -> str:
-    """64 hexadecimal digits, in small letters."""
-    digest = hashlib.sha256()
+    """Return the hash of a file as 64 hexadecimal digits in lower case."""
     with open(path, "rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
@@ -100,7 +99,7 @@ def open_wheel(wheel: Path) -> Iterator[zipfile.ZipFile]:
     """Open a wheel for reading.
 
     Raises:
-        PipelineError: it is no archive.
+        PipelineError: it is not an archive.
     """
     try:
         archive = zipfile.ZipFile(wheel)
@@ -123,5 +122,5 @@ def read_member(archive: zipfile.ZipFile, name: str) -> str:
 
 
 def unusable(archive: zipfile.ZipFile, name: str, error: Exception) -> PipelineError:
-    """What to raise where a wheel's member does not hold what it should."""
+    """Return the error for a member of a wheel that has unexpected content."""
     return PipelineError(f"{Path(archive.filename or '').name}: {name} cannot be read ({error}); {_REMEDY}")

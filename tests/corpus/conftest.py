@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.sources.settings import CorpusSettings, FilesSettings
+from pipeline.blocks import build
+from pipeline.sources.settings import CorpusSettings
 
 _SUBJECTS = (("The grey heron", "Der graue Reiher"), ("My neighbour", "Mein Nachbar"),
              ("A young baker", "Ein junger Bäcker"), ("The night train", "Der Nachtzug"),
@@ -36,11 +37,11 @@ def write_toy_files() -> Callable[[Path], CorpusSettings]:
     def write(folder: Path) -> CorpusSettings:
         paths = {}
         for seed, (split, count) in enumerate({"train": 400, "validation": 30, "test": 30}.items()):
-            paths[split] = (str(folder / f"{split}.en"), str(folder / f"{split}.de"))
+            paths[split] = [str(folder / f"{split}.{language}") for language in ("en", "de")]
             sides = zip(*_sentence_pairs(count, seed), strict=True)
             for path, lines in zip(paths[split], sides, strict=True):
                 Path(path).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-        return CorpusSettings(source="files", files=FilesSettings(**paths))
+        return build(CorpusSettings, {"source": "files", "files": paths}, "corpus")
     return write
 
 

@@ -14,7 +14,7 @@ from pipeline.sources.settings import CorpusSettings, FilterSettings, NoiseSetti
 
 
 def append(settings: CorpusSettings, split: str, source: str, target: str) -> None:
-    for path, line in zip(getattr(settings.files, split), (source, target), strict=True):
+    for path, line in zip(getattr(settings.block, split), (source, target), strict=True):
         with open(path, "a", encoding="utf-8") as file:
             file.write(line + "\n")
 
@@ -70,8 +70,7 @@ def test_a_failure_leaves_the_last_corpus_whole(tmp_path: Path, toy_settings: Co
     out, report = tmp_path / "out" / "corpus", tmp_path / "out" / "corpus.json"
     build_corpus(toy_settings, out, report)
     before = content(out), report.read_bytes()
-    assert toy_settings.files is not None
-    with open(toy_settings.files.test[1], "ab") as file:
+    with open(toy_settings.block.test[1], "ab") as file:
         file.write(b"one line too many\n")
     with pytest.raises(PipelineError, match=r"test\.en has 30 lines but .*test\.de has 31"):
         build_corpus(toy_settings, out, report)

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.blocks import build
 from pipeline.errors import PipelineError
 from pipeline.layout import SPLITS
-from pipeline.sources import read_splits
-from pipeline.sources.po import read_catalogue
-from pipeline.sources.settings import CatalogueSettings, CorpusSettings
-from pipeline.sources.tmx import read_memory
+from pipeline.sources.build import read_splits
+from pipeline.sources.readers.po import read_catalogue
+from pipeline.sources.readers.tmx import read_memory
+from pipeline.sources.settings import CorpusSettings
 
 PO = r'''msgid ""
 msgstr "Content-Type: text/plain; charset=UTF-8\n"
@@ -53,7 +54,7 @@ TMX = '''<?xml version="1.0" encoding="UTF-8"?>
 
 
 def settings_for(source: str, **block: Any) -> CorpusSettings:
-    return CorpusSettings(source=source, **{source: CatalogueSettings(**block)})
+    return build(CorpusSettings, {"source": source, source: block}, "corpus")
 
 
 def test_po_gives_the_finished_entries(tmp_path: Path) -> None:
@@ -115,7 +116,7 @@ def test_po_agrees_with_polib(tmp_path_factory: pytest.TempPathFactory, data: st
 @pytest.mark.parametrize(("lines", "number", "reason"), [
     ('msgid "a"\nmsgid_plural "b"\nmsgstr "c"\n', 3, "msgstr after msgid_plural"),
     ('msgid "a"\nmsgstr[0] "c"\n', 2, r"msgstr\[0\] after msgid"),
-    ('msgid "a"\nmsgid_plural "b"\nmsgstr[1] "c"\n', 3, r"msgstr\[1\] where msgstr\[0\] must stand"),
+    ('msgid "a"\nmsgid_plural "b"\nmsgstr[1] "c"\n', 3, r"msgstr\[1\] where msgstr\[0\] is expected"),
     ('msgid "a"\nmsgid "b"\n', 2, "msgid after msgid"),
     ('msgstr "b"\n', 1, "msgstr after the end of an entry"),
     ('"b"\n', 1, "a string without a keyword"),

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from pipeline.errors import PipelineError
 from pipeline.layout import SPLITS
 from pipeline.lines import normalise
-from pipeline.sources import Entry, Pair
 from pipeline.sources.filtering import CorpusFilter
 from pipeline.sources.settings import FilterSettings
+from pipeline.sources.splits import Entry, Pair
 
 Corpus = dict[str, list[Entry]]
 

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from pipeline.blocks import build
 from pipeline.errors import PipelineError
 from pipeline.layout import SPLITS
-from pipeline.sources import home_assistant, read_splits
-from pipeline.sources.settings import CorpusSettings, HomeAssistantSettings
+from pipeline.sources.build import read_splits
+from pipeline.sources.readers import home_assistant
+from pipeline.sources.settings import CorpusSettings
 from pipeline.sources.wheel import download_wheel
 
 NAME = "homeassistant-1.2-py3-none-any.whl"
@@ -44,8 +46,8 @@ def integrations(count: int) -> dict[str, Any]:
 
 
 def settings_for(wheel: Path, **changed: str) -> CorpusSettings:
-    block = HomeAssistantSettings(version="1.2", sha256=hashlib.sha256(wheel.read_bytes()).hexdigest())
-    return CorpusSettings(source="home-assistant", home_assistant=block, **changed)
+    block = {"version": "1.2", "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest()}
+    return build(CorpusSettings, {"source": "home-assistant", "home_assistant": block, **changed}, "corpus")
 
 
 @pytest.fixture
@@ -187,7 +189,7 @@ def test_another_wheel_is_refused_with_both_hashes(no_pip: Path) -> None:
     assert settings.home_assistant is not None
     write_wheel(no_pip, integrations(6))
     actual = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    with pytest.raises(PipelineError, match=f"sha256 is {actual} but .*{settings.home_assistant.sha256}"):
+    with pytest.raises(PipelineError, match=f"sha256 is {actual} but .*{settings.block.sha256}"):
         read_splits(settings)
 
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from pipeline.blocks import build
 from pipeline.errors import PipelineError
 from pipeline.layout import SPLITS
-from pipeline.sources import read_splits
-from pipeline.sources.settings import CorpusSettings, HuggingFaceSettings
+from pipeline.sources.build import read_splits
+from pipeline.sources.settings import CorpusSettings
 
 NESTED = {"train": [{"translation": {"en": "a fox", "de": "ein Fuchs"}}],
           "dev": [{"translation": {"en": "b", "de": None}}],
@@ -34,7 +35,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
 
 def settings_for(**block: Any) -> CorpusSettings:
-    return CorpusSettings(source="huggingface", huggingface=HuggingFaceSettings(**block))
+    return build(CorpusSettings, {"source": "huggingface", "huggingface": block}, "corpus")
 
 
 def test_splits_come_from_the_translation_column(library: list[tuple[Any, ...]]) -> None:

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.blocks import build
 from pipeline.errors import PipelineError
 from pipeline.layout import SPLITS
 from pipeline.lines import read_aligned, read_lines
-from pipeline.sources import read_splits
-from pipeline.sources.files import read_columns
-from pipeline.sources.settings import CorpusSettings, TsvSettings
+from pipeline.sources.build import read_splits
+from pipeline.sources.readers.tsv import read_columns
+from pipeline.sources.settings import CorpusSettings
 
 
 @settings(max_examples=60, deadline=None)
@@ -69,8 +70,8 @@ def test_unreadable_files_are_one_line(tmp_path: Path) -> None:
 def test_tsv_is_read_a_file_a_split(tmp_path: Path) -> None:
     for split in SPLITS:
         (tmp_path / split).write_text(f"{split} source\t{split} target\n", encoding="utf-8")
-    block = TsvSettings(**{split: str(tmp_path / split) for split in SPLITS})
-    splits = read_splits(CorpusSettings(source="tsv", tsv=block))
+    block = {split: str(tmp_path / split) for split in SPLITS}
+    splits = read_splits(build(CorpusSettings, {"source": "tsv", "tsv": block}, "corpus"))
     assert {split: list(splits[split]) for split in SPLITS} == {
         split: [(f"{split} source", f"{split} target")] for split in SPLITS}
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from pipeline import layout
+from pipeline.blocks import build
 from pipeline.errors import PipelineError
 from pipeline.layout import SPLITS
-from pipeline.sources import read_splits
-from pipeline.sources.build import build_corpus
-from pipeline.sources.settings import CorpusSettings, FilterSettings, UaGecSettings
-from pipeline.sources.ua_gec import Document, read_documents
+from pipeline.sources.build import build_corpus, read_splits
+from pipeline.sources.readers.ua_gec import Document, read_documents
+from pipeline.sources.settings import CorpusSettings
 
 NAME = "ua_gec-1.2-py3-none-any.whl"
 Texts = dict[str, str]
@@ -54,8 +54,10 @@ def write_wheel(folder: Path, texts: Texts, layer: str = "gec-only") -> Path:
 
 def settings_for(wheel: Path, validation_share: float = 0.3) -> CorpusSettings:
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    return CorpusSettings("ua-gec", "uk", "uk", filters=FilterSettings(min_words=1, evaluation=False),
-                          ua_gec=UaGecSettings("1.2", digest, validation_share=validation_share))
+    return build(CorpusSettings, {
+        "source": "ua-gec", "source_language": "uk", "target_language": "uk",
+        "filters": {"min_words": 1, "evaluation": False},
+        "ua_gec": {"version": "1.2", "sha256": digest, "validation_share": validation_share}}, "corpus")
 
 
 @pytest.fixture
@@ -109,9 +111,8 @@ def test_references_are_files_of_as_many_lines(tmp_path: Path, monkeypatch: pyte
 
 def test_another_wheel_is_refused_with_both_hashes(no_pip: Path) -> None:
     settings = settings_for(write_wheel(no_pip, training(9) | TEST))
-    assert settings.ua_gec is not None
     actual = hashlib.sha256(write_wheel(no_pip, training(8) | TEST).read_bytes()).hexdigest()
-    expected = f"sha256 is {actual} but .* {settings.ua_gec.sha256}; .*corpus.ua_gec.sha256"
+    expected = f"sha256 is {actual} but .* {settings.block.sha256}; .*corpus.ua_gec.sha256"
     with pytest.raises(PipelineError, match=expected):
         read_splits(settings)
 
@@ -133,8 +134,7 @@ def test_layers_are_read_apart(no_pip: Path) -> None:
     settings = settings_for(write_wheel(no_pip, training(9) | TEST, "gec-fluency"))
     with pytest.raises(PipelineError, match="no sentences under ua_gec/data/gec-only/train/"):
         read_splits(settings)
-    assert settings.ua_gec is not None
-    fluency = replace(settings, ua_gec=replace(settings.ua_gec, layer="gec-fluency"))
+    fluency = replace(settings, ua_gec=replace(settings.block, layer="gec-fluency"))
     assert len(list(read_splits(fluency)["test"])) == 3
 
 

@@ -1,36 +1,41 @@
-"""Interface strings of the Home Assistant wheel: real, licensed (Apache-2.0), small and installable.
+"""Interface strings of the `homeassistant` wheel: real, licensed (Apache-2.0), small and installable.
 
 Each integration keeps its strings in `translations/<language>.json`, nested dictionaries with the same keys
-in every language. Splits are made by integration, so that test strings come from software never seen.
+in every language. Splits are made by integration, so that test strings come from software that training never sees.
 """
 
 import json
 import re
 import zipfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pipeline.errors import PipelineError
 from pipeline.layout import SPLITS
-from pipeline.sources.settings import CorpusSettings
-from pipeline.sources.splits import Pair, Splits, assign_groups
-from pipeline.sources.wheel import fetch_wheel, open_wheel, read_member, unusable
+from pipeline.sources.splits import Languages, Pair, ShareSettings, Splits, assign_groups
+from pipeline.sources.wheel import WheelSettings, fetch_wheel, open_wheel, read_member, unusable
+
+BY_LANGUAGE = True
 
 _MEMBER = re.compile(r"homeassistant/components/([^/]+)/translations/([^/.]+)\.json")
 
 
-def read(settings: CorpusSettings) -> Splits:
+@dataclass(frozen=True)
+class Settings(WheelSettings, ShareSettings):
+    """Which release, and the shares of its integrations whose strings become the validation and the test split."""
+
+
+def read(settings: Settings, languages: Languages) -> Splits:
     """Download the wheel, check its hash and read the pairs of every split.
 
     Raises:
         PipelineError: no network, another hash, or a wheel that cannot be read or lacks a language.
     """
-    block = settings.home_assistant
-    assert block is not None  # CorpusSettings checks that the chosen source has its block
-    with fetch_wheel("homeassistant", block.version, block.sha256, "corpus.home_assistant.sha256") as wheel:
-        by_integration = read_wheel(wheel, settings.source_language, settings.target_language)
-    split_of = assign_groups(by_integration, block.validation_share, block.test_share)
+    with fetch_wheel("homeassistant", settings, "corpus.home_assistant.sha256") as wheel:
+        by_integration = read_wheel(wheel, *languages)
+    split_of = assign_groups(by_integration, settings.validation_share, settings.test_share)
     splits: dict[str, list[Pair]] = {split: [] for split in SPLITS}
     for integration in sorted(by_integration):
         splits[split_of[integration]] += by_integration[integration]

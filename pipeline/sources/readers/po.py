@@ -1,8 +1,8 @@
 """Gettext catalogues (.po).
 
-An entry is `msgctxt` (perhaps), `msgid`, and `msgstr`, or `msgid_plural` and `msgstr[0]`, `msgstr[1]`, … Each of these
-has one string or several, a line each, that are one text. Comments end with their lines; of them only flags (`#,`)
-and obsolete entries (`#~`) mean something here.
+An entry is `msgctxt` (optional), `msgid`, and `msgstr`, or `msgid_plural` and `msgstr[0]`, `msgstr[1]`, … Each keyword
+has one or more strings, one per line, which are concatenated. Of the comments only flags (`#,`) and obsolete entries
+(`#~`) are read.
 """
 
 import re
@@ -12,37 +12,32 @@ from pathlib import Path
 
 from pipeline.errors import PipelineError
 from pipeline.lines import read_lines
-from pipeline.sources.catalogues import catalogue_inputs, split_catalogues
-from pipeline.sources.settings import CorpusSettings
-from pipeline.sources.splits import Pair, Splits
+from pipeline.sources.catalogues import CatalogueSettings, catalogue_inputs, split_catalogues
+from pipeline.sources.splits import Languages, Pair, Splits
+
+Settings = CatalogueSettings
+inputs = catalogue_inputs
 
 _LINE = re.compile(r'(msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)?\s*"((?:[^"\\]|\\.)*)"')
 _FOLLOWS = {"msgctxt": ("",), "msgid": ("", "msgctxt"), "msgid_plural": ("msgid",), "msgstr": ("msgid",),
             "msgstr[": ("msgid_plural", "msgstr[")}
-"""What may stand before a keyword in its entry; empty: nothing."""
+"""The keywords that may precede each keyword in its entry; empty: it may be the first."""
 _ESCAPE = re.compile(r'\\([\\ntrvbf"])')
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "v": "\v", "b": "\b", "f": "\f"}
 
 
-def read(settings: CorpusSettings) -> Splits:
+def read(settings: Settings, languages: Languages) -> Splits:
     """Read the finished translations of all catalogues, lazily."""
-    assert settings.po is not None  # CorpusSettings checks that the chosen source has its block
-    return split_catalogues(settings.po, read_catalogue)
-
-
-def inputs(settings: CorpusSettings) -> list[str]:
-    """The catalogues."""
-    assert settings.po is not None
-    return catalogue_inputs(settings.po)
+    return split_catalogues(settings, read_catalogue)
 
 
 def read_catalogue(path: str) -> Iterator[Pair]:
     """Yield (msgid, msgstr) of every entry that is translated and neither fuzzy nor obsolete.
 
-    Of plural entries the singular goes with the first form and the plural with the last.
+    In plural entries the singular is paired with the first form and the plural with the last.
 
     Raises:
-        PipelineError: the file cannot be read, is not UTF-8, or is no catalogue or not a whole one.
+        PipelineError: the file cannot be read, is not UTF-8, or is no complete catalogue.
     """
     for entry in _entries(path):
         yield from entry.pairs()
@@ -50,7 +45,7 @@ def read_catalogue(path: str) -> Iterator[Pair]:
 
 @dataclass
 class _Entry:
-    """What has been read of an entry."""
+    """The part of an entry that has been read."""
 
     texts: dict[str, str] = field(default_factory=dict)
     """By keyword, in the order of the file."""
@@ -62,15 +57,15 @@ class _Entry:
         return next(reversed(self.texts), "").rstrip("0123456789]")
 
     @property
-    def whole(self) -> bool:
-        """Whether nothing is missing."""
+    def complete(self) -> bool:
+        """Whether its translation has begun."""
         return self.last.startswith("msgstr")
 
     def add(self, keyword: str | None, text: str) -> None:
-        """Take in one line; None: it goes on with what the last line began.
+        """Add one line; without a keyword it continues the last one.
 
         Raises:
-            ValueError: it cannot stand here.
+            ValueError: the line is not allowed here.
         """
         if keyword is None:
             if not self.texts:
@@ -81,11 +76,11 @@ class _Entry:
             raise ValueError(f"{keyword} after {next(reversed(self.texts), 'the end of an entry')}")
         due = f"msgstr[{sum(form.startswith('msgstr[') for form in self.texts)}]"
         if keyword.startswith("msgstr[") and keyword != due:
-            raise ValueError(f"{keyword} where {due} must stand")
+            raise ValueError(f"{keyword} where {due} is expected")
         self.texts[keyword] = text
 
     def pairs(self) -> list[Pair]:
-        """What a whole entry gives; the header, which has an empty msgid, gives nothing."""
+        """Return the pairs of a complete entry; the header, which has an empty msgid, has none."""
         source, plural = self.texts["msgid"], self.texts.get("msgid_plural")
         forms = [text for keyword, text in self.texts.items() if keyword.startswith("msgstr")]
         if self.fuzzy or not source or not all(forms):
@@ -96,7 +91,7 @@ class _Entry:
 def _entries(path: str) -> Iterator[_Entry]:
     entry, number = _Entry(), 0
     for number, line in enumerate(map(str.strip, read_lines(Path(path))), start=1):
-        if entry.whole and line and not line.startswith(('"', "msgstr")):
+        if entry.complete and line and not line.startswith(('"', "msgstr")):
             yield entry
             entry = _Entry()
         if line.startswith("#~"):
@@ -108,7 +103,7 @@ def _entries(path: str) -> Iterator[_Entry]:
                 entry.add(*_parse(line))
             except ValueError as error:
                 raise PipelineError(f"{path}:{number}: {error}; repair the catalogue (msgfmt -c checks it)") from None
-    if entry.whole:
+    if entry.complete:
         yield entry
     elif entry.texts:
         raise PipelineError(f"{path}:{number}: the file ends before the translation of its last entry; fetch it again, "
@@ -116,7 +111,7 @@ def _entries(path: str) -> Iterator[_Entry]:
 
 
 def _parse(line: str) -> tuple[str | None, str]:
-    """The keyword of a line, if it has one, and its string."""
+    """Return the keyword of a line, if it has one, and its string."""
     found = _LINE.fullmatch(line)
     if found is None:
         raise ValueError("not a line of a gettext catalogue, or its string is not closed")

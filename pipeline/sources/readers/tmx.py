@@ -1,35 +1,29 @@
 """Translation memories (.tmx), streamed by lxml."""
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from pipeline.errors import PipelineError
-from pipeline.sources.catalogues import catalogue_inputs, split_catalogues
-from pipeline.sources.settings import CorpusSettings
-from pipeline.sources.splits import Pair, Splits
+from pipeline.sources.catalogues import CatalogueSettings, catalogue_inputs, split_catalogues
+from pipeline.sources.splits import Languages, Pair, Splits
+
+BY_LANGUAGE = True
+Settings = CatalogueSettings
+inputs = catalogue_inputs
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _CODES = {"bpt", "ept", "it", "ph", "ut"}  # inline elements that hold formatting codes, not words
 
 
-def read(settings: CorpusSettings) -> Splits:
+def read(settings: Settings, languages: Languages) -> Splits:
     """Read the translation units of all memories, lazily."""
-    assert settings.tmx is not None  # CorpusSettings checks that the chosen source has its block
-    return split_catalogues(settings.tmx, partial(read_memory, source_language=settings.source_language,
-                                                  target_language=settings.target_language))
-
-
-def inputs(settings: CorpusSettings) -> list[str]:
-    """The memories."""
-    assert settings.tmx is not None
-    return catalogue_inputs(settings.tmx)
+    return split_catalogues(settings, lambda path: read_memory(path, *languages))
 
 
 def read_memory(path: str, source_language: str, target_language: str) -> Iterator[Pair]:
     """Yield the two segments of every unit that has both languages; `en` also matches `en-US` and `EN`.
 
-    Entities that the file defines itself are replaced by their text.
+    Entities that the file itself defines are replaced by their text.
 
     Raises:
         PipelineError: lxml is not installed, or the file is not well-formed XML, needs an entity that another file
@@ -41,7 +35,7 @@ def read_memory(path: str, source_language: str, target_language: str) -> Iterat
         raise PipelineError("corpus.source tmx needs lxml; "
                             "run pip install 'fast-nmt-decoding[tmx]'") from None
     try:
-        # A memory from elsewhere must not make us open other files or addresses.
+        # An untrusted memory must not open other files or addresses.
         units = etree.iterparse(path, tag="tu", resolve_entities="internal", no_network=True, load_dtd=False)
         for _, unit in units:
             segments = {_language(variant): variant.find("seg") for variant in reversed(unit.findall("tuv"))}
@@ -49,7 +43,7 @@ def read_memory(path: str, source_language: str, target_language: str) -> Iterat
             if source is not None and target is not None:
                 yield _text(source), _text(target)
             unit.clear()
-            while unit.getprevious() is not None:  # or the root would keep every unit already read
+            while unit.getprevious() is not None:  # otherwise the root keeps every unit already read
                 del unit.getparent()[0]
     except (etree.XMLSyntaxError, OSError) as error:
         raise PipelineError(f"{path}: not a readable translation memory ({error}); repair the XML (entities of other "

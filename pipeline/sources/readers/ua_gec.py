@@ -1,21 +1,32 @@
 """Ukrainian texts and their corrections from the `ua-gec` wheel (CC-BY-4.0): grammatical error correction.
 
-Each document is a file of sentences, and each of its annotators' corrections another one with as many lines. The
-publishers' test split is kept; validation documents are taken from their training split.
+Each document is a file of sentences, and each annotator's correction of it another file of the same number of lines.
+The publishers' test split is kept; validation documents are taken from their training split.
 """
 
 import re
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from pipeline.checks import SomeButNotAll
 from pipeline.errors import PipelineError
 from pipeline.layout import SPLITS
-from pipeline.sources.settings import CorpusSettings
-from pipeline.sources.splits import Entry, Splits, assign_string
-from pipeline.sources.wheel import fetch_wheel, open_wheel, read_member
+from pipeline.sources.splits import Entry, Languages, Splits, assign_string
+from pipeline.sources.wheel import WheelSettings, fetch_wheel, open_wheel, read_member
 
 _MEMBER = re.compile(r"(?:source|target)-sentences/([^/.]+)\.(?:src|a(\d+))\.txt")
+
+
+@dataclass(frozen=True)
+class Settings(WheelSettings):
+    """Which release, and which of its texts."""
+
+    layer: Literal["gec-only", "gec-fluency"] = "gec-only"
+    """`gec-only`: errors are corrected; `gec-fluency`: unnatural phrases are also reworded."""
+    validation_share: SomeButNotAll = 0.04
+    """Share of the training documents that become the validation split."""
 
 
 class Document(NamedTuple):
@@ -23,26 +34,24 @@ class Document(NamedTuple):
 
     sentences: list[str]
     corrections: list[list[str]]
-    """One an annotator, by the annotators' numbers."""
+    """One per annotator, in the order of the annotators' numbers."""
 
 
-def read(settings: CorpusSettings) -> Splits:
+def read(settings: Settings, languages: Languages) -> Splits:
     """Download the wheel, check its hash and read the entries of every split.
 
     In train, every annotator's correction of a sentence is a pair. In validation the first annotator's is the target;
-    in test all are references, the last one repeated where a document has fewer than another.
+    in test all are references, and the last one is repeated where a document has fewer than another.
 
     Raises:
         PipelineError: no network, another hash, or a wheel of another shape.
     """
-    block = settings.ua_gec
-    assert block is not None  # CorpusSettings checks that the chosen source has its block
-    with fetch_wheel("ua-gec", block.version, block.sha256, "corpus.ua_gec.sha256") as wheel:
-        training = read_documents(wheel, block.layer, "train")
-        test = read_documents(wheel, block.layer, "test").values()
+    with fetch_wheel("ua-gec", settings, "corpus.ua_gec.sha256") as wheel:
+        training = read_documents(wheel, settings.layer, "train")
+        test = read_documents(wheel, settings.layer, "test").values()
     splits: dict[str, list[Entry]] = {split: [] for split in SPLITS}
     for name, document in training.items():
-        if assign_string(name, block.validation_share, 0) == "validation":
+        if assign_string(name, settings.validation_share, 0) == "validation":
             splits["validation"] += _entries(document, 1)
         else:
             for correction in document.corrections:
@@ -54,7 +63,7 @@ def read(settings: CorpusSettings) -> Splits:
 
 
 def read_documents(wheel: Path, layer: str, split: str) -> dict[str, Document]:
-    """Return the documents of one of the wheel's own splits by their names, in the order of the names.
+    """Return the documents of one of the wheel's own splits by name, sorted.
 
     Args:
         wheel: file.
@@ -66,7 +75,7 @@ def read_documents(wheel: Path, layer: str, split: str) -> dict[str, Document]:
             corrections, or has another number of lines than one of them.
     """
     folder = f"ua_gec/data/{layer}/{split}/"
-    versions: dict[str, dict[int, str]] = {}  # document -> annotator -> member; the text itself is the annotator 0
+    versions: dict[str, dict[int, str]] = {}  # document -> annotator -> member; 0: the text itself
     with open_wheel(wheel) as archive:
         for name in archive.namelist():
             if name.startswith(folder) and (match := _MEMBER.fullmatch(name, len(folder))):
@@ -92,7 +101,7 @@ def _read_document(archive: zipfile.ZipFile, wheel: str, folder: str, name: str,
 
 
 def _entries(document: Document, references: int) -> list[Entry]:
-    """One entry a sentence, with as many references as asked for."""
+    """Return one entry per sentence, with the given number of references."""
     missing = references - len(document.corrections)
     corrections = document.corrections[:references] + document.corrections[-1:] * missing
     return list(zip(document.sentences, *corrections, strict=True))

@@ -1,0 +1,76 @@
+"""Any parallel data set that the `datasets` library loads."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import PipelineError
+from pipeline.layout import SPLITS
+from pipeline.sources.splits import Languages, Pair, Splits
+
+BY_LANGUAGE = True
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Which data set, and where its texts are."""
+
+    name: str
+    """Name on the hub or a local folder."""
+    config: str | None = None
+    """Configuration of the data set, for example `de-en`."""
+    revision: str | None = None
+    """Commit of the data set; name one to make the run repeatable."""
+    train: str = "train"
+    """Name of the data set's split to train on."""
+    validation: str = "validation"
+    """Name of the data set's split to validate on."""
+    test: str = "test"
+    """Name of the data set's split to test on."""
+    field: str | None = "translation"
+    """Column with a dictionary from language to text; null: each language is a column of its own."""
+
+
+def read(settings: Settings, languages: Languages) -> Splits:
+    """Load the three splits; their rows stay on disk and are read lazily.
+
+    Raises:
+        PipelineError: `datasets` is not installed, or cannot load the data set (no network, no such name).
+    """
+    try:
+        import datasets
+    except ImportError:
+        raise PipelineError("corpus.source huggingface needs datasets; "
+                            "run pip install 'fast-nmt-decoding[huggingface]'") from None
+    splits = {}
+    for split in SPLITS:
+        name = getattr(settings, split)
+        try:
+            rows = datasets.load_dataset(settings.name, settings.config, split=name, revision=settings.revision)
+        except (OSError, ValueError) as error:  # the base classes of the errors of `datasets`
+            reason = " ".join(str(error).split())
+            raise PipelineError(f"params.yaml: corpus.huggingface: split '{name}' of {settings.name} cannot be "
+                                f"loaded ({reason}); check the names and the network") from error
+        splits[split] = _pairs(rows, settings, *languages)
+    return splits
+
+
+def inputs(settings: Settings) -> list[str]:
+    """Return the files of a local folder, without hidden ones, which `datasets` ignores; none of a name on the hub."""
+    folder = Path(settings.name)
+    files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    return [str(folder / path) for path in sorted(files) if not any(part.startswith(".") for part in path.parts)]
+
+
+def _pairs(rows: Iterable[Mapping[str, Any]], settings: Settings, source_language: str,
+           target_language: str) -> Iterator[Pair]:
+    for number, row in enumerate(rows, start=1):
+        try:
+            texts = row[settings.field] if settings.field else row
+            source, target = texts[source_language], texts[target_language]
+        except (KeyError, TypeError):
+            raise PipelineError(f"{settings.name}: row {number} has the columns {', '.join(row)} but no "
+                                f"'{source_language}' and '{target_language}'; set the languages and "
+                                "corpus.huggingface.field to match") from None
+        yield source or "", target or ""  # the filters count a missing text as empty
