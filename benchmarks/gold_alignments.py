@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.alignment.error_rate import Link
+from benchmarks.alignment_error_rate import Link
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path
 from pipeline.sources.wheel import download_wheel, sha256

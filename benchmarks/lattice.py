@@ -28,7 +28,7 @@ from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, 
 from benchmarks.step import NETWORK, random_model
 from pipeline.alignment.bitext import Bitext, Side
 from pipeline.alignment.counting import Aligned, count
-from pipeline.alignment.counts import CountModel
+from pipeline.count_model.model import CountModel
 from pipeline.decoding import beam, lattice
 from pipeline.decoding.chain import Edges, best_paths, viterbi
 from pipeline.decoding.limits import LengthLimit

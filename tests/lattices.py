@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.alignment.bitext import Bitext, Side
 from pipeline.alignment.counting import Aligned, count
-from pipeline.alignment.counts import CountModel
+from pipeline.count_model.model import CountModel
 from pipeline.engine.door import open_engine
 from pipeline.model.lattice import LatticeTransformer
 from pipeline.model.settings import NetworkSettings

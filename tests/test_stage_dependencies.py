@@ -33,7 +33,7 @@ _TRAINING = {
                          "equality hold every search to that",
     "pipeline.engine": "likewise; training goes through torch",
 }
-_NO_LATTICE = {"pipeline.alignment": "only lattices read counts"}
+_NO_LATTICE = {"pipeline.count_model": "only lattices read counts"}
 _EXACT = {"pipeline.compiled": "which vectors numba may use: what is compiled here computes the same bits in any"}
 SPARED = {
     "teacher": {**_TRAINING, **_NO_LATTICE},

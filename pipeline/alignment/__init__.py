@@ -1,1 +1,1 @@
-"""Word alignment (fast_align), and what is counted on aligned pairs. No network, no torch."""
+"""Word alignment (fast_align), and the count model made from aligned pairs. No torch."""

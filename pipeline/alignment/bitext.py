@@ -1,4 +1,4 @@
-"""Sentence pairs as four arrays: what the aligner reads, from encoded pairs or from tokenised text."""
+"""Sentence pairs as four arrays, the aligner's input, from encoded pairs or from tokenised text."""
 
 from array import array
 from collections import defaultdict
@@ -14,7 +14,7 @@ from pipeline.lines import read_lines
 
 
 class Side(NamedTuple):
-    """The sentences of one language, one after the other."""
+    """The sentences of one language, concatenated."""
 
     ids: NDArray[Any]
     """All words, shape (tokens): int32, uint16 or uint32."""
@@ -33,14 +33,14 @@ class Side(NamedTuple):
 
 
 class Bitext(NamedTuple):
-    """Two languages, sentence by sentence. Either sentence of a pair may be empty."""
+    """Sentence pairs, of which either sentence may be empty."""
 
     source: Side
     target: Side
 
     @classmethod
     def from_pairs(cls, pairs: Pairs) -> "Bitext":
-        """Return views of an encoded corpus; nothing is read or copied before it is used."""
+        """Return views of an encoded corpus; nothing is read or copied until it is used."""
         return cls(*(Side(*side) for side in pairs.sides()))
 
     @property
@@ -58,9 +58,9 @@ class Bitext(NamedTuple):
 
 
 def read_text(source: Path, target: Path, lowercase: bool = False) -> tuple[Bitext, list[str], list[str]]:
-    """Read two files of tokenised sentences, one a line, plain or .gz.
+    """Read two files of tokenised sentences, one per line, plain or .gz.
 
-    Words are separated by spaces, tabs and the like of ASCII; a no-break space is part of its word.
+    Words are separated by ASCII white space; a no-break space is part of its word.
 
     Returns:
         The pairs, and the words of both languages by id, in the order of their first appearance.
@@ -76,7 +76,7 @@ def read_text(source: Path, target: Path, lowercase: bool = False) -> tuple[Bite
         raise PipelineError(f"{source} has {bitext.pairs} lines and {target} has {bitext.swapped().pairs}; "
                             "line N of one must translate line N of the other")
     if not bitext.pairs:
-        raise PipelineError(f"{source} and {target}: both are empty; give files with a sentence a line")
+        raise PipelineError(f"{source} and {target}: both are empty; give files with one sentence per line")
     return bitext, source_words, target_words
 
 
@@ -85,7 +85,7 @@ def _read_side(path: Path, lowercase: bool) -> tuple[Side, list[str]]:
     known.default_factory = known.__len__  # a new word gets the next id
     ids, offsets = array("i"), array("q", [0])
     for line in read_lines(path):
-        # Bytes are split at the white space of ASCII alone.
+        # Bytes are split at ASCII white space only.
         ids.extend(map(known.__getitem__, (line.lower() if lowercase else line).encode().split()))
         offsets.append(len(ids))
     return Side(np.frombuffer(ids, np.int32), np.frombuffer(offsets, np.int64)), [word.decode() for word in known]

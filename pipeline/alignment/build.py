@@ -1,7 +1,7 @@
-"""The stages `align` and `counts`: from encoded pairs to links, and from links to the count models of the lattice.
+"""The stages `align` and `counts`: from encoded pairs to links, and from links to count models.
 
-Raw and distilled targets are aligned as one corpus, and counted each alone and both together: a lattice is built from
-what its scorer is trained on.
+Raw and distilled targets are aligned as one corpus, and counted both separately and together: a lattice uses the counts
+of the data that its scorer is trained on.
 """
 
 from collections.abc import Mapping
@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.alignment.arrays import map_arrays, write_arrays
 from pipeline.alignment.bitext import Bitext
 from pipeline.alignment.counting import Aligned, count
-from pipeline.alignment.counts import CountModel
-from pipeline.alignment.lengths import QUANTILES
 from pipeline.alignment.settings import AlignmentSettings, CountSettings
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.pairs import Pairs
+from pipeline.count_model.arrays import map_arrays, write_arrays
+from pipeline.count_model.model import CountModel
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, remove, write_json
 from pipeline.vocabulary import SPECIALS
@@ -28,21 +27,23 @@ TABLE = "lexicon.tsv"
 _TABLE_MINIMUM = 0.01
 _REMEDY = "run `python -m pipeline align` again"
 _PROJECTED_PAIRS = 4_500_000
+_QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _WINDOW = 3
+"""D of the lattice paper: how far lengths may be from the predicted one."""
 
 
 def align(sides: Mapping[str, Path], tokenizer: Tokenizer, settings: AlignmentSettings, out: Path,
           report: Path) -> None:
-    """Align encoded corpora in both directions, taken together.
+    """Align encoded corpora in both directions, as one corpus.
 
-    Writes of each side SIDE.safetensors (`heads`: the source position of every target word or -1, what is counted) and
-    SIDE.pharaoh (both directions, symmetrised), and of all the lexical table `lexicon.tsv`.
+    Writes SIDE.safetensors (`heads`: the source position of every target word or -1, from which is counted) and
+    SIDE.pharaoh (both directions, symmetrised) for each side, and one lexical table, `lexicon.tsv`.
 
     Args:
         sides: files of encoded pairs by name.
-        tokenizer: that made them.
+        tokenizer: the one that encoded them.
         settings: of the aligner.
-        out: folder to write, whole or not at all.
+        out: folder to write, completely or not at all.
         report: JSON file for the figures.
     """
     from pipeline.alignment.directions import align_both, cores
@@ -52,8 +53,8 @@ def align(sides: Mapping[str, Path], tokenizer: Tokenizer, settings: AlignmentSe
     from pipeline.alignment.table import write_table
 
     bitexts = {side: _open_bitext(path, tokenizer) for side, path in sides.items()}
-    with progress(settings.iterations, "forward", "reverse") as shows:
-        forward, reverse = align_both(list(bitexts.values()), settings, cores(), shows)
+    with progress(settings.iterations, "forward", "reverse") as callbacks:
+        forward, reverse = align_both(list(bitexts.values()), settings, cores(), callbacks)
     model = forward.model
     figures: dict[str, Any] = {
         name: {"cross_entropy": [round(step.cross_entropy, 4) for step in direction.model.history],
@@ -71,17 +72,17 @@ def align(sides: Mapping[str, Path], tokenizer: Tokenizer, settings: AlignmentSe
             figures[side] = {"pairs": bitext.pairs, "links": len(links.source),
                              "unlinked_target_words": round(float((heads < 0).mean()), 4)}
         write_table(folder / TABLE, model, tokenizer.source_pieces, tokenizer.target_pieces, _TABLE_MINIMUM)
-        remove(report)  # of what is replaced now
+        remove(report)  # it describes what is replaced now
     write_json(report, figures)
 
 
 def read_aligned(pairs: Path, path: Path, tokenizer: Tokenizer) -> tuple[Aligned, dict[str, float]]:
-    """A side with its links, mapped, and the numbers of the aligner's prior by name.
+    """Open a side with its links, and return them with the tension and null probability of the aligner's prior.
 
     Args:
         pairs: file of encoded pairs.
-        path: of their links, written by `align`.
-        tokenizer: that made the pairs.
+        path: file of their links, written by `align`.
+        tokenizer: the one that encoded the pairs.
 
     Raises:
         PipelineError: a file is absent, damaged or made with another vocabulary, or the links are of another corpus.
@@ -105,26 +106,26 @@ def read_aligned(pairs: Path, path: Path, tokenizer: Tokenizer) -> tuple[Aligned
     if heads.dtype != np.int32 or bool((heads < -1).any()):
         raise PipelineError(f"{path}: damaged: links that are neither positions nor -1; {_REMEDY}")
     if bool((heads >= np.repeat(bitext.source.lengths, bitext.target.lengths)).any()):
-        raise PipelineError(f"{path}: links to words behind the end of their source, so of another corpus; {_REMEDY}")
+        raise PipelineError(f"{path}: links to words after the end of their source, so of another corpus; {_REMEDY}")
     return Aligned(bitext, heads), prior
 
 
 def _open_bitext(path: Path, tokenizer: Tokenizer) -> Bitext:
     pairs = Pairs.open(path, tokenizer.digest)
-    pairs.check_ids(tokenizer.source_size, tokenizer.target_size)  # what is counted is read whole anyway
+    pairs.check_ids(tokenizer.source_size, tokenizer.target_size)  # counting reads all of them anyway
     return Bitext.from_pairs(pairs)
 
 
 def count_sides(sides: Mapping[str, Path], links: Path, tokenizer: Tokenizer, settings: CountSettings, out: Path,
                 report: Path) -> None:
-    """Count every side alone, and all of them together as `both`.
+    """Count every side separately, and all of them together as `both`.
 
     Args:
         sides: files of encoded pairs by name.
         links: folder that `align` wrote.
-        tokenizer: that made the pairs.
+        tokenizer: the one that encoded the pairs.
         settings: of the count model.
-        out: folder to write, whole or not at all.
+        out: folder to write, completely or not at all.
         report: JSON file for the figures.
 
     Raises:
@@ -151,12 +152,12 @@ def count_sides(sides: Mapping[str, Path], links: Path, tokenizer: Tokenizer, se
             print(f"counts of {side}: {figures[side]['pairs_of_word_and_offset']:,} (word, offset), "
                   f"{figures[side]['entries']:,} entries, {figures[side]['megabytes']} MB; projected for "
                   f"{_PROJECTED_PAIRS:,} pairs: {figures[side]['projected_megabytes']} MB")
-        remove(report)  # of what is replaced now
+        remove(report)  # it describes what is replaced now
     write_json(report, figures)
 
 
 def piece_copies(tokenizer: Tokenizer) -> NDArray[np.int32]:
-    """(V,) of every source piece the target id of the same piece, or -1; special symbols have none."""
+    """Return (source ids) the target id of the same piece, or -1; special symbols have none."""
     targets = {piece: token for token, piece in enumerate(tokenizer.target_pieces)}
     copies = np.array([targets.get(piece, -1) for piece in tokenizer.source_pieces], np.int32)
     copies[:len(SPECIALS)] = -1
@@ -169,11 +170,11 @@ def _half(aligned: Aligned) -> Aligned:
 
 
 def _figures(part: list[Aligned], model: CountModel, size: int, of_half: CountModel) -> dict[str, Any]:
-    """What the table holds, how it grows, and how well lengths are predicted."""
+    """Return the size of a model, its growth with the corpus, and how well it predicts lengths."""
     sources, targets = (np.concatenate([side.lengths for side in sides])
                         for sides in zip(*(one.bitext for one in part), strict=True))
     residuals = model.lengths.residuals(sources, targets)
-    # From half of the corpus to all of it the table grew by a power of its size, which is assumed to go on.
+    # Growth from half of the corpus to all of it is extrapolated as a power law.
     entries, half = len(model.lexicon.table.items), max(1, len(of_half.lexicon.table.items))
     exponent = float(np.log2(max(entries, 1) / half))
     growth = (_PROJECTED_PAIRS / max(part[0].bitext.pairs, 1)) ** exponent
@@ -182,6 +183,6 @@ def _figures(part: list[Aligned], model: CountModel, size: int, of_half: CountMo
         "megabytes": round(size / 1e6, 2), "growth_exponent": round(exponent, 3),
         "projected_megabytes": round(size * growth / 1e6),
         "length": {"slope": round(model.lengths.slope, 4), "intercept": round(model.lengths.intercept, 4),
-                   "residual_quantiles": {str(q): float(np.quantile(residuals, q)) for q in QUANTILES},
+                   "residual_quantiles": {str(q): float(np.quantile(residuals, q)) for q in _QUANTILES},
                    f"within_{_WINDOW}": round(float((np.abs(residuals) <= _WINDOW).mean()), 4)},
     }

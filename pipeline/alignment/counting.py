@@ -1,4 +1,4 @@
-"""From aligned sentence pairs to the tables of the count model, in memory that the tables bound and not the corpus."""
+"""From aligned sentence pairs to the tables of the count model, with memory bounded by the tables, not the corpus."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.alignment.bitext import Bitext
-from pipeline.alignment.counts import CountModel, Floats, Ints, Lexicon, Table
-from pipeline.alignment.lengths import fit_lengths
-from pipeline.alignment.look_up import EMPTY_WORD
+from pipeline.count_model.lengths import fit_lengths
+from pipeline.count_model.look_up import EMPTY_WORD
+from pipeline.count_model.model import CountModel, Floats, Ints, LexicalTable, Table
 
 _CHUNK = 1 << 21  # target words counted at once
 
@@ -19,10 +19,10 @@ class Aligned(NamedTuple):
 
     bitext: Bitext
     links: NDArray[np.int32]
-    """Of every target word the position of its source word in its sentence, from 0, or -1."""
+    """Position of each target word's source word in its sentence, from 0, or -1, shape (target words)."""
 
     def chunks(self) -> Iterator["_Words"]:
-        """The target words with what they are aligned to, some million at a time, pairs whole."""
+        """Yield the target words with their source words in chunks, without dividing pairs."""
         starts = self.bitext.target.offsets
         first = 0
         while first < self.bitext.pairs:
@@ -33,7 +33,7 @@ class Aligned(NamedTuple):
 
 
 class _Words(NamedTuple):
-    """Target words: source word, offset a - t, a (0: the empty word), t, S, and the word itself."""
+    """Per target word: source word, offset a - t, a (0: the empty word), t, S, and the target word y."""
 
     x: Ints
     offset: Ints
@@ -56,7 +56,7 @@ def _words(bitext: Bitext, links: Ints) -> _Words:
 
 
 class _Counter:
-    """Counts of 64-bit keys; chunks are merged when they have become as many as what is known."""
+    """Counts of 64-bit keys. Chunks are merged when their size exceeds that of the result so far."""
 
     def __init__(self) -> None:
         self._keys, self._counts = np.empty(0, np.int64), np.empty(0, np.int64)
@@ -69,7 +69,7 @@ class _Counter:
             self._merge()
 
     def result(self) -> tuple[Ints, Ints]:
-        """Distinct keys in rising order, and how often each came."""
+        """Return the distinct keys in ascending order, and the count of each."""
         self._merge()
         return self._keys, self._counts
 
@@ -83,11 +83,11 @@ class _Counter:
 
 def count(aligned: Sequence[Aligned], *, top: int, target_vocabulary: int, copies: NDArray[np.int32], digest: str,
           tension: float, null_probability: float) -> CountModel:
-    """Count aligned pairs, and fit the lengths.
+    """Count aligned pairs, and fit the length regression.
 
     Args:
         aligned: one or several corpora, counted as one.
-        top: words to keep of every P(y | x, offset) and P(y | t), the most frequent ones.
+        top: words kept per P(y | x, offset) and per P(y | t), the most frequent ones.
         target_vocabulary: size of the target vocabulary.
         copies, digest, tension, null_probability: see `CountModel`.
     """
@@ -102,33 +102,25 @@ def count(aligned: Sequence[Aligned], *, top: int, target_vocabulary: int, copie
             prior.add((words.S * (longest + 1) + words.t) * (longest + 1) + words.a)
             position.add(words.t * V + words.y)
             position.add(words.y)  # row 0: at any position
-    keys, table = _table(*lexical.result(), V, top)
-    first = np.searchsorted(keys // reach, np.arange(len(copies) + 1)).astype(np.int64)
-    _, priors = _table(*prior.result(), longest + 1, longest + 1, rows=(longest + 1) ** 2)
-    _, positions = _table(*position.result(), V, top, rows=longest + 1)
     kind = np.uint16 if V <= 1 << 16 else np.uint32
-    return CountModel(
-        Lexicon(first, (keys % reach - longest).astype(np.int16), _narrow(table, kind)), _narrow(priors, np.uint16),
-        _narrow(positions, kind), copies, fit_lengths(*lengths), longest, tension, null_probability,
-        target_vocabulary, digest)
+    keys, table = _table(*lexical.result(), V, top, kind)
+    first = np.searchsorted(keys // reach, np.arange(len(copies) + 1)).astype(np.int64)
+    _, priors = _table(*prior.result(), longest + 1, longest + 1, np.uint16, rows=(longest + 1) ** 2)
+    _, positions = _table(*position.result(), V, top, kind, rows=longest + 1)
+    return CountModel(LexicalTable(first, (keys % reach - longest).astype(np.int16), table), priors, positions, copies,
+                      fit_lengths(*lengths), longest, tension, null_probability, target_vocabulary, digest)
 
 
-def _narrow(table: Table, kind: type) -> Table:
-    return table._replace(items=table.items.astype(kind))
-
-
-def _table(keys: Ints, counts: Ints, width: int, top: int, rows: int | None = None) -> tuple[Ints, Table]:
-    """Relative frequencies of the items of every row.
+def _table(keys: Ints, counts: Ints, width: int, top: int, kind: type, rows: int | None = None) -> tuple[Ints, Table]:
+    """Return the rows that occur, ascending, and the relative frequencies of the items of every row.
 
     Args:
-        keys: row * width + item, rising.
+        keys: row * width + item, ascending.
         counts: of the keys.
-        width: items are below it.
-        top: items to keep of a row.
-        rows: how many there are; None: only those that occur, numbered through.
-
-    Returns:
-        The rows that occur, rising, and the table.
+        width: greater than all items.
+        top: items kept per row.
+        kind: type of the items.
+        rows: number of rows; None: only those that occur, renumbered.
     """
     row, item = np.divmod(keys, width)
     names, place = np.unique(row, return_inverse=True)
@@ -140,4 +132,4 @@ def _table(keys: Ints, counts: Ints, width: int, top: int, rows: int | None = No
     kept = order[rank < top]
     numbers = place if rows is None else row
     starts = np.searchsorted(numbers[kept], np.arange((len(names) if rows is None else rows) + 1)).astype(np.int64)
-    return names, Table(starts, item[kept], probability[kept])
+    return names, Table(starts, item[kept].astype(kind), probability[kept])

@@ -1,4 +1,4 @@
-"""Where a target word's source word is expected: near the diagonal.
+"""The prior of a target word's source position, which favours the diagonal.
 
 For target position i of n and source position j of m (both from 1), with the tension lambda,
 
@@ -6,7 +6,7 @@ For target position i of n and source position j of m (both from 1), with the te
 
 Left of the diagonal and right of it the terms of Z are geometric series with the ratio exp(-lambda / m), so that Z and
 its derivative cost O(1) (Dyer, Chahuneau and Smith 2013, section 3.1), and a term follows from its neighbour by one
-multiplication. Everything here depends on lengths alone and is tabulated once a *shape* (m, n), of which a corpus has
+multiplication. Everything here depends only on lengths and is tabulated once per *shape* (m, n), of which a corpus has
 few.
 """
 
@@ -21,14 +21,14 @@ from pipeline.compiled import njit
 
 
 class Shapes(NamedTuple):
-    """The distinct pairs of lengths of a corpus. Target positions of all shapes are numbered one after the other."""
+    """The distinct pairs of lengths of a corpus. Target positions of all shapes are numbered consecutively."""
 
     m: NDArray[np.int64]
     """Source lengths, shape (shapes)."""
     n: NDArray[np.int64]
     """Target lengths, shape (shapes)."""
     starts: NDArray[np.int64]
-    """The number of each shape's first target position, and of all, shape (shapes + 1)."""
+    """The number of each shape's first target position, and at the end their total, shape (shapes + 1)."""
 
     @property
     def positions(self) -> int:
@@ -36,7 +36,7 @@ class Shapes(NamedTuple):
 
 
 class Prior(NamedTuple):
-    """P(j | i, m, n) times 1 - p0 for every shape: what stands beside the diagonal, and how it falls off."""
+    """P(j | i, m, n) times 1 - p0 for every shape: its values beside the diagonal and its decay."""
 
     left: NDArray[np.float64]
     """Of the last j with j / m <= i / n, shape (positions); 0 where there is none."""

@@ -1,4 +1,4 @@
-"""The links of one sentence pair, for a reader: a line a target word, with the source words that it is linked to."""
+"""The links of one sentence pair as text: one line per target word, with the source words that it is linked to."""
 
 from pipeline.alignment.bitext import Bitext
 from pipeline.alignment.links import Links
@@ -7,14 +7,11 @@ NOTHING = "-"
 
 
 def draw(bitext: Bitext, links: Links, pair: int, source_words: list[str], target_words: list[str]) -> str:
-    """Draw a pair.
+    """Return the lines of a pair: target word, arrow, and source words in their order or `-`.
 
     Args:
         pair: its number, from 0.
         source_words, target_words: by id.
-
-    Returns:
-        Lines of target word, arrow, and source words in their order or `-`.
     """
     source = [source_words[word] for word in bitext.source.part(pair, pair + 1).ids.tolist()]
     target = [target_words[word] for word in bitext.target.part(pair, pair + 1).ids.tolist()]

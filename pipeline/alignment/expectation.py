@@ -1,7 +1,7 @@
-"""The two halves of an iteration: expected links of every cell, and the probabilities that fit them best.
+"""The two steps of an iteration: the expected links of every cell, and the probabilities that are fitted to them.
 
-Expected counts are added up as integers, in units of 2^-32: their sums do not depend on the order, so the result is the
-same for any number of threads.
+Expected counts are added as integers, in units of 2^-32: their sums do not depend on the order, and any number of
+threads gives the same result.
 """
 
 import numpy as np
@@ -11,9 +11,10 @@ from pipeline.alignment.diagonal import Prior, Shapes
 from pipeline.compiled import njit
 
 UNIT = 2.0 ** 32
-"""Integer counts are so many times the expected ones. 2^31 links of one pair of words would overflow."""
+"""Integer counts per expected link. 2^31 links of one pair of words would overflow."""
 _SMALLEST = 1e-150
-"""Floor of the weights of variational Bayes, which fall with exp(-1 / alpha): a product with a prior stays positive."""
+"""Lower bound of the weights of variational Bayes, which are about exp(-1 / alpha): products with a prior must be
+positive."""
 
 
 @njit(cache=True, nogil=True)
@@ -26,8 +27,8 @@ def expect(shapes: Shapes, prior: Prior, shape_of: NDArray[np.int32], cells: NDA
         shape_of: shape of every pair.
         cells: entry of every cell (`lexicon.look_up`), none unknown.
         probabilities: of all entries.
-        counts: expected links of all entries, in units; added to.
-        mass: expected words with a source word at every position of every shape, in units; added to.
+        counts: expected links of all entries, in units; updated.
+        mass: expected words with a source word at every position of every shape, in units; updated.
 
     Returns:
         The log-likelihood of the pairs in nats, and the expectation of h summed over their target words.
@@ -67,11 +68,11 @@ def maximise(starts: NDArray[np.int64], first: int, last: int, counts: NDArray[n
     """Set the probabilities of the rows first .. last - 1 from their counts, and the counts to 0.
 
     With alpha = 0 these are relative frequencies; otherwise exp(E[log theta]) under the posterior of a symmetric
-    Dirichlet prior, over the words that occur with the row's word (variational Bayes).
+    Dirichlet prior over the words that occur with the row's word (variational Bayes).
 
     Args:
         starts: of the lexicon.
-        counts: expected links in units, one row a thread, shape (threads, entries).
+        counts: expected links in units, one row per thread, shape (threads, entries).
         probabilities: shape (entries); written.
     """
     for row in range(first, last):
@@ -86,7 +87,7 @@ def maximise(starts: NDArray[np.int64], first: int, last: int, counts: NDArray[n
             total += counts[0, entry]
         if alpha > 0:
             scale = digamma(total / UNIT + alpha * (end - begin))
-            without_links = max(np.exp(digamma(alpha) - scale), _SMALLEST)  # nine entries of ten
+            without_links = max(np.exp(digamma(alpha) - scale), _SMALLEST)  # 90 % of the entries
         for entry in range(begin, end):
             count = counts[0, entry]
             counts[0, entry] = 0
@@ -104,8 +105,8 @@ def choose(shapes: Shapes, prior: Prior, shape_of: NDArray[np.int32], cells: NDA
     """Write the most probable source position of every target word, from 0, or -1 for none.
 
     Args:
-        probabilities: of all entries and, in the last place, 0 for the unknown ones.
-        links: shape (target words); written. Of equally probable ones none wins, then the first.
+        probabilities: of all entries and, at the end, 0 for the unknown ones.
+        links: shape (target words); written. Ties are decided for no link, then for the first position.
     """
     base, word = 0, 0
     for shape in shape_of:

@@ -1,28 +1,28 @@
 """Word alignment by the reparameterised IBM Model 2 of Dyer, Chahuneau and Smith (2013): fast_align.
 
-Every target word f_i of n comes from one source word e_j of m, or from none (j = 0):
+Every target word f_i of n is aligned with one source word e_j of m, or with none (j = 0):
 
     P(f, a | e) = prod_i P(a_i | i, m, n) P(f_i | e_{a_i})
     P(0 | i, m, n) = p0,    P(j | i, m, n) = (1 - p0) exp(lambda h) / Z,    h = -|i / n - j / m|  (`diagonal`)
 
 P(f | e) has a symmetric Dirichlet prior and is fitted by expectation maximisation or variational Bayes (`expectation`);
-from the second iteration on, lambda climbs along the gradient of the expected log-likelihood.
+from the second iteration on, lambda follows the gradient of the expected log-likelihood.
 
 Differences from the public fast_align, which departs from the paper's mathematics in these places:
 
 * h is the same function everywhere. There, the expectation of h under the posterior uses positions from 0 and that
-  under the model positions from 1, and the derivative of log Z swaps m and n: the tension that it finds is another.
-* The model's expectation of h is weighted by the probability that a word has a source word at all, which makes the
-  difference of the two expectations the exact gradient. There, the weight is 1.
+  under the model positions from 1, and the derivative of log Z swaps m and n, which gives a different tension.
+* The model's expectation of h is weighted by the probability that a word has a source word, which makes the difference
+  of the two expectations the exact gradient. There, the weight is 1.
 * All iterations re-estimate the parameters; the links are chosen afterwards. There, the last iteration only chooses.
 * An empty source sentence leaves its target words unaligned, with probability 1. There, such pairs are skipped.
-* Before the first iteration P(f | e) is uniform over the target words. There, it is 1e-9: the first cross-entropy is
-  another, everything after it is the same.
-* A pair of words that never occurred together has probability 0 and is never linked. There, it has 1e-9, and so has
-  every pair that is less probable.
+* Before the first iteration P(f | e) is uniform over the target words. There, it is 1e-9, which changes only the first
+  cross-entropy.
+* A pair of words that never occurred together has probability 0 and is never linked. There, 1e-9 is the lower bound of
+  all pairs.
 
-Training is streaming: the corpus is cut into shards whose entries in the lexicon are looked up in every iteration anew
-(`lexicon`). A corpus whose look-ups fit into `_CACHE` bytes keeps them.
+The corpus is cut into shards whose entries in the lexicon are looked up again in every iteration (`lexicon`), or kept
+if those of all shards fit into `_CACHE` bytes.
 """
 
 import math
@@ -38,7 +38,7 @@ from pipeline.alignment.bitext import Bitext
 from pipeline.alignment.diagonal import Prior, Shapes, expected_feature, find_shapes, tabulate
 from pipeline.alignment.expectation import UNIT, choose, expect, maximise
 from pipeline.alignment.lexicon import Lexicon, collect, cut, look_up
-from pipeline.alignment.progress import Progress
+from pipeline.alignment.progress import IterationCallback
 from pipeline.alignment.settings import AlignmentSettings
 
 _CACHE = 1 << 29
@@ -46,41 +46,41 @@ _CACHE = 1 << 29
 _MOST_CELLS = 1 << 23
 """Cells of a shard of a large corpus."""
 _SHARDS = 32
-"""Into so many shards a small corpus is cut, so that threads finish together."""
+"""Number of shards of a small corpus, so that threads finish together."""
 _TENSION_STEPS, _TENSION_RATE, _TENSION_RANGE = 8, 20.0, (0.1, 14.0)
 
 
 class FitStep(NamedTuple):
-    """What an iteration found."""
+    """The figures of one iteration."""
 
     cross_entropy: float
-    """Bits a target word, under the parameters that the iteration started with."""
+    """Bits per target word, under the parameters before the iteration."""
     tension: float
-    """lambda that the iteration started with."""
+    """lambda before the iteration."""
 
 
 @dataclass(frozen=True)
 class AlignmentModel:
-    """A fitted direction."""
+    """A fitted model of one direction."""
 
     lexicon: Lexicon
-    """The pairs of words that have a probability."""
+    """The pairs of words with a probability."""
     probabilities: NDArray[np.float64]
-    """P(f | e) of every entry of the lexicon. Under variational Bayes a row sums to less than 1."""
+    """P(f | e) per entry of the lexicon. Under variational Bayes a row sums to less than 1."""
     tension: float
     """lambda."""
     null_probability: float
     """p0."""
     history: tuple[FitStep, ...]
-    """One item an iteration."""
+    """One item per iteration."""
 
     def align(self, bitext: Bitext, *, threads: int = 1) -> NDArray[np.int32]:
-        """Return for every target word its most probable source word.
+        """Return the most probable source word of every target word.
 
         Returns:
-            Positions in the source sentence from 0, or -1 for none, packed like `bitext.target.ids`. The nearest to
-            the start wins a tie, and none wins over all. A word that the model has seen with no word of the source
-            sentence gets none.
+            Positions in the source sentence from 0, or -1 for none, packed like `bitext.target.ids`. Ties are decided
+            for no link, then for the first position. A word that occurred with no word of the source sentence in
+            training has no link.
         """
         corpus = _Corpus([bitext], self.lexicon, keep=False)
         prior = tabulate(corpus.shapes, self.tension, self.null_probability)
@@ -97,10 +97,10 @@ class AlignmentModel:
 
 
 def train(bitexts: Sequence[Bitext], settings: AlignmentSettings, *, threads: int,
-          progress: Progress | None = None) -> AlignmentModel:
-    """Fit P(target | source) to one or several corpora, taken together; the other direction: swap them first.
+          callback: IterationCallback | None = None) -> AlignmentModel:
+    """Fit P(target | source) to one or several corpora, as one; for the other direction, swap them first.
 
-    Memory: 12 bytes a pair of words that occur together and 8 more a thread; up to `_CACHE` bytes of look-ups.
+    Memory: 12 bytes per pair of words that occur together, 8 more per thread, and up to `_CACHE` bytes of look-ups.
     """
     with ThreadPoolExecutor(threads) as pool:
         lexicon = collect(bitexts, threads, pool)
@@ -122,8 +122,8 @@ def train(bitexts: Sequence[Bitext], settings: AlignmentSettings, *, threads: in
             if settings.optimise_tension and iteration > 1:
                 tension = _climb(corpus.shapes, tension, feature, mass, words)
             list(pool.map(fit_rows, rows))
-            if progress is not None:
-                progress(iteration, *history[-1])
+            if callback is not None:
+                callback(iteration, *history[-1])
     return AlignmentModel(lexicon, probabilities, tension, float(settings.null_probability), tuple(history))
 
 
@@ -149,7 +149,7 @@ def _expect(corpus: "_Corpus", prior: Prior, probabilities: NDArray[np.float64],
 
 
 def _climb(shapes: Shapes, tension: float, feature: float, mass: NDArray[np.float64], words: int) -> float:
-    """Follow the gradient of the expected log-likelihood a target word."""
+    """Return the tension after some steps along the gradient of the expected log-likelihood per target word."""
     for _ in range(_TENSION_STEPS):
         gradient = (feature - expected_feature(shapes, tension, mass)) / max(1, words)
         tension = float(np.clip(tension + _TENSION_RATE * gradient, *_TENSION_RANGE))
@@ -160,14 +160,14 @@ class _Shard(NamedTuple):
     pairs: Bitext
     shape_of: NDArray[np.int32]
     words: slice
-    """Its target words among those of its bitext."""
+    """Its target words in its bitext."""
 
 
 class _Corpus:
-    """Bitexts cut into shards. The cut depends on them alone, so that sums over shards do not depend on threads."""
+    """Bitexts cut into shards. The cut depends only on them, so that sums over shards do not depend on threads."""
 
     def __init__(self, bitexts: Sequence[Bitext], lexicon: Lexicon, *, keep: bool) -> None:
-        """With `keep`, what has been looked up is kept if `_CACHE` bytes hold all of it."""
+        """With `keep`, look-ups are kept if they all fit into `_CACHE` bytes."""
         self.shapes, shape_of = find_shapes(bitexts)
         self._lexicon = lexicon
         pair_cells = [((self.shapes.m + 1) * self.shapes.n)[each] for each in shape_of]

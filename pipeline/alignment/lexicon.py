@@ -1,8 +1,8 @@
-"""Which pairs of words occur together, and where in the table of their probabilities each cell of the corpus looks.
+"""The pairs of words that occur together, and the entry of each cell of the corpus in the table of their probabilities.
 
-A *cell* is one source word (or none) beside one target word of the same pair: a pair of m and n words has (m + 1) n.
-There is no hash table. A row of the lexicon is spread out over an array as wide as the target vocabulary, and all
-places of the corpus where its source word stands are looked up in that array before the next row takes its turn.
+A *cell* is one source word (or none) and one target word of the same pair: a pair of m and n words has (m + 1) n.
+There is no hash table. A row of the lexicon is scattered into an array of the size of the target vocabulary, in which
+all occurrences of its source word in the corpus are looked up before the next row.
 """
 
 from collections.abc import Sequence
@@ -17,20 +17,20 @@ from pipeline.compiled import njit
 from pipeline.errors import PipelineError
 
 _KEYS = 1 << 22
-"""At most so many word pairs are collected at once (8 bytes each, a thread)."""
+"""Most word pairs that a thread collects at once, 8 bytes each."""
 
 
 class Lexicon(NamedTuple):
-    """Pairs of words that occur together, by source word. Row 0 is of no word, row e + 1 of source id e."""
+    """Pairs of words that occur together, by source word. Row 0 is for no word, row e + 1 for source id e."""
 
     starts: NDArray[np.int64]
     """Where rows start and end, shape (source ids + 2)."""
     words: NDArray[np.int32]
-    """Target ids, rising in every row, shape (entries)."""
+    """Target ids, ascending in every row, shape (entries)."""
 
     @property
     def target_types(self) -> int:
-        """One more than the largest target id (which stands in row 0, as all do)."""
+        """One more than the largest target id; row 0 has all of them."""
         end = self.starts[1]
         return int(self.words[end - 1]) + 1 if end else 0
 
@@ -38,7 +38,7 @@ class Lexicon(NamedTuple):
 def collect(bitexts: Sequence[Bitext], threads: int, pool: Executor) -> Lexicon:
     """Find all pairs of words that occur together.
 
-    Memory: 16 bytes a pair of words, and 32 MB a thread.
+    Memory: 16 bytes per pair of words, and 32 MB per thread.
 
     Raises:
         PipelineError: there are 2^31 pairs of words or more.
@@ -73,7 +73,7 @@ def _types(side: Side) -> int:
 
 
 def cut(weights: NDArray[np.int64], most: int) -> list[tuple[int, int]]:
-    """Cut an array into ranges of at most this sum each (or of one element)."""
+    """Cut an array into ranges whose sums are at most `most`, or of one element."""
     before = np.append(0, np.cumsum(weights))
     ranges, low = [], 0
     while low < len(weights):
@@ -85,7 +85,7 @@ def cut(weights: NDArray[np.int64], most: int) -> list[tuple[int, int]]:
 
 @njit(cache=True, nogil=True)
 def _count_cells(source: Side, target: Side, cells: NDArray[np.int64]) -> None:
-    """Add to `cells`, shape (source ids), how many target words each source word stands beside."""
+    """Add to `cells`, shape (source ids), the number of cells of each source word."""
     for sentence in range(len(source.offsets) - 1):
         words = target.offsets[sentence + 1] - target.offsets[sentence]
         for place in range(source.offsets[sentence], source.offsets[sentence + 1]):
@@ -94,10 +94,10 @@ def _count_cells(source: Side, target: Side, cells: NDArray[np.int64]) -> None:
 
 @njit(cache=True, nogil=True)
 def _occurrences(side: Side, low: int, high: int) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-    """Where the words low .. high - 1 stand.
+    """Find the occurrences of the words low .. high - 1.
 
     Returns:
-        starts, shape (high - low + 1), and by word in the order of the corpus: sentences and positions in them.
+        starts, shape (high - low + 1), and sentences and positions in them, by word in the order of the corpus.
     """
     starts = np.zeros(high - low + 2, np.int64)
     for word in side.ids:
@@ -121,7 +121,7 @@ def _keys(source: Side, target: Side, low: int, high: int, bound: int, target_ty
     """Return (row << 32 | target id) once for every pair of words whose source id lies in low .. high - 1.
 
     Args:
-        bound: there are no more pairs than this.
+        bound: upper bound of the number of pairs.
     """
     starts, sentences, _ = _occurrences(source, low, high)
     last_seen_by = np.full(target_types, -1, np.int64)
@@ -140,13 +140,13 @@ def _keys(source: Side, target: Side, low: int, high: int, bound: int, target_ty
 
 @njit(cache=True, nogil=True)
 def look_up(lexicon: Lexicon, target_types: int, source: Side, target: Side) -> NDArray[np.int32]:
-    """Return the entry of every cell; pairs of words that the lexicon lacks get the number of its entries.
+    """Return the entry of every cell; for pairs of words that the lexicon lacks, the number of its entries.
 
     Args:
         source, target: of some pairs; word ids may be new.
 
     Returns:
-        shape (cells). The cells of a pair of m and n words are an (m + 1, n) matrix, whose row 0 is of no source word.
+        shape (cells). The cells of a pair of m and n words are an (m + 1, n) matrix, whose row 0 is for no source word.
     """
     rows = len(lexicon.starts) - 1
     before = np.zeros(len(source.offsets), np.int64)
@@ -155,7 +155,7 @@ def look_up(lexicon: Lexicon, target_types: int, source: Side, target: Side) -> 
         before[sentence + 1] = before[sentence] + (m + 1) * (target.offsets[sentence + 1] - target.offsets[sentence])
     cells = np.full(before[-1], len(lexicon.words), np.int32)
     starts, sentences, positions = _occurrences(source, 0, rows - 1)
-    entry_of = np.full(target_types, -1, np.int32)  # where a word's entry in the row is, if it has one
+    entry_of = np.full(target_types, -1, np.int32)  # the entry of a word in the row, if it has one
     for row in range(rows):
         begin, end = lexicon.starts[row], lexicon.starts[row + 1]
         first, last = (0, len(source.offsets) - 1) if row == 0 else (starts[row - 1], starts[row])
@@ -168,7 +168,7 @@ def look_up(lexicon: Lexicon, target_types: int, source: Side, target: Side) -> 
             start, n = target.offsets[sentence], target.offsets[sentence + 1] - target.offsets[sentence]
             for i in range(n):
                 f = target.ids[start + i]
-                # Entries of earlier rows are still in the array; they lie outside of this one's range.
+                # Entries of earlier rows are still in the array; they are outside of this row's range.
                 if f < target_types and begin <= entry_of[f] < end:
                     cells[before[sentence] + j * n + i] = entry_of[f]
     return cells

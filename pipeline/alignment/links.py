@@ -1,4 +1,4 @@
-"""Links between the words of sentence pairs: what alignment gives, Pharaoh files hold and symmetrisation joins."""
+"""Links between the words of sentence pairs."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from pipeline.alignment.bitext import Bitext
 
 
 class Links(NamedTuple):
-    """Links of all pairs, one pair after the other. Positions count from 0."""
+    """Links of all pairs, concatenated. Positions count from 0."""
 
     offsets: NDArray[np.int64]
     """Where pairs start and end, shape (pairs + 1)."""

@@ -1,4 +1,4 @@
-"""Alignments as text: a line a sentence pair, `source-target` positions from 0, separated by spaces."""
+"""Alignments as text: one line per sentence pair, `source-target` positions from 0, separated by spaces."""
 
 import re
 from array import array
@@ -14,12 +14,12 @@ from pipeline.files import atomic_path
 _LINK = rb"\d{1,9}-\d{1,9}"
 _LINE = re.compile(rb"\s*(?:" + _LINK + rb"(?:\s+|$))*")
 _FARTHEST = 32_767
-"""Last position that is read: a sentence of more words is a mistake, and its grid would not fit into memory."""
+"""Largest position that is read: the grid of a longer sentence, surely a mistake, would not fit into memory."""
 _CHUNK = 4096  # pairs written at once
 
 
 class _Names(dict[int, str]):
-    """The text of a link by source << 32 | target, made once: few links are distinct."""
+    """The text of a link by source << 32 | target, a cache: few links are distinct."""
 
     def __missing__(self, code: int) -> str:
         self[code] = name = f"{code >> 32}-{code & 0xFFFFFFFF}"

@@ -7,7 +7,7 @@ from pipeline.checks import Checked, Positive, ProperShare, Range
 from pipeline.errors import PipelineError
 
 METHODS = ("forward", "reverse", "intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
-"""What becomes of the links of both directions; see `pipeline.alignment.symmetrise`."""
+"""How the links of both directions are joined; see `pipeline.alignment.symmetrise`."""
 
 
 @dataclass(frozen=True)
@@ -17,15 +17,15 @@ class AlignmentSettings(Checked):
     iterations: Positive = 5
     """Steps of expectation maximisation."""
     null_probability: ProperShare = 0.08
-    """p0, prior probability that a target word belongs to no source word."""
+    """p0, prior probability that a target word has no source word."""
     tension: Annotated[float, Range(above=0, at_most=100)] = 4.0
-    """lambda, how strongly the diagonal is preferred, at the start."""
+    """lambda, how strongly the diagonal is preferred, before the first iteration."""
     optimise_tension: bool = True
     """Fit the tension to the corpus from the second iteration on."""
     alpha: Annotated[float, Range(at_least=0, at_most=100)] = 0.01
     """Dirichlet prior of each word's translations, for variational Bayes; 0: maximum likelihood."""
     symmetrise: str = "grow-diag-final-and"
-    """How the two directions become one alignment."""
+    """How the two directions are joined, one of `METHODS`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -38,7 +38,7 @@ class AlignmentSettings(Checked):
 
 @dataclass(frozen=True)
 class CountSettings(Checked):
-    """The count model of the lattice (`pipeline.alignment.counts`)."""
+    """The count model of the lattice (`pipeline.count_model.model`)."""
 
     top: Positive = 40
-    """Words to keep of every P(y | x, offset)."""
+    """Words kept per P(y | x, offset), the most probable ones."""

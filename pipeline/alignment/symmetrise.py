@@ -1,11 +1,11 @@
-"""Two directions become one alignment: intersection, union and what lies between (Koehn, Och and Marcu 2003).
+"""Joins the alignments of two directions: intersection, union and heuristics between them (Koehn, Och and Marcu 2003).
 
-*Grow-diag* starts from the intersection. It visits the chosen links, target words outside and source words inside, and
-chooses each of a link's eight neighbours in the union that links a word without a link so far; links chosen in a sweep
-are visited by the same sweep if it has yet to come to them. It sweeps until nothing changes. *Final* then adds the
-links of the forward, afterwards of the reverse direction of which either word is without a link, *final-and* those of
-which both are. This is the pseudo-code of Koehn et al. (2005); fast_align's atools visits the union's links instead of
-the chosen ones, which differs where two candidates compete for a word.
+*Grow-diag* starts from the intersection. It visits the chosen links, target words in the outer and source words in the
+inner loop, and chooses each of a link's eight neighbours in the union that links a word without a link so far; the same
+sweep visits new links after its current position. It sweeps until nothing changes. *Final* then adds the links of the
+forward, afterwards of the reverse direction of which either word has no link, *final-and* those of which neither has
+one. This is the pseudo-code of Koehn et al. (2005); fast_align's atools visits the union's links instead of the chosen
+ones, which differs where two candidates compete for a word.
 """
 
 import numpy as np
@@ -19,8 +19,8 @@ _FORWARD, _REVERSE, _CHOSEN = 1, 2, 4
 _RULES = {"forward": (_FORWARD, False, 0), "reverse": (_REVERSE, False, 0), "union": (0, False, 0),
           "intersection": (_FORWARD | _REVERSE, False, 0), "grow-diag": (_FORWARD | _REVERSE, True, 0),
           "grow-diag-final": (_FORWARD | _REVERSE, True, 1), "grow-diag-final-and": (_FORWARD | _REVERSE, True, 2)}
-"""Directions that must have a link for it to be chosen at first; whether to grow; words without a link that *final*
-asks of a link (0: no final)."""
+"""Directions that must have a link for it to be chosen initially; whether to grow; how many words of a link *final*
+requires to be without a link (0: no final)."""
 
 
 def symmetrise(forward: Links, reverse: Links, method: str) -> Links:
@@ -75,7 +75,7 @@ def _join(forward: Links, reverse: Links, needed: int, grow: bool,
 
 @njit(cache=True, nogil=True)
 def _grid(forward: Links, reverse: Links, pair: int) -> NDArray[np.uint8]:
-    """Return which directions link each target word (rows) with each source word (columns)."""
+    """Return the directions that link each target word (rows) with each source word (columns)."""
     rows = columns = 0
     for link in range(forward.offsets[pair], forward.offsets[pair + 1]):
         rows, columns = max(rows, forward.target[link] + 1), max(columns, forward.source[link] + 1)

@@ -8,7 +8,7 @@ from pipeline.alignment.fast_align import AlignmentModel
 from pipeline.files import atomic_path
 
 NO_WORD = "<eps>"
-"""What the translations of no source word are listed under."""
+"""Stands for no source word."""
 
 
 def write_table(path: Path, model: AlignmentModel, source_words: list[str], target_words: list[str],
@@ -16,8 +16,8 @@ def write_table(path: Path, model: AlignmentModel, source_words: list[str], targ
     """Write `source word, target word, P(target | source)`, tab-separated, the best translations of a word first.
 
     Args:
-        source_words, target_words: by id, as `model` was trained.
-        minimum: less probable pairs are left out.
+        source_words, target_words: by id, in the model's order.
+        minimum: less probable pairs are omitted.
 
     Raises:
         PipelineError: the file cannot be written.

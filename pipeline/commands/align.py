@@ -134,6 +134,6 @@ def _both_ways(bitext: "Bitext", settings: AlignmentSettings, threads: int) -> t
     from pipeline.alignment.progress import progress
     from pipeline.alignment.symmetrise import symmetrise
 
-    with progress(settings.iterations, "forward", "reverse") as shows:
-        forward, reverse = align_both([bitext], settings, threads, shows)
+    with progress(settings.iterations, "forward", "reverse") as callbacks:
+        forward, reverse = align_both([bitext], settings, threads, callbacks)
     return forward.model, symmetrise(forward.links[0], reverse.links[0], settings.symmetrise)

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pipeline.alignment.counts import CountModel
+from pipeline.count_model.model import CountModel
 from pipeline.errors import PipelineError
 from pipeline.model.drafter import check_verifier
 from pipeline.model.layers import DecoderLayer

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from pipeline.alignment.arrays import map_arrays, write_arrays
+from pipeline.count_model.arrays import map_arrays, write_arrays
 from pipeline.errors import PipelineError
 
 KINDS = ["u1", "i2", "u2", "i4", "u4", "i8", "f4", "f8"]

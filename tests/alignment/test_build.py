@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from pipeline import layout
-from pipeline.alignment.arrays import map_arrays, write_arrays
 from pipeline.alignment.bitext import Bitext
 from pipeline.alignment.build import align, count_sides, piece_copies, read_aligned
 from pipeline.alignment.counting import Aligned, count
-from pipeline.alignment.counts import CountModel
 from pipeline.alignment.pharaoh import read_pharaoh
 from pipeline.alignment.settings import AlignmentSettings, CountSettings
 from pipeline.cli import main
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.pairs import Pairs, write_pairs
+from pipeline.count_model.arrays import map_arrays, write_arrays
+from pipeline.count_model.model import CountModel
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import SPECIALS
 
@@ -210,7 +210,7 @@ def without(folder: Path, name: str) -> None:
     (lambda folder: without(folder, "digest"), r"damaged \('digest'\)"),
     (lambda folder: change(folder, farther=-1), "damaged: links that are neither positions nor -1"),
     (lambda folder: change(folder, kind=np.float32), "damaged: links that are neither positions nor -1"),
-    (lambda folder: change(folder, farther=40), "links to words behind the end of their source"),
+    (lambda folder: change(folder, farther=40), "links to words after the end of their source"),
     (swap, r"links of \d+ pairs with \d+ target words, but the corpus has 300 with \d+"),
 ])
 def test_links_that_are_not_those_of_the_corpus(toy_folder: Path, spoilt: Path, spoil: Callable[[Path], object],

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from lattices import AlignedPair, counted, random_corpus
 from safetensors.numpy import save_file
 
-from pipeline.alignment.arrays import map_arrays, write_arrays
-from pipeline.alignment.counts import CountModel
-from pipeline.alignment.lengths import fit_lengths
+from pipeline.count_model.arrays import map_arrays, write_arrays
+from pipeline.count_model.lengths import fit_lengths
+from pipeline.count_model.model import CountModel
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import PAD, UNK
 
@@ -307,18 +307,18 @@ def rename(path: Path, **numbers: str) -> None:
 
 
 @pytest.mark.parametrize(("spoil", "message"), [
-    *((partial(change, name=name, place=place, value=value), "damaged: its tables do not fit one another")
+    *((partial(change, name=name, place=place, value=value), "damaged: its tables do not fit together")
       for name, place, value in [
           ("first", 0, 1), ("first", 9, 1 << 40), ("first", -1, 0), ("lexicon.starts", 3, -727_379_968),
           ("lexicon.starts", -1, 0), ("lexicon.items", 2, 60_000), ("lexicon.probabilities", 2, 0),
           ("lexicon.probabilities", 2, math.nan), ("lexicon.probabilities", -1, 2), ("prior.starts", 5, 1 << 40),
           ("prior.items", -1, 60_000), ("prior.probabilities", 0, -1), ("by_position.starts", 1, 1 << 40),
           ("by_position.items", 0, 60_000), ("copies", 3, -2), ("copies", 3, 60_000)]),
-    *((partial(cast, name=name, kind=np.float32), "damaged: its tables do not fit one another")
+    *((partial(cast, name=name, kind=np.float32), "damaged: its tables do not fit together")
       for name in ("first", "lexicon.starts", "lexicon.items", "prior.items", "copies")),
-    (partial(rename, longest="3"), "damaged: its tables do not fit one another"),
-    (partial(rename, longest="1000000000"), "damaged: its tables do not fit one another"),
-    (partial(rename, longest="-2"), "damaged: its tables do not fit one another"),
+    (partial(rename, longest="3"), "damaged: its tables do not fit together"),
+    (partial(rename, longest="1000000000"), "damaged: its tables do not fit together"),
+    (partial(rename, longest="-2"), "damaged: its tables do not fit together"),
     (partial(rename, longest="long"), r"damaged \(invalid literal for int"),
     (partial(rename, slope="steep"), r"damaged \(could not convert string to float"),
 ])
@@ -339,6 +339,6 @@ def test_another_vocabulary(saved: Path) -> None:
 
 
 def test_mapping_a_model_compiles_nothing(saved: Path) -> None:
-    code = ("import sys\nfrom pathlib import Path\nfrom pipeline.alignment.counts import CountModel\n"
+    code = ("import sys\nfrom pathlib import Path\nfrom pipeline.count_model.model import CountModel\n"
             "CountModel.open(Path(sys.argv[1]))\nassert not {'numba', 'torch'} & set(sys.modules)")
     subprocess.run([sys.executable, "-c", code, str(saved)], cwd=Path(__file__).parents[2], check=True)

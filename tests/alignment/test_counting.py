@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from lattices import AlignedPair, aligned, counted, random_corpus
 
 from pipeline.alignment import counting
-from pipeline.alignment.counts import CountModel, Table
-from pipeline.alignment.lengths import LengthRegression
+from pipeline.count_model.lengths import LengthRegression
+from pipeline.count_model.model import CountModel, Table
 
 CORPUS = random_corpus(40)
 EMPTY: AlignedPair = ([], [], [])

@@ -251,7 +251,7 @@ def test_ids_of_an_encoded_corpus(tmp_path: Path) -> None:
 
 def test_progress_is_told() -> None:
     told: list[tuple[int, float, float]] = []
-    model = train([bitext(TOY)], AlignmentSettings(iterations=3), threads=1, progress=lambda *step: told.append(step))
+    model = train([bitext(TOY)], AlignmentSettings(iterations=3), threads=1, callback=lambda *step: told.append(step))
     assert told == [(number, *step) for number, step in enumerate(model.history, 1)]
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pipeline.alignment.lengths import LengthRegression, fit_lengths
+from pipeline.count_model.lengths import LengthRegression, fit_lengths
 
 PAIRS = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300)), min_size=2, max_size=30)
 

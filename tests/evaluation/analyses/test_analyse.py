@@ -12,12 +12,12 @@ from lattices import lattice
 from masked import masked
 
 from pipeline import layout
-from pipeline.alignment.arrays import write_arrays
 from pipeline.alignment.bitext import Bitext
 from pipeline.alignment.build import FORMAT, piece_copies
 from pipeline.alignment.counting import Aligned, count
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.pairs import Pairs
+from pipeline.count_model.arrays import write_arrays
 from pipeline.errors import PipelineError
 from pipeline.evaluation.analyses.analyse import analyse
 from pipeline.evaluation.quality import HypothesisLine, write_hypotheses

@@ -4,18 +4,18 @@
 
 a is the source position that the target position t is aligned with, S the number of source words; positions count from
 1. Both factors are relative frequencies in word-aligned pairs, without smoothing; of P(y | x, offset) the `top` most
-frequent words are kept. A target word without a link is aligned with a = 0, an empty word in front of the source, whose
-offset is always 0 (the paper says nothing about such words).
+frequent words are kept. A target word without a link is aligned with a = 0, an empty word before the source, whose
+offset is always 0 (the paper does not define this case).
 
-What was never counted has no probability, and then, in this order:
+Where nothing was counted, these apply in this order:
 - a source word that was never linked proposes itself if the target vocabulary has the same piece (a number, a
   placeholder);
-- a pair (S, t) that was never seen takes the aligner's prior P(a | S, t), which favours the diagonal and needs a target
-  length: the one that is predicted from S;
-- a position without any candidate takes the most frequent words at this position, whatever the source, and beyond the
-  longest target that was seen, the most frequent words of all.
+- a pair (S, t) that never occurred uses the aligner's prior P(a | S, t), which favours the diagonal and needs a target
+  length: the one predicted from S;
+- a position without any candidate uses the most frequent words at this position in all targets, and after the end of
+  the longest target in the corpus, the most frequent words of all.
 
-The tables grow with the distinct (x, offset) that occur, and are mapped into memory, not read.
+The size of the tables depends on the number of distinct (x, offset). They are mapped into memory, not read.
 """
 
 from pathlib import Path
@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.alignment.arrays import map_arrays, write_arrays
-from pipeline.alignment.lengths import LengthRegression
+from pipeline.count_model.arrays import map_arrays, write_arrays
+from pipeline.count_model.lengths import LengthRegression
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import PAD
 
@@ -43,68 +43,69 @@ class Table(NamedTuple):
     probabilities: Floats
 
     def is_sound(self, rows: int, below: int | Ints) -> bool:
-        """Whether what is looked up in so many rows is there: compiled code does not check that.
+        """Return whether every look-up stays within the arrays: compiled code does not check that.
 
         Args:
-            rows: how many there must be.
-            below: what the items of each row lie below, one number or (rows).
+            rows: the number of rows.
+            below: what all items, or those of each row, must be less than.
         """
         starts, items, probabilities = self
-        if not (_rises(starts, rows, items.size) and items.dtype.kind == "u" and probabilities.shape == items.shape):
+        if not (_is_index(starts, rows, items.size) and items.dtype.kind == "u" and probabilities.shape == items.shape):
             return False
         bounds = below if isinstance(below, int) else np.repeat(below, np.diff(starts))
         return bool((items < bounds).all() and probabilities.min(initial=1) > 0 and probabilities.max(initial=0) <= 1)
 
 
-class Lexicon(NamedTuple):
-    """P(y | x, offset), a row for each pair that occurs."""
+class LexicalTable(NamedTuple):
+    """P(y | x, offset), a row for each pair (x, offset) that occurs."""
 
     first: Ints
-    """(V + 1): the rows of source word x are `first[x]:first[x + 1]`."""
+    """(source ids + 1): the rows of source word x are `first[x]:first[x + 1]`."""
     offsets: NDArray[np.int16]
-    """(rows): a - t, rising within a source word."""
+    """(rows): a - t, ascending within a source word."""
     table: Table
 
 
 class CountModel(NamedTuple):
     """P(y | x, t) by look-up."""
 
-    lexicon: Lexicon
+    lexicon: LexicalTable
     prior: Table
     """P(a | S, t) in row `S * (longest + 1) + t`."""
     by_position: Table
     """P(y | t) in row t; row 0 is P(y)."""
     copies: NDArray[np.int32]
-    """(V,) the target id of the same piece as a source id, or -1."""
+    """(source ids): the target id of the same piece, or -1."""
     lengths: LengthRegression
-    """Of targets given sources."""
     longest: int
-    """S and t that the tables reach to."""
+    """The largest S and t in the tables."""
     tension: float
-    """Of the aligner's prior."""
+    """lambda of the aligner's prior."""
     null_probability: float
-    """Of the aligner's prior."""
+    """p0 of the aligner's prior."""
     target_vocabulary: int
     digest: str
-    """Of the vocabulary whose ids these are."""
+    """Digest of the vocabulary that the ids belong to."""
     path: Path | None = None
-    """The file that is mapped."""
+    """The mapped file."""
 
     def candidates(self, sources: NDArray[np.int64], lengths: Ints, positions: int,
                    k: int) -> tuple[NDArray[np.int64], Floats]:
-        """The most probable words of every target position.
+        """Return the most probable words of every target position.
 
         Args:
             sources: (B, S) ids, of which only the first `lengths[b]` of a row are read.
-            lengths: (B,) words a source, without an end symbol.
+            lengths: (B,) words per source, without an end symbol.
             positions: N; target positions 1 .. N.
-            k: words a position.
+            k: words per position.
 
         Returns:
-            Words (B, N, k), most probable first, the lower id where two tie, and their log P(y | x, t). A position with
-            fewer candidates has PAD and -inf behind them. No word comes twice at a position.
+            Words (B, N, k), most probable first and ties by id, and their log P(y | x, t). A position with fewer
+            candidates has PAD and -inf after them. The words of a position are distinct.
         """
-        from pipeline.alignment.look_up import look_up  # numba: half a second that no other search needs
+        from pipeline.count_model.look_up import (
+            look_up,  # numba takes half a second, which other searches need not wait
+        )
 
         if k < 1:
             raise PipelineError(f"candidates: {k} must be at least 1")
@@ -129,13 +130,11 @@ class CountModel(NamedTuple):
 
     @classmethod
     def open(cls, path: Path, digest: str | None = None) -> "CountModel":
-        """Map a model into memory.
+        """Map a model into memory and check all tables, which takes 8 ms for 12 million entries.
 
         Args:
             path: written by `save`.
-            digest: of the vocabulary in use; None skips the check.
-
-        All tables are read once to check them, which takes 8 ms for 12 million entries.
+            digest: of the vocabulary in use; None skips its check.
 
         Raises:
             PipelineError: absent, damaged, of another format, or made with another vocabulary.
@@ -151,22 +150,22 @@ class CountModel(NamedTuple):
                       for name in ("lexicon", "prior", "by_position")}
             numbers = {name: kind(metadata[name]) for name, kind in _NUMBERS.items()}
             lengths = LengthRegression(*(float(metadata[name]) for name in LengthRegression._fields))
-            model = cls(lexicon=Lexicon(arrays["first"], arrays["offsets"], tables["lexicon"]), prior=tables["prior"],
-                        by_position=tables["by_position"], copies=arrays["copies"], lengths=lengths,
-                        digest=metadata["digest"], path=path, **numbers)
+            lexicon = LexicalTable(arrays["first"], arrays["offsets"], tables["lexicon"])
+            model = cls(lexicon=lexicon, prior=tables["prior"], by_position=tables["by_position"],
+                        copies=arrays["copies"], lengths=lengths, digest=metadata["digest"], path=path, **numbers)
         except KeyError as error:
             raise PipelineError(f"{path}: incomplete ({error}); {_REMEDY}") from None
         except ValueError as error:
             raise PipelineError(f"{path}: damaged ({error}); {_REMEDY}") from None
         if not model._is_sound():
-            raise PipelineError(f"{path}: damaged: its tables do not fit one another; {_REMEDY}")
+            raise PipelineError(f"{path}: damaged: its tables do not fit together; {_REMEDY}")
         return model
 
     def _is_sound(self) -> bool:
         first, offsets, lexicon = self.lexicon
         V, reach = self.target_vocabulary, self.longest + 1
         return bool(
-            _rises(first, self.copies.size, offsets.size) and lexicon.is_sound(offsets.size, V)
+            _is_index(first, self.copies.size, offsets.size) and lexicon.is_sound(offsets.size, V)
             and reach > 0 and self.prior.starts.size == reach * reach + 1
             and self.prior.is_sound(reach * reach, np.repeat(np.arange(1, reach + 1), reach))  # a is at most S
             and self.by_position.is_sound(reach, V)
@@ -176,8 +175,8 @@ class CountModel(NamedTuple):
         return {"lexicon": self.lexicon.table, "prior": self.prior, "by_position": self.by_position}
 
 
-def _rises(starts: NDArray[Any], rows: int, end: int) -> bool:
-    """Whether these are the places where so many rows start and end, the last one at `end`."""
+def _is_index(starts: NDArray[Any], rows: int, end: int) -> bool:
+    """Return whether these are the bounds of this number of rows, from 0 to `end`."""
     return bool(starts.dtype == np.int64 and starts.shape == (rows + 1,) and starts[0] == 0 and starts[-1] == end
                 and (starts[:-1] <= starts[1:]).all())
 

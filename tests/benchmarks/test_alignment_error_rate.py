@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.alignment.error_rate import ErrorRate, Link, error_rate
+from benchmarks.alignment_error_rate import ErrorRate, Link, error_rate
 from pipeline.errors import PipelineError
 
 POSITIONS = range(3)

@@ -1,4 +1,4 @@
-"""The compiled look-up of the count model: one source sentence in, the best words of every target position out."""
+"""The compiled look-up of the count model: from a source sentence to the best words of every target position."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from pipeline.vocabulary import PAD
 
 Array = NDArray[Any]
 EMPTY_WORD = PAD
-"""What an unlinked target word is aligned with; no source contains it."""
+"""The id that an unlinked target word is aligned with; no source contains it."""
 
 
 @njit(cache=True, nogil=True)
@@ -18,15 +18,15 @@ def look_up(source: Array, mass: Array, words: Array, scores: Array, first: Arra
             items: Array, probabilities: Array, prior_starts: Array, prior_items: Array, prior_probabilities: Array,
             position_starts: Array, position_items: Array, position_probabilities: Array, copies: Array, longest: int,
             predicted: float, tension: float, null_probability: float) -> None:
-    """Fill in the candidates of one source.
+    """Write the candidates of one source.
 
     Args:
         source: (S,) ids.
-        mass: (V,) zeros, before and after.
-        words, scores: (N, k), to be filled with words and log-probabilities from the front.
-        first, offsets, starts, items, probabilities: the lexicon.
+        mass: (V,) zeros, before and after the call.
+        words, scores: (N, k); words and log-probabilities are written from the front.
+        first, offsets, starts, items, probabilities: the lexical table.
         predicted: target length.
-        the rest: as in `pipeline.alignment.counts.CountModel`.
+        the rest: as in `pipeline.count_model.model.CountModel`.
     """
     S, N = len(source), len(words)
     weights = np.empty(S + 1)
@@ -58,7 +58,7 @@ def look_up(source: Array, mass: Array, words: Array, scores: Array, first: Arra
 
 @njit(cache=True, nogil=True)
 def _add(mass: Array, touched: Array, found: int, word: int, probability: float) -> int:
-    """Give a word mass and return how many words have some."""
+    """Add to the mass of a word, and return the number of words with mass."""
     if mass[word] == 0.0:
         touched[found] = word
         found += 1
@@ -69,7 +69,7 @@ def _add(mass: Array, touched: Array, found: int, word: int, probability: float)
 @njit(cache=True, nogil=True)
 def _alignment(weights: Array, S: int, t: int, starts: Array, items: Array, probabilities: Array, longest: int,
                predicted: float, tension: float, null_probability: float) -> None:
-    """P(a | S, t) of a = 0 .. S, as counted, or by the aligner's prior (Dyer et al. 2013, equation 1)."""
+    """Write P(a | S, t) for a = 0 .. S, as counted, or by the aligner's prior (Dyer et al. 2013, equation 1)."""
     weights[:] = 0.0
     counted = False
     if max(S, t) <= longest:
@@ -90,10 +90,10 @@ def _alignment(weights: Array, S: int, t: int, starts: Array, items: Array, prob
 
 @njit(cache=True, nogil=True)
 def _best(mass: Array, touched: Array, words: Array, scores: Array) -> None:
-    """The k words of most mass in falling order, by a heap of k whose root is the worst; clears `mass`."""
+    """Write the k words of most mass in descending order, by a heap of k whose root is the worst; clear `mass`."""
     k, size = len(words), 0
     for word in touched:
-        value: Any = np.float32(mass[word])  # rounded like the heap's, with which it may tie
+        value: Any = np.float32(mass[word])  # rounded like those in the heap, so that ties are found
         mass[word] = 0.0
         if size < k:
             at = size
@@ -106,7 +106,7 @@ def _best(mass: Array, touched: Array, words: Array, scores: Array) -> None:
         elif _worse(scores[0], words[0], value, word):
             _sink(scores, words, size, value, word)
     count = size
-    while size > 1:  # move the worst behind the others, again and again
+    while size > 1:  # move the worst after the others until the heap is empty
         size -= 1
         value, word = scores[size], words[size]
         scores[size], words[size] = scores[0], words[0]
@@ -122,7 +122,7 @@ def _worse(value: float, word: int, other: float, other_word: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def _sink(scores: Array, words: Array, size: int, value: float, word: int) -> None:
-    """Put an entry at the root of a heap of `size` and let it sink to its place."""
+    """Put an entry at the root of a heap of `size` and restore the heap downwards."""
     at = 0
     while 2 * at + 1 < size:
         child = 2 * at + 1
