@@ -21,7 +21,7 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.evaluation.quality import HypothesisLine, score, write_hypotheses
 from pipeline.evaluation.speed import BATCH, Clock, Run, make_batches
 from pipeline.files import atomic_path, remove, write_json
-from pipeline.interop.peers.process import PACKAGES, PAUSE, Answer, Peer, Way, export, folder_of, quickest, ways
+from pipeline.interop.peers.process import PACKAGES, PAUSE, Answer, Peer, Setup, export, fastest, folder_of, setups
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import Params
 from pipeline.peer_settings import FAMILY, PeerSettings
@@ -100,12 +100,12 @@ def timed_peers(peers: Mapping[str, PeerSettings], folder_of: Callable[[PeerSett
         contestants = []
         for name, settings in peers.items():
             requests = [[rows_of(batch, ids) for batch in batches] for batches in samples]
-            tried = [ways(settings.library, torch.get_num_threads(), len(rows[0])) if device.type == "cpu" else [Way(1)]
-                     for rows in requests]
+            tried = [setups(settings.library, torch.get_num_threads(), len(rows[0])) if device.type == "cpu"
+                     else [Setup(1)] for rows in requests]
             every = [*tried[0], *(way for way in tried[1] if way not in tried[0])]
             started = [running.enter_context(Peer(name, folder_of(settings), settings, way, device.type, first))
                        for way in every]  # they load at the same time
-            chosen = [quickest([peer for peer in started if peer.way in those], rows,
+            chosen = [fastest([peer for peer in started if peer.setup in those], rows,
                                max(int(limit.words(batch).max()) for batch in batches))
                       for those, rows, batches in zip(tried, requests, samples, strict=True)]
             for peer in started:
@@ -123,7 +123,8 @@ def tried_on(sentences: Sequence[Tensor], warmup: int) -> tuple[Sequence[Tensor]
 def describe(contestants: list[PeerContestant]) -> dict[str, Any]:
     """How each peer runs, and by which version of its library."""
     return {one.decoder: {one.single.settings.library: metadata.version(PACKAGES[one.single.settings.library]),
-                          "single": asdict(one.single.way), "batched": asdict(one.batched.way)} for one in contestants}
+                          "single": asdict(one.single.setup), "batched": asdict(one.batched.setup)}
+            for one in contestants}
 
 
 def score_peers(params: Params) -> None:
@@ -151,7 +152,7 @@ def score_peers(params: Params) -> None:
         export(params.peers, network, tokenizer.source_pieces, tokenizer.target_pieces, aside)
     for name, settings in params.peers.items():
         lines: list[HypothesisLine] = []
-        with Peer(name, folder_of(settings, layout.PEERS), settings, Way(torch.get_num_threads())) as peer:
+        with Peer(name, folder_of(settings, layout.PEERS), settings, Setup(torch.get_num_threads())) as peer:
             for rows in batches:
                 batch = pad_sources([pairs.source(int(row)) for row in rows], network.settings.max_length)
                 found = translate(peer, batch, limit)

@@ -1,7 +1,4 @@
-"""The past as the transformers library's attention asks for it: its cache interface, on our decoder state.
-
-Imports transformers: import it where it is used.
-"""
+"""The cache interface of the transformers library, which it imports, on our decoder state."""
 
 from typing import Any
 
@@ -13,14 +10,14 @@ from pipeline.model.state import State
 
 
 class _Past(DynamicLayer):
-    """The decoder's own past in one layer."""
+    """Keys and values of earlier target tokens in one layer."""
 
     def __init__(self, state: State, layer: int) -> None:
         super().__init__()
         self._state, self._layer = state, layer
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
-        """Store those of new tokens, and return all."""
+        """Append the keys and values of new tokens, and return all."""
         keys, values = self._state.append(self._layer, torch.stack((key_states, value_states)))
         return keys, values
 
@@ -29,7 +26,7 @@ class _Past(DynamicLayer):
 
 
 class _Source(DynamicLayer):
-    """Keys and values of the source in one layer, which nobody adds to."""
+    """Keys and values of the source in one layer, which do not change."""
 
     def __init__(self, keys: Tensor, values: Tensor) -> None:
         super().__init__()
@@ -37,6 +34,6 @@ class _Source(DynamicLayer):
 
 
 def cache_of(state: State) -> EncoderDecoderCache:
-    """What a step reads and appends to; `state.advance` follows the step."""
+    """Return the cache that a step reads and appends to. Call `state.advance` after the step."""
     return EncoderDecoderCache(Cache(layers=[_Past(state, layer) for layer in range(len(state.source))]),
                                Cache(layers=[_Source(keys, values) for keys, values in state.source]))

@@ -1,17 +1,17 @@
-"""A left-to-right Transformer as a model of CTranslate2, the engine for serving; it has every architecture of ours.
+"""Export of a left-to-right Transformer to CTranslate2, an engine for serving; it supports all our architectures.
 
-The folder holds the vocabularies and the SentencePiece models besides, so that text goes in and out by
+The folder also has the vocabularies and the SentencePiece models, so that text is translated by
 
     pieces = SentencePieceProcessor(model_file="DIR/source.spm").encode(normalised, out_type=str)
     found = ctranslate2.Translator("DIR").translate_batch([pieces], beam_size=1, min_decoding_length=0,
                                                           max_input_length=N, max_decoding_length=N)
     text = SentencePieceProcessor(model_file="DIR/target.spm").decode(found[0].hypotheses[0])
 
-where N, `longest` in the folder's marker, is how far its positions go: behind them CTranslate2 raises an error. By
-default it says at least one word, which ours need not.
+where N, `longest` in the folder's marker, is its number of positions: beyond them CTranslate2 raises an error. By
+default it predicts at least one word; our models may predict none.
 
-No torch in here: a process that only serves CTranslate2 can import this (two OpenMP runtimes in one process slow each
-other down).
+This file does not import torch, so that a process which only serves CTranslate2 can import it (two OpenMP runtimes in
+one process slow each other down).
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ Weights = Mapping[str, NDArray[np.float32]]
 
 
 def weights_of(network: "Transformer") -> dict[str, NDArray[np.float32]]:
-    """Copies of all weights, tied ones under each of their names, and of the tables of both sides' positions."""
+    """Return copies of all weights, tied ones under each of their names, and of both tables of positions."""
     tensors = network.state_dict() | {"source_positions": network.source_positions(),
                                       "target_positions": network.target_positions()}
     return {name: np.array(weight.detach().cpu().numpy(), dtype=np.float32, order="C")
@@ -40,12 +40,12 @@ def weights_of(network: "Transformer") -> dict[str, NDArray[np.float32]]:
 
 def specification(weights: Weights, settings: NetworkSettings, source_pieces: list[str],
                   target_pieces: list[str]) -> Any:
-    """A `ctranslate2.specs.TransformerSpec`, validated.
+    """Return a validated `ctranslate2.specs.TransformerSpec`.
 
     Args:
-        weights: as `weights_of` gives them.
+        weights: from `weights_of`.
         settings: of the network.
-        source_pieces, target_pieces: a name for every id; CTranslate2 takes and gives names.
+        source_pieces, target_pieces: the name of every id; CTranslate2's input and output are names.
 
     Raises:
         PipelineError: ctranslate2 is not installed.
@@ -91,13 +91,13 @@ def save_model(network: "Transformer", source_pieces: list[str], target_pieces: 
     """Write the model and its vocabularies into an existing folder.
 
     Args:
-        quantization: of the matrices: float32, or int8, which rounds every row to 255 levels of its own.
+        quantization: of the matrices: float32, or int8, which rounds each row to 255 levels.
 
     Raises:
         PipelineError: ctranslate2 is not installed.
     """
     spec = specification(weights_of(network), network.settings, source_pieces, target_pieces)
-    spec.config.add_source_eos = True  # so that a source is the pieces of a text
+    spec.config.add_source_eos = True  # so that a source is only the pieces of a text
     spec.optimize(quantization)
     spec.save(str(folder))
 

@@ -1,21 +1,21 @@
-"""A left-to-right Transformer as a checkpoint that the transformers library loads without any code of ours.
+"""Export of a left-to-right Transformer to a checkpoint that the transformers library loads without our code.
 
-Two of its architectures compute exactly what ours does. Both scale embeddings by sqrt(D), number positions from 0, and
-have sines in the first half of the columns and cosines in the second:
+Two of its architectures compute exactly the same. Both scale embeddings by sqrt(D), number positions from 0, and have
+sines in the first half of the columns and cosines in the second:
 
-* Marian is post-norm without a final norm. Source and target may have vocabularies of their own.
+* Marian is post-norm without a final norm. Source and target may have separate vocabularies.
 * Pegasus is the same network pre-norm, with the final norms of encoder and decoder. Its position tables are weights of
-  the checkpoint, so they may be learned ones. It has one vocabulary size.
+  the checkpoint and may be learned. It has one vocabulary size.
 
-Others come near: BART and mBART normalise the embeddings besides, and M2M100's sinusoids have other frequencies.
-Marian computes its positions, and although it reads a table that stands in a checkpoint, it leaves it out when it is
-saved again: learned positions would be lost, so post-norm with learned positions is refused.
+Others are similar: BART and mBART also normalise the embeddings, and M2M100's sinusoids have other frequencies. Marian
+reads a table of positions from a checkpoint but does not save it again, so learned positions would be lost: post-norm
+with learned positions is refused.
 
-The tokenizer is Marian's for both: it runs SentencePiece itself, so it cuts text as ours does. It expects normalised
-text (`lines.normalise`), and differs in two things: text that begins like ">>de<<" is a language code to it,
-and `skip_special_tokens` leaves out an unknown word, where ours writes "⁇".
+The tokenizer is Marian's for both: it runs SentencePiece, so it segments text as ours does. It expects normalised text
+(`lines.normalise`) and differs in two cases: text that begins like ">>de<<" is a language code, and
+`skip_special_tokens` omits an unknown word, where ours writes "⁇".
 
-Everything is written here, so the library itself is needed to load an export and not to make one.
+The library is needed to load an export, not to make one.
 """
 
 from pathlib import Path
@@ -51,9 +51,9 @@ _SHARED = "model.shared.weight"
 
 
 def correspondence(settings: NetworkSettings) -> dict[str, tuple[str, ...]]:
-    """Of every weight of a Transformer, the weights of Marian or Pegasus whose rows, one after the other, are its rows.
+    """Return, per weight of a Transformer, the weights of Marian or Pegasus that it is the concatenation of.
 
-    Tied matrices are named apart, and tables of positions are not named.
+    Tied matrices are named separately; tables of positions are not included.
     """
     modules: dict[str, tuple[str, ...]] = {}
     for stack, layers, names in (("encoder", settings.encoder_layers, _LAYER),
@@ -81,23 +81,25 @@ def save_model(network: Transformer, folder: Path) -> None:
                for name, weight in _weights(network).items()}
     write_weights(folder / "model.safetensors", weights, {"format": "pt"})
     write_json(folder / "config.json", config)
-    # Theirs counts the start symbol.
+    # max_length counts the start symbol.
     write_json(folder / "generation_config.json", _IDS | {
         "max_length": network.settings.max_length + 1, "num_beams": 1, "do_sample": False})
 
 
 def save_tokenizer(tokenizer: Tokenizer, bpe: Path, longest: int, folder: Path) -> None:
-    """Write the files of a Marian tokenizer that gives the ids of `tokenizer` and a final end symbol.
+    """Write the files of a Marian tokenizer that returns the ids of `tokenizer` and an end symbol.
 
     Args:
         tokenizer: loaded from the folder `bpe`.
-        longest: tokens that the model takes, end symbol included.
+        longest: most tokens of the model, end symbol included.
         folder: exists.
     """
     copy_models(tokenizer, bpe, folder)
-    write_json(folder / "vocab.json", _ids(tokenizer.source_pieces))
+    ids = [{piece: number for number, piece in enumerate(pieces)}
+           for pieces in (tokenizer.source_pieces, tokenizer.target_pieces)]
+    write_json(folder / "vocab.json", ids[0])
     if not tokenizer.joint:
-        write_json(folder / "target_vocab.json", _ids(tokenizer.target_pieces))
+        write_json(folder / "target_vocab.json", ids[1])
     write_json(folder / "tokenizer_config.json", {
         "tokenizer_class": "MarianTokenizer", "separate_vocabs": not tokenizer.joint, "model_max_length": longest,
         "pad_token": SPECIALS[PAD], "unk_token": SPECIALS[UNK], "bos_token": SPECIALS[BOS], "eos_token": SPECIALS[EOS],
@@ -136,12 +138,12 @@ def _config(network: Transformer) -> dict[str, Any]:
 
 
 def _weights(network: Transformer) -> dict[str, Tensor]:
-    """The weights as the library names them, of tied ones (by its configuration) only the first."""
+    """Return the weights by the library's names; of those that its configuration ties, only the first."""
     settings, ours = network.settings, network.state_dict()
     theirs = {"final_logits_bias": torch.zeros(1, network.target_embedding.num_embeddings)}
     for name, parts in correspondence(settings).items():
         theirs |= zip(parts, ours[name].chunk(len(parts)), strict=True)
-    # Pegasus has a first matrix even if nothing is tied to it.
+    # Pegasus has a shared matrix even if nothing is tied to it.
     if settings.tied_embeddings == "all" or settings.norm == "pre":
         theirs[_SHARED] = network.source_embedding.weight.detach()
     if settings.tied_embeddings == "all":
@@ -149,11 +151,7 @@ def _weights(network: Transformer) -> dict[str, Tensor]:
             del theirs[name]
     elif settings.tied_embeddings == "target" and settings.norm == "post":
         del theirs["lm_head.weight"]
-    # The target's table has a row for an end symbol behind the longest target, which no search asks for.
+    # The target's table has a row for an end symbol after the longest target, which no search needs.
     for side, positions in (("encoder", network.source_positions), ("decoder", network.target_positions)):
         theirs[f"model.{side}.embed_positions.weight"] = positions().detach()[:settings.max_length]
     return {name: weight.float() for name, weight in theirs.items()}
-
-
-def _ids(pieces: list[str]) -> dict[str, int]:
-    return {piece: number for number, piece in enumerate(pieces)}

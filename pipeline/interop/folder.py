@@ -1,4 +1,4 @@
-"""What every export has in common: a folder that replaces nothing but an earlier export, and SentencePiece models."""
+"""The folder of an export, which replaces nothing but an earlier export, and its SentencePiece models."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, write_json
 
 MARKER = "fast_nmt_export.json"
-"""Says that a folder is an export, and of what."""
+"""The file that marks a folder as an export and describes it."""
 SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
 
 
@@ -25,11 +25,11 @@ def check_output(output: Path) -> None:
 
 @contextmanager
 def export_folder(output: Path, description: Mapping[str, Any]) -> Iterator[Path]:
-    """Yield a folder that becomes `output` as a whole when all is written, or vanishes on any error.
+    """Yield a folder that becomes `output` when all is written, or is removed on any error.
 
     Args:
         output: must not exist, or be an earlier export, which is replaced.
-        description: of what is exported, for the marker; plain JSON.
+        description: of the export, for the marker; plain JSON.
 
     Raises:
         PipelineError: `output` is something else, or cannot be written.
@@ -42,7 +42,7 @@ def export_folder(output: Path, description: Mapping[str, Any]) -> Iterator[Path
 
 
 def copy_models(tokenizer: Tokenizer, bpe: Path, folder: Path) -> None:
-    """Copy the SentencePiece models of the folder `bpe`, a file for each side even if both are the same."""
+    """Copy the SentencePiece models of the folder `bpe`, one file per side even if both are the same."""
     names = JOINT_MODELS if tokenizer.joint else SEPARATE_MODELS
     shutil.copyfile(bpe / names[0], folder / SOURCE_MODEL)
     shutil.copyfile(bpe / names[-1], folder / TARGET_MODEL)

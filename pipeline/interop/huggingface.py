@@ -1,6 +1,6 @@
 """A checkpoint of the transformers library, in a folder or on the Hugging Face Hub: checked, then loaded.
 
-Only data is read: weights from safetensors, nothing that has to be unpickled, and no code of the repository.
+Only data is read: weights from safetensors; nothing is unpickled, and no code of the repository is run.
 """
 
 import re
@@ -18,35 +18,35 @@ if TYPE_CHECKING:
     from pipeline.interop.text import HuggingFaceText
 
 PREFIX = "hf:"
-"""What the name of such a model begins with on the command line."""
+"""The prefix of such a model's name on the command line."""
 
 ARCHITECTURES = {"marian": "Marian", "pegasus": "Pegasus", "bart": "BART", "mbart": "mBART-50",
                  "m2m_100": "M2M100 and NLLB", "t5": "T5"}
-"""The `model_type` of a config.json, and what people call it."""
+"""The `model_type` of a config.json, and the usual name."""
 
 _FILES = ["*.json", "model*.safetensors", "*.model", "*.spm", "*.txt"]
-"""All that is fetched of a repository."""
+"""The files that are fetched from a repository."""
 
 _IGNORED = {"no_repeat_ngram_size": 0, "encoder_no_repeat_ngram_size": 0, "repetition_penalty": 1.0,
             "encoder_repetition_penalty": 1.0, "min_length": 0, "min_new_tokens": 0, "sequence_bias": None,
             "exponential_decay_length_penalty": None}
-"""Settings of generation that would change greedy search and are not followed here, and what leaves it as it is."""
+"""Settings of generation that change greedy search and are ignored here, and their neutral values."""
 
 _LANGUAGE = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}")
-"""What a language's symbol looks like, en_XX of mBART-50 or deu_Latn of NLLB; M2M100 keeps a list."""
+"""The form of a language's symbol, en_XX of mBART-50 or deu_Latn of NLLB; M2M100 has a list."""
 
 
 @dataclass(frozen=True)
 class HuggingFaceCheckpoint:
-    """All that is needed to translate."""
+    """A model with its tokenizer."""
 
     folder: Path
     network: "Renumbered"
     text: "HuggingFaceText"
     longest: int
-    """Tokens of a source or a target, end symbol included."""
+    """Most tokens of a source or a target, end symbol included."""
     notes: list[str]
-    """What the user should know of it."""
+    """Notes for the user."""
 
 
 def open_checkpoint(name: str, source_language: str | None = None,
@@ -54,12 +54,12 @@ def open_checkpoint(name: str, source_language: str | None = None,
     """Load a checkpoint in float32, in evaluation mode on the CPU.
 
     Args:
-        name: a folder, or a repository of the Hub, which is fetched, or found in the cache where there is no network.
-        source_language, target_language: as the checkpoint names them; where it has several they must be given.
+        name: a folder, or a repository of the Hub, which is fetched, or found in the cache if there is no network.
+        source_language, target_language: the checkpoint's names; required if it has several languages.
 
     Raises:
-        PipelineError: transformers is not installed; there is no such checkpoint; it is of another architecture, is not
-            in safetensors, is damaged or does not fit together; a language is missing, unknown or too much.
+        PipelineError: transformers is not installed; there is no such checkpoint; it has another architecture, is not
+            in safetensors, is damaged or inconsistent; a language is missing, unknown or not allowed.
     """
     try:
         import transformers  # noqa: F401
@@ -93,7 +93,7 @@ def open_checkpoint(name: str, source_language: str | None = None,
 
 
 def _load(folder: Path) -> tuple[Any, Any, Any]:
-    """The configuration, tokenizer and network of a folder, in their library's own classes."""
+    """Return the configuration, tokenizer and network of a folder, in the library's classes."""
     import transformers
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
@@ -107,7 +107,7 @@ def _load(folder: Path) -> tuple[Any, Any, Any]:
         raise PipelineError(f"{folder}: has no weights in safetensors, and no others are read, for they can hold code; "
                             "convert them, or choose a revision that has them")
     with _explained(folder, "its tokenizer"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Marian's recommends a package that encoding does not use
+        warnings.simplefilter("ignore")  # Marian's recommends a package that is not needed
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **local)
     with _explained(folder, "its weights"):
         network, loaded = transformers.AutoModelForSeq2SeqLM.from_pretrained(
@@ -120,40 +120,40 @@ def _load(folder: Path) -> tuple[Any, Any, Any]:
 
 
 def _folder(name: str) -> Path:
-    """The folder of a checkpoint: the one of that name, or what the Hub or its cache has."""
+    """Return the folder of a checkpoint: the one of that name, or the Hub's, or the cached one."""
     if name and Path(name).is_dir():
         return Path(name)
     from huggingface_hub import HfApi, snapshot_download
     try:
-        HfApi().model_info(name, timeout=10)  # says at once what a download only says after many attempts
+        HfApi().model_info(name, timeout=10)  # fails at once, where a download makes many attempts
         return Path(snapshot_download(name, allow_patterns=_FILES))
-    except Exception as error:  # it has no exception of its own that is the base of all
+    except Exception as error:  # the library's exceptions have no common base class
         reason = error
     try:
         return Path(snapshot_download(name, allow_patterns=_FILES, local_files_only=True))
     except (OSError, ValueError):
         raise PipelineError(f"{PREFIX}{name}: no such folder, and no such repository can be fetched "
-                            f"({_in_a_line(reason)}); check the name and the network") from None
+                            f"({_one_line(reason)}); check the name and the network") from None
 
 
 @contextmanager
 def _explained(folder: Path, what: str) -> Iterator[None]:
-    """Whatever the library raises while it reads some files is the fault of the files."""
+    """Turn any error of the library while it reads files into one that names them."""
     try:
         yield
-    except Exception as error:  # what damaged files lead to is not documented: JSON, keys, types, pickles, ...
-        raise PipelineError(f"{folder}: {what} cannot be read ({_in_a_line(error)}); it is incomplete or damaged, or "
+    except Exception as error:  # the exceptions for damaged files are not documented
+        raise PipelineError(f"{folder}: {what} cannot be read ({_one_line(error)}); it is incomplete or damaged, or "
                             "this version of transformers does not know it") from error
 
 
-def _in_a_line(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:300]}"
 
 
 def _languages_set(folder: Path, tokenizer: Any, config: Any, generation: Any, source: str | None,
                    target: str | None) -> tuple[int | None, str]:
-    """Set the tokenizer's source language; the first token of every translation, if any, and a prefix of the source."""
+    """Set the tokenizer's source language; return the first token of every translation, if any, and a source prefix."""
     if config.model_type == "t5":
         return generation.forced_bos_token_id, _task(folder, config, source, target)
     languages = _languages(tokenizer)
@@ -164,17 +164,17 @@ def _languages_set(folder: Path, tokenizer: Any, config: Any, generation: Any, s
                 raise PipelineError(f"{option}: {folder} has no languages to choose from; leave it out")
         return generation.forced_bos_token_id, ""
     if target is None and generation.forced_bos_token_id is not None:
-        del given["--target-language"]  # of many to one
+        del given["--target-language"]  # it translates many languages into one
     for option, language in given.items():
         if language not in languages:
-            said = "is missing" if language is None else f"{language!r} is unknown"
-            raise PipelineError(f"{option}: {said}; {folder} has {', '.join(languages)}")
+            fault = "is missing" if language is None else f"{language!r} is unknown"
+            raise PipelineError(f"{option}: {fault}; {folder} has {', '.join(languages)}")
     tokenizer.src_lang = source
     return generation.forced_bos_token_id if target is None else languages[target], ""
 
 
 def _languages(tokenizer: Any) -> Mapping[str, int]:
-    """A multilingual tokenizer's languages and their symbols."""
+    """Return a multilingual tokenizer's languages and their symbols."""
     if not hasattr(tokenizer, "src_lang"):
         return {}
     listed = getattr(tokenizer, "lang_code_to_id", None)
@@ -184,7 +184,7 @@ def _languages(tokenizer: Any) -> Mapping[str, int]:
 
 
 def _task(folder: Path, config: Any, source: str | None, target: str | None) -> str:
-    """The prefix by which a T5 knows what to do; without languages, lines bring their own."""
+    """Return the prefix that tells a T5 its task; without languages, the input contains it."""
     if source is None and target is None:
         return ""
     tasks = getattr(config, "task_specific_params", None) or {}
@@ -213,12 +213,12 @@ def _symbols(folder: Path, generation: Any, first: int | None) -> "Symbols":
 
 
 def _notes(generation: Any) -> list[str]:
-    """Settings of generation that are not followed."""
+    """List the settings of generation that are ignored."""
     notes = []
     for name, neutral in _IGNORED.items():
         value = getattr(generation, name, None)
         if value not in (None, neutral):
-            notes.append(f"generation_config.json: {name} {value} is not followed")
+            notes.append(f"generation_config.json: {name} {value} is ignored")
     if any(len(words) > 1 for words in generation.bad_words_ids or ()):
-        notes.append("generation_config.json: bad_words_ids of several tokens are not followed")
+        notes.append("generation_config.json: bad_words_ids of several tokens are ignored")
     return notes

@@ -1,17 +1,16 @@
-"""An encoder-decoder of the transformers library that speaks the three verbs of `decoding.protocol.Model`.
+"""An encoder-decoder of the transformers library with the three methods of `decoding.protocol.Model`.
 
-The layers are theirs and compute what they always compute (`transplant.py` has those that ours compute as well). Ours
-are three things around them:
+The layers are the library's (`transplant.py` has the models that our layers compute). Three parts around them differ:
 
-* What the decoder remembers is a `model.state.State`, which they fill through their cache interface: preallocated, each
-  row as long as it is, so that rejected drafts are forgotten row by row.
-* Their decoders count positions from the length of the cache, which is one number for all rows. Where they look up a
-  position (or, T5, a bias for a distance), a table of the same numbers is put in that reads each row's own slots.
+* The decoder's cache is a `model.state.State`, which the layers fill through their cache interface: preallocated, with
+  a length per row, so that rejected drafts are removed per row.
+* The library's decoders derive positions from the length of the cache, which is one number for all rows. Their table of
+  positions (in T5, of biases per distance) is replaced by one with the same values that is read at each row's slots.
 * The mask of a step is made here, for the same reason.
 
-Ids are renumbered at the border, for search knows PAD, BOS and EOS by the ids of `pipeline.vocabulary`. BOS is no token
-of the checkpoint: it stands for the decoder's start symbol, which in every architecture is one that has another use
-besides (T5 and Marian start with their padding, the others with their end symbol), and is never said.
+Ids are renumbered at the interface, because search identifies PAD, BOS and EOS by the ids of `pipeline.vocabulary`. BOS
+is not a token of the checkpoint: it replaces the decoder's start symbol, which in every architecture also has another
+use (T5 and Marian start with padding, the others with the end symbol), and is never predicted.
 """
 
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from pipeline.vocabulary import BOS, EOS, PAD
 
 @dataclass(frozen=True)
 class Symbols:
-    """What a checkpoint says of single tokens, in its own ids."""
+    """The special tokens of a checkpoint, in its own ids."""
 
     pad: int
     start: int
@@ -37,13 +36,13 @@ class Symbols:
     first: int | None = None
     """The first token of every translation, such as its language; None: any."""
     suppressed: tuple[int, ...] = ()
-    """Never said; padding never is."""
+    """Never predicted; padding never is."""
     suppressed_first: tuple[int, ...] = ()
-    """Not said as the first token."""
+    """Never predicted as the first token."""
 
 
 def renumber(size: int, symbols: Symbols) -> Tensor:
-    """The checkpoint's id of each of our ids, (size + 1,): PAD, BOS and EOS in their places, then all others in order.
+    """Return the checkpoint's id per id of ours, (size + 1,): PAD, BOS and EOS in their places, the others in order.
 
     >>> renumber(6, Symbols(pad=1, start=5, end=2)).tolist()
     [1, 0, 5, 2, 3, 4, 5]
@@ -55,7 +54,7 @@ def renumber(size: int, symbols: Symbols) -> Tensor:
 
 
 def inverse(ids: Tensor) -> Tensor:
-    """Our id of each of the checkpoint's, from what `renumber` gives; that of the start symbol is not BOS."""
+    """Return our id per id of the checkpoint, given the result of `renumber`; the start symbol's is not BOS."""
     found = torch.empty(len(ids) - 1, dtype=torch.long)
     ours = torch.arange(len(ids))
     found[ids[ours != BOS]] = ours[ours != BOS]
@@ -63,7 +62,7 @@ def inverse(ids: Tensor) -> Tensor:
 
 
 class Renumbered(nn.Module):
-    """What every such model has: it generates from left to right, one token a step, in our numbers."""
+    """The base of such models: left to right, one token per step, in our ids."""
 
     kind = "ordered"
     source_ids: Tensor
@@ -90,10 +89,10 @@ class Renumbered(nn.Module):
         self.register_buffer("_first", first, persistent=False)
 
     def _allowed(self, logits: Tensor, slots: Tensor | None) -> Tensor:
-        """Logits (R, n, V) without what is never said, in place, and without what does not begin a translation.
+        """Mask suppressed tokens in logits (R, n, V), in place, and those that may not begin a translation.
 
         Args:
-            slots: (n,) or (R, n), those that are predicted; None where anything may begin one (`begins_freely`).
+            slots: (n,) or (R, n), the predicted ones; None if any token may begin a translation (`begins_freely`).
         """
         logits.index_fill_(2, self._suppressed, -torch.inf)
         if slots is None:
@@ -102,23 +101,23 @@ class Renumbered(nn.Module):
 
 
 class HuggingFaceModel(Renumbered):
-    """Any of the architectures, computed by their own layers."""
+    """Any of the architectures, computed by the library's layers."""
 
     def __init__(self, network: Any, symbols: Symbols, longest: int) -> None:
         """Args:
-            network: a model for conditional generation of one of the architectures; changed, so that it can be used
-                through this class only.
+            network: a model for conditional generation of one of the architectures; it is changed, and can then be
+                used only through this class.
             symbols: of its vocabularies.
-            longest: tokens of a source or a target, end symbol included.
+            longest: most tokens of a source or a target, end symbol included.
         """
         super().__init__(network, symbols)
-        self._sources, self._slots = _take_apart(network.get_decoder(), longest, symbols.pad)
+        self._sources, self._slots = _replace_positions(network.get_decoder(), longest, symbols.pad)
         self._network = network
         self.eval()
 
     @torch.no_grad()
     def encode(self, source: Tensor) -> Memory:
-        """Encode (B, S) ids, padded with PAD behind."""
+        """Encode (B, S) ids, padded with PAD at the end."""
         present = source != PAD
         states = self._network.get_encoder()(input_ids=self.source_ids[source],
                                              attention_mask=present.long()).last_hidden_state
@@ -126,11 +125,11 @@ class HuggingFaceModel(Renumbered):
 
     @torch.no_grad()
     def start(self, memory: Memory, beams: int = 1, capacity: int = 64) -> State:
-        """The state before the first step, with `beams` neighbouring rows a sentence and room for `capacity` slots.
+        """Return the state before the first step, with `beams` adjacent rows per sentence and `capacity` slots.
 
-        Their layers read keys and values of the source a row, so it is repeated for every beam, and every row is a
-        sentence to the state. Where it reorders as many rows as there are it leaves the source in its place, which the
-        beams of one sentence have in common.
+        The layers read keys and values of the source per row, so it is repeated for every beam, and the state treats
+        every row as a sentence. Reordering without removing rows leaves the source in place, since the beams of a
+        sentence share it.
         """
         assert memory.mask is not None  # `encode` makes one
         states = memory.states
@@ -141,7 +140,7 @@ class HuggingFaceModel(Renumbered):
 
     @torch.no_grad()
     def step(self, tokens: Tensor, state: State) -> Tensor:
-        """Feed the next n input tokens of every row (at first BOS) and move the state: (R, n) to (R, n, V) logits."""
+        """Advance the state by the next n input tokens per row (BOS first): (R, n) to (R, n, V) logits."""
         from pipeline.interop.cache import cache_of
         (R, n), S = tokens.shape, state.source.shape[4]
         state.reserve(n)
@@ -149,7 +148,7 @@ class HuggingFaceModel(Renumbered):
         visible = torch.arange(state.length + n, device=tokens.device) <= slots.unsqueeze(-1)
         dtype = state.source.dtype
         mask = _additive(visible.view(-1, 1, *visible.shape[-2:]), dtype)
-        # What their layers read of the source is in the cache; of its states they only look whether there are any.
+        # The layers read the source from the cache; its states must only be present.
         logits = self._network(
             decoder_input_ids=self.target_ids[tokens], encoder_outputs=(state.source.new_empty(R, S, 0),),
             attention_mask=state.source_mask, decoder_attention_mask=mask, past_key_values=cache_of(state),
@@ -159,20 +158,18 @@ class HuggingFaceModel(Renumbered):
 
 
 def _additive(visible: Tensor, dtype: torch.dtype) -> Tensor:
-    """0 where something may be seen, and the lowest number where not."""
+    """Return the additive mask: 0 where visible, the lowest number elsewhere."""
     return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill(~visible, torch.finfo(dtype).min)
 
 
-# Of their architectures: the matrices that read the source, and the places where slots are read.
-
 Sources = list[tuple[nn.Module, nn.Module, int]]
-"""Of every layer, the matrices that make keys and values of the source, and their heads."""
+"""Per layer, the projections of the source to keys and to values, and their number of heads."""
 
 
-def _take_apart(decoder: Any, longest: int, pad: int) -> tuple[Sources, "_Slots"]:
+def _replace_positions(decoder: Any, longest: int, pad: int) -> tuple[Sources, "_Slots"]:
     if decoder.config.model_type == "t5":
         attention = decoder.block[0].layer[0].SelfAttention
-        # Their own biases of the last slot, for all distances.
+        # The biases of the last slot have all distances.
         biases = attention.compute_bias(1, longest, past_seen_tokens=longest - 1)[0, :, 0].flip(1).t()
         distances = _Distances(biases.detach().contiguous())
         attention.compute_bias = distances.forward
@@ -185,8 +182,8 @@ def _take_apart(decoder: Any, longest: int, pad: int) -> tuple[Sources, "_Slots"
 
 
 def position_table(stack: Any, longest: int, pad: int) -> Tensor:
-    """What an encoder or a decoder, not T5's, adds to the embedding of each slot: (longest, D), a copy."""
-    # Any tokens but padding, which M2M100 does not count; Marian and Pegasus ask for their shape.
+    """Return a copy of the positions, (longest, D), of an encoder or a decoder other than T5's."""
+    # Any tokens but padding, which M2M100 does not count; Marian and Pegasus take their shape.
     tokens = torch.full((1, longest), pad + 1)
     table = stack.embed_positions(tokens.shape if stack.config.model_type in ("marian", "pegasus") else tokens)
     return table.detach().view(longest, -1).clone()
@@ -197,7 +194,7 @@ class _Slots(nn.Module):
 
     table: Tensor
     slots: Tensor
-    """(n,) or (R, n), of the tokens that are fed; set before every step."""
+    """(n,) or (R, n), of the input tokens; set before every step."""
 
     def __init__(self, table: Tensor) -> None:
         super().__init__()
@@ -205,17 +202,17 @@ class _Slots(nn.Module):
 
 
 class _Positions(_Slots):
-    """In place of a decoder's `embed_positions`: the vector of each slot, (longest, D)."""
+    """Replaces a decoder's `embed_positions`: the vector of each slot, (longest, D)."""
 
     def forward(self, *_: Any, **__: Any) -> Tensor:
-        """(n, D) or (R, n, D)."""
+        """Return (n, D) or (R, n, D)."""
         return self.table[self.slots]
 
 
 class _Distances(_Slots):
-    """In place of T5's `compute_bias`: that of each distance between a token and an earlier one, (longest, heads)."""
+    """Replaces T5's `compute_bias`: the bias of each distance between a token and an earlier one, (longest, heads)."""
 
     def forward(self, queries: int, keys: int, *_: Any, **__: Any) -> Tensor:
-        """(1, heads, n, keys) or (R, heads, n, keys); later keys get anything, for the mask hides them."""
+        """Return (1, heads, n, keys) or (R, heads, n, keys); the values of later keys are arbitrary, being masked."""
         distances = self.slots.unsqueeze(-1) - torch.arange(keys, device=self.slots.device)
         return self.table[distances.clamp(min=0)].view(-1, queries, keys, self.table.shape[1]).permute(0, 3, 1, 2)

@@ -1,4 +1,4 @@
-"""The tokenizer of a checkpoint of the transformers library, as text to ids and back."""
+"""The tokenizer of a checkpoint of the transformers library."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
@@ -7,16 +7,16 @@ from pipeline.vocabulary import EOS, PAD
 
 
 class HuggingFaceText:
-    """Text to ids and back; ids contain no padding, start or end symbols, and are numbered as in `interop.network`."""
+    """Text to ids and back; ids have no padding, start or end symbols, and are numbered as in `interop.network`."""
 
     def __init__(self, tokenizer: Any, target_ids: Sequence[int], ours: Sequence[int], prefix: str,
                  languages: Collection[int], joint: bool) -> None:
         """Args:
-            tokenizer: whose sources end with the end symbol.
-            target_ids: the checkpoint's target id of each of ours.
-            ours: our id of each of its source ids.
-            prefix: in front of every source.
-            languages: the checkpoint's target ids that name languages.
+            tokenizer: the library's; its sources end with the end symbol.
+            target_ids: the checkpoint's target id per id of ours.
+            ours: our id per source id of the checkpoint.
+            prefix: of every source.
+            languages: the checkpoint's target ids of languages.
             joint: whether source and target have one vocabulary.
         """
         self.joint = joint
@@ -25,23 +25,23 @@ class HuggingFaceText:
 
     @property
     def target_pieces(self) -> list[str]:
-        """The target pieces by id; those that the tokenizer does not know are empty."""
+        """The target pieces by id; those unknown to the tokenizer are empty."""
         return [piece or "" for piece in self._tokenizer.convert_ids_to_tokens(list(self._target_ids))]
 
     def encode_source(self, sentences: list[str]) -> list[list[int]]:
-        """Encode source sentences, with the language symbols that the checkpoint wants; nothing for an empty one."""
+        """Encode source sentences, with the language symbols of the checkpoint; an empty one has no ids."""
         encoded = []
         for sentence in sentences:
             tokens = self._tokenizer(self._prefix + sentence, verbose=False)["input_ids"][:-1] if sentence else []
             ids = [self._ours[token] for token in tokens]
-            # Their tokenizers read a </s> or <pad> in the text as the symbol.
+            # The tokenizers read a </s> or <pad> in the text as the symbol.
             encoded.append([token for token in ids if token not in (PAD, EOS)])
         return encoded
 
     def decode_target(self, ids: Iterable[int]) -> str:
-        """Return the text of one target; special symbols vanish."""
+        """Return the text of one target, without special symbols."""
         tokens = [self._target_ids[token] for token in ids]
-        # Not all of their tokenizers take languages for special.
+        # In some tokenizers languages are not special symbols.
         words = [token for token in tokens if token not in self._languages]
         return " ".join(self._tokenizer.decode(words, skip_special_tokens=True).split())
 

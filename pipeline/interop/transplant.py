@@ -1,9 +1,9 @@
-"""A checkpoint's weights in our own layers, where these compute exactly the same, with less Python around it.
+"""A checkpoint's weights in our layers, where these compute exactly the same, with less Python between operations.
 
-That is so of Marian (post-norm), Pegasus and M2M100 or NLLB (pre-norm), with relu or gelu, with as many heads and inner
-dimensions in the decoder as in the encoder, and without a bias of the logits. BART and mBART normalise the embeddings
-besides, T5 has biases instead of positions, and Marian's published checkpoints have swish and a bias: these run on
-their own layers (`network.py`).
+These are Marian (post-norm), Pegasus and M2M100 or NLLB (pre-norm), with relu or gelu, with the same heads and inner
+dimensions in decoder and encoder, and without a bias of the logits. BART and mBART also normalise the embeddings, T5
+has biases instead of positions, and Marian's published checkpoints have swish and a bias: these run on the library's
+layers (`network.py`).
 """
 
 import copy
@@ -24,13 +24,13 @@ _NORMS = {"marian": "post", "pegasus": "pre", "m2m_100": "pre"}
 
 
 class TransplantedModel(Renumbered):
-    """A Transformer of ours with the weights of theirs."""
+    """A Transformer of ours with the weights of a checkpoint."""
 
     def __init__(self, network: Any, symbols: Symbols, settings: NetworkSettings) -> None:
         """Args:
-            network: for conditional generation, of an architecture for which `our_settings` has an answer.
+            network: for conditional generation.
             symbols: of its vocabularies.
-            settings: that answer.
+            settings: from `our_settings`.
         """
         super().__init__(network, symbols)
         self._transformer = Transformer(settings, len(self.source_ids), len(self.target_ids), self.order)
@@ -44,48 +44,48 @@ class TransplantedModel(Renumbered):
             weights[f"{side}_embedding.weight"] = weights[f"{side}_embedding.weight"][ids] * scale
             table = position_table(stack, settings.max_length, symbols.pad)
             slots = len(getattr(self._transformer, f"{side}_positions")())
-            # Behind the longest target ours has a slot for its end symbol, which no search asks for.
+            # After the longest target ours has a slot for its end symbol, which no search needs.
             weights[f"{side}_positions.learned"] = torch.cat((table, table[-1:].expand(slots - len(table), -1)))
         weights["projection.weight"] = weights["projection.weight"][self.target_ids]
         self._transformer.load_state_dict(weights)
-        if self.begins_freely:  # what is never said is then the same in every step
+        if self.begins_freely:  # the suppressed tokens are then the same in every step
             nothing = self._transformer.projection.weight.new_zeros(1, 1, len(self.target_ids))
             self._transformer.output_bias = self._allowed(nothing, None).view(-1)
         self.eval()
 
     def encode(self, source: Tensor) -> Memory:
-        """Encode (B, S) ids, padded with PAD behind."""
+        """Encode (B, S) ids, padded with PAD at the end."""
         return self._transformer.encode(source)
 
     def start(self, memory: Memory, beams: int = 1, capacity: int = 64) -> State:
-        """The state before the first step, with `beams` neighbouring rows a sentence and room for `capacity` slots."""
+        """Return the state before the first step, with `beams` adjacent rows per sentence and `capacity` slots."""
         return self._transformer.start(memory, beams, capacity)
 
     @torch.no_grad()
     def step(self, tokens: Tensor, state: State) -> Tensor:
-        """Feed the next n input tokens of every row (at first BOS) and move the state: (R, n) to (R, n, V) logits."""
+        """Advance the state by the next n input tokens per row (BOS first): (R, n) to (R, n, V) logits."""
         if self.begins_freely:
             return self._transformer.step(tokens, state)
         slots = state.slots(tokens.shape[1])
         return self._allowed(self._transformer.step(tokens, state), slots)
 
     def with_opened(self, open_engine: Callable[[Any], Any]) -> Any:
-        """See `pipeline.engine.plain.Around`. Where any token may begin a translation it is the network and no more."""
+        """See `pipeline.engine.plain.Around`. If any token may begin a translation, only the network is needed."""
         opened = open_engine(self._transformer)
         if self.begins_freely:
             return opened
         around = copy.copy(self)
-        vars(around)["_transformer"] = opened  # found before the part of that name
+        vars(around)["_transformer"] = opened  # found before the submodule of that name
         return around
 
 
 def model_of(network: Any, symbols: Symbols, longest: int) -> Renumbered:
-    """A network of theirs that speaks our verbs: on our layers where they compute the same, on theirs elsewhere.
+    """Return a network of the library as our `Model`: on our layers if they compute the same, else on its own.
 
     Args:
-        network: for conditional generation, which must not be used besides.
+        network: for conditional generation; it must not be used otherwise.
         symbols: of its vocabularies.
-        longest: tokens of a source or a target, end symbol included.
+        longest: most tokens of a source or a target, end symbol included.
     """
     settings = our_settings(network, longest)
     if settings is None:
@@ -94,11 +94,11 @@ def model_of(network: Any, symbols: Symbols, longest: int) -> Renumbered:
 
 
 def our_settings(network: Any, longest: int) -> NetworkSettings | None:
-    """The architecture of ours that computes what a network of theirs does; None if there is none.
+    """Return the settings of the Transformer that computes the same as a network of the library; None if none does.
 
     Args:
         network: for conditional generation.
-        longest: tokens of a source or a target, end symbol included.
+        longest: most tokens of a source or a target, end symbol included.
     """
     config = network.config
     norm = _NORMS.get(config.model_type)

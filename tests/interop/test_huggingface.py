@@ -227,8 +227,8 @@ def test_settings_of_generation(marian: Path) -> None:
     _change(marian / "generation_config.json", no_repeat_ngram_size=3, min_length=0, repetition_penalty=1.0,
             bad_words_ids=[[1], [4, 5]], suppress_tokens=[7])
     checkpoint = open_checkpoint(str(marian))
-    assert checkpoint.notes == ["generation_config.json: no_repeat_ngram_size 3 is not followed",
-                                "generation_config.json: bad_words_ids of several tokens are not followed"]
+    assert checkpoint.notes == ["generation_config.json: no_repeat_ngram_size 3 is ignored",
+                                "generation_config.json: bad_words_ids of several tokens are ignored"]
     never = checkpoint.network.target_ids[checkpoint.network._suppressed].tolist()
     assert sorted(set(never)) == [1, 7]
 
@@ -278,7 +278,7 @@ def test_drafts_are_explained(run: Run, folders: Callable[[str], Path]) -> None:
 
 def test_a_note_is_printed_once(run: Run, marian: Path) -> None:
     _change(marian / "generation_config.json", no_repeat_ngram_size=3)
-    assert run("translate", TEXT, "--model", f"hf:{marian}")[2].count("no_repeat_ngram_size 3 is not followed") == 1
+    assert run("translate", TEXT, "--model", f"hf:{marian}")[2].count("no_repeat_ngram_size 3 is ignored") == 1
 
 
 @pytest.mark.parametrize(("options", "message"), [

@@ -18,7 +18,7 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
 from pipeline.evaluation.peers import PeerContestant, rows_of, timed_peers
 from pipeline.evaluation.quality import read_hypotheses
-from pipeline.interop.peers.process import Answer, Peer, Way, export, folder_of, quickest, ways
+from pipeline.interop.peers.process import Answer, Peer, Setup, export, fastest, folder_of, setups
 from pipeline.model.transformer import Transformer
 from pipeline.peer_settings import PeerSettings
 from pipeline.vocabulary import EOS, SPECIALS
@@ -54,7 +54,7 @@ def test_greedy_search_of_a_peer_is_ours(network: Transformer, folders: dict[str
     found = greedy.search(network, batch, LIMIT)
     expected = [row[:length] for row, length in zip(found.tokens[:, 0].tolist(), found.lengths[:, 0].tolist(),
                                                     strict=True)]
-    with Peer(name, folders[name], PEERS[name], Way(1)) as peer:
+    with Peer(name, folders[name], PEERS[name], Setup(1)) as peer:
         together = peer.translate(rows_of(batch), 12)
         alone = [peer.translate([row], 12) for row in rows_of(batch)]
         run = PeerContestant(peer, peer, LIMIT).run(batch, lambda: 0.0)
@@ -70,7 +70,7 @@ def test_translations_as_long_as_there_are_places(network: Transformer, tmp_path
     endless.projection.weight.data[7] *= 9
     settings = PeerSettings("hf", prompt_lookup=lookup)
     export({"theirs": settings}, endless, PIECES, PIECES, tmp_path)
-    with Peer("theirs", folder_of(settings, tmp_path), settings, Way(1)) as peer:
+    with Peer("theirs", folder_of(settings, tmp_path), settings, Setup(1)) as peer:
         found = peer.translate([[9, 8, EOS]], LONGEST - 1).words[0]
     assert len(found) == LONGEST - lookup
 
@@ -88,8 +88,8 @@ def test_each_peer_runs_in_the_quickest_of_its_ways(folders: dict[str, Path]) ->
     with timed_peers(named, lambda peer: folders["ct2_beam"], LIMIT, ([alone], [together]), torch.device("cpu")) as (
             only,):
         assert (only.family, only.decoder) == ("peer", "ct2_beam")
-        assert only.single.way in ways("ctranslate2", threads, 1) and only.single.way.parts == 1
-        assert only.batched.way in ways("ctranslate2", threads, 3)
+        assert only.single.setup in setups("ctranslate2", threads, 1) and only.single.setup.parts == 1
+        assert only.batched.setup in setups("ctranslate2", threads, 3)
         assert only.run(alone, lambda: 0.0).seconds > 0 and only.run(together, lambda: 0.0).seconds > 0
 
 
@@ -109,8 +109,8 @@ def test_a_batch_and_a_sentence_may_want_different_ways() -> None:
 @needs_ctranslate2
 def test_parts_of_a_batch_are_the_batch(folders: dict[str, Path]) -> None:
     batch = [[word, 8, EOS] for word in (5, 6, 7, 9, 10)]
-    with Peer("ct2_beam", folders["ct2_beam"], PEERS["ct2_beam"], Way(1)) as whole, Peer(
-            "ct2_beam", folders["ct2_beam"], PEERS["ct2_beam"], Way(1, parts=2)) as parted:
+    with Peer("ct2_beam", folders["ct2_beam"], PEERS["ct2_beam"], Setup(1)) as whole, Peer(
+            "ct2_beam", folders["ct2_beam"], PEERS["ct2_beam"], Setup(1, parts=2)) as parted:
         assert parted.translate(batch, 12).words == whole.translate(batch, 12).words
 
 
@@ -125,19 +125,19 @@ def test_the_quickest_way_is_the_one_with_the_lowest_median() -> None:
             return Answer(self.left.pop(0), [])
 
     peers: list[Any] = [Scripted(threads) for threads in (4, 1, 2)]
-    assert quickest(peers, [[[5, EOS]]], 3) is peers[1]
+    assert fastest(peers, [[[5, EOS]]], 3) is peers[1]
 
 
 def test_ways_of_a_library() -> None:
-    assert ways("hf", 1, 1) == [Way(1)]
-    assert [way.threads for way in ways("hf", 8, 32)] == [1, 8]
-    assert {(way.threads, way.parts) for way in ways("ctranslate2", 2, 1)} == {(1, 1), (2, 1)}
-    assert {(way.threads, way.parts) for way in ways("ctranslate2", 8, 3)} == {(1, 1), (8, 1), (1, 3)}
-    assert len(ways("ctranslate2", 2, 32)) == 9
+    assert setups("hf", 1, 1) == [Setup(1)]
+    assert [way.threads for way in setups("hf", 8, 32)] == [1, 8]
+    assert {(way.threads, way.parts) for way in setups("ctranslate2", 2, 1)} == {(1, 1), (2, 1)}
+    assert {(way.threads, way.parts) for way in setups("ctranslate2", 8, 3)} == {(1, 1), (8, 1), (1, 3)}
+    assert len(setups("ctranslate2", 2, 32)) == 9
 
 
 def test_what_a_process_dies_of_is_said(tmp_path: Path) -> None:
-    peer = Peer("hf_greedy", tmp_path, PeerSettings("hf"), Way(1))
+    peer = Peer("hf_greedy", tmp_path, PeerSettings("hf"), Setup(1))
     with pytest.raises(PipelineError, match=r"peers\.hf_greedy: its process ended: .+ take peers\.hf_greedy out"):
         peer.translate([[5, EOS]], 3)
     peer.close()

@@ -1,4 +1,1 @@
-"""Other libraries that search with our weights, each search in a process of its own.
-
-Two OpenMP runtimes in one process slow each other down, so none of them is imported where ours runs.
-"""
+"""Searches of other libraries with our weights, in separate processes: two OpenMP runtimes slow each other down."""

@@ -1,4 +1,4 @@
-"""The other end of `worker`: a peer as an object, and the quickest way to run it."""
+"""A peer as an object, which runs `worker` in a process, and the fastest setup of it."""
 
 import json
 import os
@@ -19,58 +19,58 @@ from pipeline.peer_settings import PeerSettings
 
 _ROOT = Path(__file__).parents[3]
 PAUSE = 0.02
-"""Seconds before and after each turn: the threads of who came before spin for some milliseconds before they sleep
-(GNU's OpenMP, which PyTorch and CTranslate2 bring along)."""
+"""Seconds before and after each turn: threads of GNU's OpenMP, used by PyTorch and CTranslate2, spin for some
+milliseconds before they sleep."""
 _ROUNDS = 3
 PACKAGES = {"hf": "transformers", "ctranslate2": "ctranslate2"}
 
 
 @dataclass(frozen=True)
-class Way:
-    """Documented settings of a library that change its speed and not its result."""
+class Setup:
+    """Documented settings of a library that change its speed but not its result."""
 
     threads: int
     environment: Mapping[str, str] = field(default_factory=dict)
     parts: int = 1
-    """Of a batch, translated at the same time by so many threads each (CTranslate2)."""
+    """Parts of a batch that are translated in parallel, each with `threads` (CTranslate2)."""
 
 
-def ways(library: str, threads: int, rows: int) -> list[Way]:
-    """What is tried for a library and batches of so many rows, with at most so many threads."""
+def setups(library: str, threads: int, rows: int) -> list[Setup]:
+    """Return those to try for a library and batches of this many rows, with at most this many threads."""
     if library != "ctranslate2":
-        return [Way(count) for count in sorted({1, threads})]
+        return [Setup(count) for count in sorted({1, threads})]
     shares = sorted({(1, 1), (threads, 1), (1, min(threads, rows))})
-    return [Way(count, environment, parts) for count, parts in shares
+    return [Setup(count, environment, parts) for count, parts in shares
             for environment in ({}, {"CT2_USE_MKL": "0"}, {"CT2_USE_MKL": "1"})]
 
 
 class Answer(NamedTuple):
     seconds: float
-    """By the process's own clock: the pipes are not in them."""
+    """Measured in the process, without the pipes."""
     words: list[list[int]]
-    """Ids without symbols; one more than the limit where that cut a translation."""
+    """Ids without symbols; one more than the limit if that cut a translation."""
 
 
 class Peer:
-    """A long-lived process that answers requests; to be closed."""
+    """A process that answers requests until it is closed."""
 
-    def __init__(self, name: str, folder: Path, settings: PeerSettings, way: Way, device: str = "cpu",
-                 first: int | None = None) -> None:
+    def __init__(self, name: str, folder: Path, settings: PeerSettings, setup: Setup,
+                 device: str = "cpu", first: int | None = None) -> None:
         """Args:
             name: of the peer, for error messages.
             folder: an export for its library, or for `hf` any checkpoint.
-            settings: what it searches by.
-            way: threads and environment.
+            settings: of its search.
+            setup: threads and environment.
             device: cpu or cuda.
-            first: the id that every translation begins with (`hf` only).
+            first: the first id of every translation (`hf` only).
         """
-        self.name, self.settings, self.way = name, settings, way
-        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the process
+        self.name, self.settings, self.setup = name, settings, setup
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115, it is open as long as the process runs
         self._process = subprocess.Popen(
             [sys.executable, "-m", "pipeline.interop.peers.worker", str(folder.resolve()), json.dumps(asdict(settings)),
-             str(way.threads), str(way.parts), device, *([] if first is None else [str(first)])],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints, text=True, encoding="utf-8",
-            env={**os.environ, **way.environment, "PYTHONPATH": os.pathsep.join(
+             str(setup.threads), str(setup.parts), device, *([] if first is None else [str(first)])],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, encoding="utf-8",
+            env={**os.environ, **setup.environment, "PYTHONPATH": os.pathsep.join(
                 filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))})
 
     def translate(self, source: Sequence[Sequence[int]], words: int) -> Answer:
@@ -81,7 +81,7 @@ class Peer:
             words: the longest translation.
 
         Raises:
-            PipelineError: the process has ended; its last words are in the message.
+            PipelineError: the process has ended; the message has the last line of its errors.
         """
         assert self._process.stdin and self._process.stdout
         try:
@@ -92,9 +92,9 @@ class Peer:
             answer = ""
         if not answer:
             self._process.wait()
-            self._complaints.seek(0)
-            said = self._complaints.read().decode(errors="replace").strip().splitlines()
-            raise PipelineError(f"peers.{self.name}: its process ended: {said[-1] if said else 'it said nothing'}; "
+            self._errors.seek(0)
+            lines = self._errors.read().decode(errors="replace").strip().splitlines()
+            raise PipelineError(f"peers.{self.name}: its process ended: {lines[-1] if lines else 'no message'}; "
                                 f"run pip install {PACKAGES[self.settings.library]} if that is missing, or take "
                                 f"peers.{self.name} out of params.yaml")
         return Answer(**json.loads(answer))
@@ -103,7 +103,7 @@ class Peer:
         """End the process."""
         with suppress(BrokenPipeError):  # it may have ended
             self._process.communicate()
-        self._complaints.close()
+        self._errors.close()
 
     def __enter__(self) -> "Peer":
         return self
@@ -113,8 +113,8 @@ class Peer:
         self.close()
 
 
-def quickest(peers: Sequence[Peer], batches: Sequence[Sequence[Sequence[int]]], words: int) -> Peer:
-    """The quickest of some peers, which are one in different ways, on the same batches.
+def fastest(peers: Sequence[Peer], batches: Sequence[Sequence[Sequence[int]]], words: int) -> Peer:
+    """Return the fastest of several setups of one peer, on the same batches.
 
     Args:
         peers: at least one.
@@ -122,27 +122,27 @@ def quickest(peers: Sequence[Peer], batches: Sequence[Sequence[Sequence[int]]], 
         words: the longest translation.
     """
     for peer in peers:
-        peer.translate(batches[0], words)  # the first one also waits for the process to load, and plans
-    seconds = [statistics.median(sum(_after_a_pause(peer, batch, words) for batch in batches) for _ in range(_ROUNDS))
+        peer.translate(batches[0], words)  # warm-up: the first request also waits until the process has loaded
+    seconds = [statistics.median(sum(_timed(peer, batch, words) for batch in batches) for _ in range(_ROUNDS))
                for peer in peers]
     return peers[seconds.index(min(seconds))]
 
 
-def _after_a_pause(peer: Peer, batch: Sequence[Sequence[int]], words: int) -> float:
-    """Seconds of a translation when the peer's threads sleep, as they do at every turn: in a loop of its own a way of
-    several threads would seem quicker than it is."""
+def _timed(peer: Peer, batch: Sequence[Sequence[int]], words: int) -> float:
+    """Return the seconds of a translation when the peer's threads sleep, as they do at every turn of the clock: without
+    the pause, several threads would seem faster than they are."""
     time.sleep(PAUSE)
     return peer.translate(batch, words).seconds
 
 
 def export(peers: Mapping[str, PeerSettings], network: Any, source_pieces: list[str], target_pieces: list[str],
            folder: Path) -> None:
-    """Write what peers read (`folder_of`): a left-to-right Transformer of ours in their formats.
+    """Write a left-to-right Transformer in the formats of the peers, each in its `folder_of`.
 
     Args:
         peers: by name.
         network: the baseline's.
-        source_pieces, target_pieces: a name for every id.
+        source_pieces, target_pieces: the name of every id.
         folder: exists.
 
     Raises:
@@ -151,7 +151,7 @@ def export(peers: Mapping[str, PeerSettings], network: Any, source_pieces: list[
     from pipeline.interop import export_ctranslate2, export_huggingface
     if peers and (network.order.name, network.order.width) != ("left_to_right", 1):
         raise PipelineError(f"peers: the baseline generates in the order {network.order.name}, and other libraries "
-                            "know left_to_right, one word a step, alone; choose another baseline or leave `peers` out")
+                            "have only left_to_right, one word per step; choose another baseline or leave `peers` out")
     for peer in peers.values():
         own = folder_of(peer, folder)
         if own.exists():
@@ -164,5 +164,5 @@ def export(peers: Mapping[str, PeerSettings], network: Any, source_pieces: list[
 
 
 def folder_of(peer: PeerSettings, folder: Path) -> Path:
-    """Where `export` puts what a peer reads."""
+    """Return the folder that `export` writes for a peer."""
     return folder / f"{peer.library}-{peer.quantization}"

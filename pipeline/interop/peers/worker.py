@@ -1,15 +1,13 @@
-"""A library's search in a process of its own.
+"""The process of a peer: the search of another library.
 
     python -m pipeline.interop.peers.worker FOLDER SETTINGS THREADS PARTS DEVICE [FIRST]
 
-FOLDER is an export, or for `hf` any checkpoint; SETTINGS are `PeerSettings` in JSON; so many PARTS of a batch are
-translated at the same time, by THREADS each (`ctranslate2` only); FIRST is the id that every translation begins with,
-such as a language's (`hf` only). The process reads a JSON line a request, {"source": rows of ids with their end
-symbols, "words": the longest translation}, and answers with a JSON line, {"seconds": of the translation alone, "words":
-rows of ids without symbols}. Where the limit cut a row it has a word more, in the slot of the end symbol. Ids are the
-checkpoint's. The process ends with its input.
-
-Padding and everything else that turns a request into what the library takes is outside the clock.
+FOLDER is an export, or for `hf` any checkpoint; SETTINGS are `PeerSettings` in JSON; a batch is translated in PARTS in
+parallel, each with THREADS (`ctranslate2` only); FIRST is the first id of every translation, such as a language's (`hf`
+only). The process reads one JSON line per request, {"source": rows of ids with end symbols, "words": the longest
+translation}, and answers with one JSON line, {"seconds": of the translation, "words": rows of ids without symbols}. A
+row that the limit cut has one word more, in the slot of the end symbol. Ids are the checkpoint's. The process ends with
+its input. Padding and other preparation of a request are not timed.
 """
 
 import json
@@ -24,9 +22,9 @@ from pipeline.peer_settings import PeerSettings
 
 Ids = list[list[int]]
 Prepare = Callable[[Ids, int], Callable[[], Any]]
-"""From a request to its translation, to be timed."""
+"""From a request to the function that translates it, which is timed."""
 Read = Callable[[Any], Ids]
-"""From what was found to words."""
+"""From the result of that function to words."""
 
 
 def huggingface(folder: Path, settings: PeerSettings, threads: int, device: str,
@@ -48,10 +46,10 @@ def huggingface(folder: Path, settings: PeerSettings, threads: int, device: str,
     longest = getattr(network.config, "max_position_embeddings", sys.maxsize)
     if settings.prompt_lookup:
         options["prompt_lookup_num_tokens"] = settings.prompt_lookup
-        longest -= settings.prompt_lookup  # what is looked up is read even where there is no place for it
+        longest -= settings.prompt_lookup  # drafted tokens are read even after the last position
 
     def prepare(source: Ids, words: int) -> Callable[[], Any]:
-        # `generate` refuses to look up in more than one prompt at a time.
+        # `generate` supports prompt lookup only for one prompt at a time.
         size = 1 if settings.prompt_lookup else len(source)
         batches, most = [], min(words + 1, longest)
         for start in range(0, len(source), size):
@@ -79,7 +77,7 @@ def huggingface(folder: Path, settings: PeerSettings, threads: int, device: str,
 def ctranslate2(folder: Path, settings: PeerSettings, threads: int, parts: int,
                 device: str) -> tuple[Prepare, Read]:
     """A `Translator` of CTranslate2."""
-    sys.modules["torch"] = None  # type: ignore[assignment]  # it would be imported for converters
+    sys.modules["torch"] = None  # type: ignore[assignment]  # otherwise imported for its converters
     import ctranslate2 as library
 
     translator = library.Translator(str(folder), device=device, compute_type=settings.quantization,
@@ -104,7 +102,7 @@ def ctranslate2(folder: Path, settings: PeerSettings, threads: int, parts: int,
 
 def main(folder: str, settings: str, threads: str, parts: str, device: str, first: str | None = None) -> None:
     """Answer requests until the input ends."""
-    answers = os.dup(1)  # what a library prints must not get among them
+    answers = os.dup(1)  # a library's prints must not be among them
     os.dup2(2, 1)
     peer = PeerSettings(**json.loads(settings))
     if peer.library == "hf":
