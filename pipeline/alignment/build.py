@@ -34,17 +34,11 @@ _WINDOW = 3
 
 def align(sides: Mapping[str, Path], tokenizer: Tokenizer, settings: AlignmentSettings, out: Path,
           report: Path) -> None:
-    """Align encoded corpora in both directions, as one corpus.
+    """Align encoded corpora, `sides` by name, in both directions and as one corpus.
 
-    Writes SIDE.safetensors (`heads`: the source position of every target word or -1, from which is counted) and
-    SIDE.pharaoh (both directions, symmetrised) for each side, and one lexical table, `lexicon.tsv`.
-
-    Args:
-        sides: files of encoded pairs by name.
-        tokenizer: the one that encoded them.
-        settings: of the aligner.
-        out: folder to write, completely or not at all.
-        report: JSON file for the figures.
+    Writes a folder completely or not at all: for each side SIDE.safetensors (`heads`: the source position of every
+    target word or -1, which `count_sides` reads) and SIDE.pharaoh (both directions, symmetrised), and one lexical
+    table, `lexicon.tsv`. Figures are written to a JSON file.
     """
     from pipeline.alignment.directions import align_both, cores
     from pipeline.alignment.pharaoh import write_pharaoh
@@ -79,10 +73,7 @@ def align(sides: Mapping[str, Path], tokenizer: Tokenizer, settings: AlignmentSe
 def read_aligned(pairs: Path, path: Path, tokenizer: Tokenizer) -> tuple[Aligned, dict[str, float]]:
     """Open a side with its links, and return them with the tension and null probability of the aligner's prior.
 
-    Args:
-        pairs: file of encoded pairs.
-        path: file of their links, written by `align`.
-        tokenizer: the one that encoded the pairs.
+    `pairs` is a file of encoded pairs, `path` that of their links, written by `align`.
 
     Raises:
         PipelineError: a file is absent, damaged or made with another vocabulary, or the links are of another corpus.
@@ -120,13 +111,8 @@ def count_sides(sides: Mapping[str, Path], links: Path, tokenizer: Tokenizer, se
                 report: Path) -> None:
     """Count every side separately, and all of them together as `both`.
 
-    Args:
-        sides: files of encoded pairs by name.
-        links: folder that `align` wrote.
-        tokenizer: the one that encoded the pairs.
-        settings: of the count model.
-        out: folder to write, completely or not at all.
-        report: JSON file for the figures.
+    Reads files of encoded pairs by name and the folder `links` that `align` wrote; writes a folder completely or not at
+    all, and figures to a JSON file.
 
     Raises:
         PipelineError: links and pairs do not belong together.

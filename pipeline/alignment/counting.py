@@ -83,13 +83,9 @@ class _Counter:
 
 def count(aligned: Sequence[Aligned], *, top: int, target_vocabulary: int, copies: NDArray[np.int32], digest: str,
           tension: float, null_probability: float) -> CountModel:
-    """Count aligned pairs, and fit the length regression.
+    """Count one or several corpora as one, and fit the length regression.
 
-    Args:
-        aligned: one or several corpora, counted as one.
-        top: words kept per P(y | x, offset) and per P(y | t), the most frequent ones.
-        target_vocabulary: size of the target vocabulary.
-        copies, digest, tension, null_probability: see `CountModel`.
+    Per P(y | x, offset) and per P(y | t), the `top` most frequent words are kept. For the rest see `CountModel`.
     """
     lengths = [np.concatenate([side.lengths for side in sides])
                for sides in zip(*(one.bitext for one in aligned), strict=True)]
@@ -115,9 +111,7 @@ def _table(keys: Ints, counts: Ints, width: int, top: int, kind: type, rows: int
     """Return the rows that occur, ascending, and the relative frequencies of the items of every row.
 
     Args:
-        keys: row * width + item, ascending.
-        counts: of the keys.
-        width: greater than all items.
+        keys, counts: keys are row * width + item, ascending.
         top: items kept per row.
         kind: type of the items.
         rows: number of rows; None: only those that occur, renumbered.

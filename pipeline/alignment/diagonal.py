@@ -82,8 +82,7 @@ def tabulate(shapes: Shapes, tension: float, null_probability: float) -> Prior:
 def expected_feature(shapes: Shapes, tension: float, mass: NDArray[np.float64]) -> float:
     """Return the model's expectation of h, summed over target positions.
 
-    Args:
-        mass: expected number of words with a source word at every position of every shape, shape (positions).
+    `mass`, shape (positions), is the expected number of words with a source word at every position of every shape.
     """
     total = 0.0
     for shape in range(len(shapes.m)):

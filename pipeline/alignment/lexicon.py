@@ -118,11 +118,7 @@ def _occurrences(side: Side, low: int, high: int) -> tuple[NDArray[np.int64], ND
 
 @njit(cache=True, nogil=True)
 def _keys(source: Side, target: Side, low: int, high: int, bound: int, target_types: int) -> NDArray[np.int64]:
-    """Return (row << 32 | target id) once for every pair of words whose source id lies in low .. high - 1.
-
-    Args:
-        bound: upper bound of the number of pairs.
-    """
+    """Return (row << 32 | target id) of the distinct pairs of words, at most `bound`, of source ids low .. high - 1."""
     starts, sentences, _ = _occurrences(source, low, high)
     last_seen_by = np.full(target_types, -1, np.int64)
     keys, found = np.empty(bound, np.int64), 0
@@ -140,13 +136,9 @@ def _keys(source: Side, target: Side, low: int, high: int, bound: int, target_ty
 
 @njit(cache=True, nogil=True)
 def look_up(lexicon: Lexicon, target_types: int, source: Side, target: Side) -> NDArray[np.int32]:
-    """Return the entry of every cell; for pairs of words that the lexicon lacks, the number of its entries.
+    """Return the entry of every cell of some pairs, shape (cells); of words that the lexicon lacks, its size.
 
-    Args:
-        source, target: of some pairs; word ids may be new.
-
-    Returns:
-        shape (cells). The cells of a pair of m and n words are an (m + 1, n) matrix, whose row 0 is for no source word.
+    The cells of a pair of m and n words are an (m + 1, n) matrix, whose row 0 is for no source word.
     """
     rows = len(lexicon.starts) - 1
     before = np.zeros(len(source.offsets), np.int64)

@@ -20,12 +20,7 @@ class Links(NamedTuple):
 
     @classmethod
     def from_heads(cls, bitext: Bitext, heads: NDArray[np.int32]) -> "Links":
-        """Return the links of target words to their source words.
-
-        Args:
-            heads: source position of every target word, or -1 for none, packed like `bitext.target.ids`
-                (`AlignmentModel.align`).
-        """
+        """Return the links of target words to their source words (`heads` as from `AlignmentModel.align`)."""
         offsets = bitext.target.offsets
         linked = np.flatnonzero(heads >= 0)
         positions = np.arange(len(heads)) - np.repeat(offsets[:-1], np.diff(offsets))

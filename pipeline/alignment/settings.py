@@ -1,12 +1,13 @@
 """The `alignment` and `counts` blocks of params.yaml, checked when they are built."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 from pipeline.checks import Checked, Positive, ProperShare, Range
 from pipeline.errors import PipelineError
 
-METHODS = ("forward", "reverse", "intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
+Method = Literal["forward", "reverse", "intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
+METHODS: tuple[Method, ...] = get_args(Method)
 """How the links of both directions are joined; see `pipeline.alignment.symmetrise`."""
 
 
@@ -24,16 +25,13 @@ class AlignmentSettings(Checked):
     """Fit the tension to the corpus from the second iteration on."""
     alpha: Annotated[float, Range(at_least=0, at_most=100)] = 0.01
     """Dirichlet prior of each word's translations, for variational Bayes; 0: maximum likelihood."""
-    symmetrise: str = "grow-diag-final-and"
+    symmetrise: Method = "grow-diag-final-and"
     """How the two directions are joined, one of `METHODS`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if 0 < self.alpha < 1e-4:
             raise PipelineError(f"alignment.alpha: {self.alpha} must be 0 or lie between 0.0001 and 100")
-        if self.symmetrise not in METHODS:
-            raise PipelineError(f"alignment.symmetrise: {self.symmetrise!r} is unknown; choose one of "
-                                f"{', '.join(METHODS)}")
 
 
 @dataclass(frozen=True)

@@ -12,31 +12,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.alignment.links import Links
+from pipeline.alignment.settings import Method
 from pipeline.compiled import njit
 from pipeline.errors import PipelineError
 
 _FORWARD, _REVERSE, _CHOSEN = 1, 2, 4
-_RULES = {"forward": (_FORWARD, False, 0), "reverse": (_REVERSE, False, 0), "union": (0, False, 0),
-          "intersection": (_FORWARD | _REVERSE, False, 0), "grow-diag": (_FORWARD | _REVERSE, True, 0),
-          "grow-diag-final": (_FORWARD | _REVERSE, True, 1), "grow-diag-final-and": (_FORWARD | _REVERSE, True, 2)}
+_RULES: dict[Method, tuple[int, bool, int]] = {
+    "forward": (_FORWARD, False, 0), "reverse": (_REVERSE, False, 0), "union": (0, False, 0),
+    "intersection": (_FORWARD | _REVERSE, False, 0), "grow-diag": (_FORWARD | _REVERSE, True, 0),
+    "grow-diag-final": (_FORWARD | _REVERSE, True, 1), "grow-diag-final-and": (_FORWARD | _REVERSE, True, 2)}
 """Directions that must have a link for it to be chosen initially; whether to grow; how many words of a link *final*
 requires to be without a link (0: no final)."""
 
 
-def symmetrise(forward: Links, reverse: Links, method: str) -> Links:
+def symmetrise(forward: Links, reverse: Links, method: Method) -> Links:
     """Join the links of two directions of the same pairs, both as (source, target) positions.
-
-    Args:
-        method: one of `pipeline.alignment.settings.METHODS`.
 
     Returns:
         Links ordered by target, then by source position.
 
     Raises:
-        PipelineError: unknown method, or unequal numbers of pairs.
+        PipelineError: unequal numbers of pairs.
     """
-    if method not in _RULES:
-        raise PipelineError(f"symmetrise: {method!r} is unknown; choose one of {', '.join(_RULES)}")
     if forward.pairs != reverse.pairs:
         raise PipelineError(f"symmetrise: {forward.pairs} pairs forward and {reverse.pairs} in reverse; align the same "
                             "corpus in both directions")

@@ -15,9 +15,7 @@ def write_table(path: Path, model: AlignmentModel, source_words: list[str], targ
                 minimum: float) -> None:
     """Write `source word, target word, P(target | source)`, tab-separated, the best translations of a word first.
 
-    Args:
-        source_words, target_words: by id, in the model's order.
-        minimum: less probable pairs are omitted.
+    Words are by id, in the model's direction; pairs of less than the minimum are omitted.
 
     Raises:
         PipelineError: the file cannot be written.

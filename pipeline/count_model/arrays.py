@@ -33,12 +33,8 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mappi
 def map_arrays(path: Path, remedy: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """Return the arrays of a safetensors file as read-only views of the mapped file, and its metadata.
 
-    Args:
-        path: the file.
-        remedy: the end of the error messages.
-
     Raises:
-        PipelineError: the file is absent, unreadable, truncated, or not safetensors.
+        PipelineError: the file is absent, unreadable, truncated, or not safetensors; the message ends with the remedy.
     """
     try:
         content = np.asarray(np.memmap(path, np.uint8, "r"))

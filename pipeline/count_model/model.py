@@ -43,11 +43,9 @@ class Table(NamedTuple):
     probabilities: Floats
 
     def is_sound(self, rows: int, below: int | Ints) -> bool:
-        """Return whether every look-up stays within the arrays: compiled code does not check that.
+        """Return whether the table has this number of rows, and all items, or those of each row, are less than `below`.
 
-        Args:
-            rows: the number of rows.
-            below: what all items, or those of each row, must be less than.
+        Compiled code does not check that its look-ups stay within the arrays.
         """
         starts, items, probabilities = self
         if not (_is_index(starts, rows, items.size) and items.dtype.kind == "u" and probabilities.shape == items.shape):
@@ -132,9 +130,7 @@ class CountModel(NamedTuple):
     def open(cls, path: Path, digest: str | None = None) -> "CountModel":
         """Map a model into memory and check all tables, which takes 8 ms for 12 million entries.
 
-        Args:
-            path: written by `save`.
-            digest: of the vocabulary in use; None skips its check.
+        `digest` is that of the vocabulary in use; None skips its check.
 
         Raises:
             PipelineError: absent, damaged, of another format, or made with another vocabulary.

@@ -40,12 +40,9 @@ def weights_of(network: "Transformer") -> dict[str, NDArray[np.float32]]:
 
 def specification(weights: Weights, settings: NetworkSettings, source_pieces: list[str],
                   target_pieces: list[str]) -> Any:
-    """Return a validated `ctranslate2.specs.TransformerSpec`.
+    """Return a validated `ctranslate2.specs.TransformerSpec` for the result of `weights_of`.
 
-    Args:
-        weights: from `weights_of`.
-        settings: of the network.
-        source_pieces, target_pieces: the name of every id; CTranslate2's input and output are names.
+    Pieces are the names of all ids; CTranslate2's input and output are names.
 
     Raises:
         PipelineError: ctranslate2 is not installed.
@@ -90,8 +87,7 @@ def save_model(network: "Transformer", source_pieces: list[str], target_pieces: 
                quantization: str = "float32") -> None:
     """Write the model and its vocabularies into an existing folder.
 
-    Args:
-        quantization: of the matrices: float32, or int8, which rounds each row to 255 levels.
+    `quantization` of the matrices is float32, or int8, which rounds each row to 255 levels.
 
     Raises:
         PipelineError: ctranslate2 is not installed.

@@ -87,12 +87,9 @@ def save_model(network: Transformer, folder: Path) -> None:
 
 
 def save_tokenizer(tokenizer: Tokenizer, bpe: Path, longest: int, folder: Path) -> None:
-    """Write the files of a Marian tokenizer that returns the ids of `tokenizer` and an end symbol.
+    """Write the files of a Marian tokenizer that returns the ids of `tokenizer`, loaded from the folder `bpe`, and EOS.
 
-    Args:
-        tokenizer: loaded from the folder `bpe`.
-        longest: most tokens of the model, end symbol included.
-        folder: exists.
+    `longest` is the most tokens of the model, end symbol included.
     """
     copy_models(tokenizer, bpe, folder)
     ids = [{piece: number for number, piece in enumerate(pieces)}

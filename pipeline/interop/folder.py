@@ -27,12 +27,10 @@ def check_output(output: Path) -> None:
 def export_folder(output: Path, description: Mapping[str, Any]) -> Iterator[Path]:
     """Yield a folder that becomes `output` when all is written, or is removed on any error.
 
-    Args:
-        output: must not exist, or be an earlier export, which is replaced.
-        description: of the export, for the marker; plain JSON.
+    An earlier export is replaced. `description` is the content of the marker, plain JSON.
 
     Raises:
-        PipelineError: `output` is something else, or cannot be written.
+        PipelineError: `output` is not an earlier export, or cannot be written.
     """
     check_output(output)
     with atomic_path(output) as aside:

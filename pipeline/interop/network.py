@@ -91,8 +91,7 @@ class Renumbered(nn.Module):
     def _allowed(self, logits: Tensor, slots: Tensor | None) -> Tensor:
         """Mask suppressed tokens in logits (R, n, V), in place, and those that may not begin a translation.
 
-        Args:
-            slots: (n,) or (R, n), the predicted ones; None if any token may begin a translation (`begins_freely`).
+        `slots`, (n,) or (R, n), are the predicted ones; None if any token may begin a translation (`begins_freely`).
         """
         logits.index_fill_(2, self._suppressed, -torch.inf)
         if slots is None:
@@ -104,11 +103,9 @@ class HuggingFaceModel(Renumbered):
     """Any of the architectures, computed by the library's layers."""
 
     def __init__(self, network: Any, symbols: Symbols, longest: int) -> None:
-        """Args:
-            network: a model for conditional generation of one of the architectures; it is changed, and can then be
-                used only through this class.
-            symbols: of its vocabularies.
-            longest: most tokens of a source or a target, end symbol included.
+        """Wrap a model for conditional generation, which is changed and can then be used only through this class.
+
+        `longest` is the most tokens of a source or a target, end symbol included.
         """
         super().__init__(network, symbols)
         self._sources, self._slots = _replace_positions(network.get_decoder(), longest, symbols.pad)

@@ -27,11 +27,7 @@ class TransplantedModel(Renumbered):
     """A Transformer of ours with the weights of a checkpoint."""
 
     def __init__(self, network: Any, symbols: Symbols, settings: NetworkSettings) -> None:
-        """Args:
-            network: for conditional generation.
-            symbols: of its vocabularies.
-            settings: from `our_settings`.
-        """
+        """Copy the weights of a network for which `our_settings` returned these settings."""
         super().__init__(network, symbols)
         self._transformer = Transformer(settings, len(self.source_ids), len(self.target_ids), self.order)
         self._transformer.to(network.get_output_embeddings().weight.dtype)
@@ -82,10 +78,7 @@ class TransplantedModel(Renumbered):
 def model_of(network: Any, symbols: Symbols, longest: int) -> Renumbered:
     """Return a network of the library as our `Model`: on our layers if they compute the same, else on its own.
 
-    Args:
-        network: for conditional generation; it must not be used otherwise.
-        symbols: of its vocabularies.
-        longest: most tokens of a source or a target, end symbol included.
+    The network must not be used otherwise. `longest` is the most tokens of a source or a target, end symbol included.
     """
     settings = our_settings(network, longest)
     if settings is None:
@@ -94,12 +87,7 @@ def model_of(network: Any, symbols: Symbols, longest: int) -> Renumbered:
 
 
 def our_settings(network: Any, longest: int) -> NetworkSettings | None:
-    """Return the settings of the Transformer that computes the same as a network of the library; None if none does.
-
-    Args:
-        network: for conditional generation.
-        longest: most tokens of a source or a target, end symbol included.
-    """
+    """Return the settings of the Transformer that computes the same as a network of the library; None if none does."""
     config = network.config
     norm = _NORMS.get(config.model_type)
     bias = getattr(network, "final_logits_bias", None)

@@ -3,6 +3,7 @@
 import glob
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -36,9 +37,9 @@ def split_catalogues(settings: CatalogueSettings, read_file: Callable[[str], Ite
             raise PipelineError(f"{path}: no such file; correct the path or pattern in params.yaml")
     if settings.split_by == "file":
         split_of = assign_groups(paths, settings.validation_share, settings.test_share)
-        return {split: _chain(read_file, [path for path in paths if split_of[path] == split])
+        return {split: chain.from_iterable(map(read_file, [path for path in paths if split_of[path] == split]))
                 for split in SPLITS}
-    return {split: _select(_chain(read_file, paths), settings, split) for split in SPLITS}
+    return {split: _select(chain.from_iterable(map(read_file, paths)), settings, split) for split in SPLITS}
 
 
 def catalogue_inputs(settings: CatalogueSettings) -> list[str]:
@@ -51,8 +52,3 @@ def _select(pairs: Iterator[Pair], settings: CatalogueSettings, split: str) -> I
     for pair in pairs:
         if assign_string(pair[0], settings.validation_share, settings.test_share) == split:
             yield pair
-
-
-def _chain(read_file: Callable[[str], Iterator[Pair]], paths: list[str]) -> Iterator[Pair]:
-    for path in paths:
-        yield from read_file(path)

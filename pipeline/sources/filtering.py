@@ -1,7 +1,7 @@
-"""Named filters over a stream of pairs, each counted.
+"""Named filters over a stream of pairs, each with its count.
 
-Train and the two evaluation splits must not share a source string. Which side gives way is a setting: for a
-corpus that we split ourselves the evaluation splits lose it, for a published test set the train split does.
+Train and the two evaluation splits must not share a source string. A setting decides which side loses it: the
+evaluation splits of a corpus that we split ourselves, or train if the test set is published.
 """
 
 from collections import Counter
@@ -20,22 +20,18 @@ Keep = Callable[[str, str], bool]
 class CorpusFilter:
     """Filters the splits of one corpus and counts what each filter drops.
 
-    Ask for every split of `order` in turn: the first ones decide which source strings the later ones lose.
-    Memory: about 60 bytes for each distinct pair, and as much for each distinct source string, of the split
-    that is remembered.
+    Apply it to the splits in `order`: the first ones decide which source strings the later ones lose.
+    Memory: about 60 bytes per distinct pair of a split, and 60 per distinct source string that later ones lose.
     """
 
     def __init__(self, settings: FilterSettings) -> None:
         self.counts: dict[str, Counter[str]] = {}
         self.order = SPLITS if settings.evaluation else ("validation", "test", "train")
         self._settings = settings
-        self._claimed: set[int] = set()  # source strings that the splits still to come must not have
+        self._claimed: set[int] = set()  # source strings that later splits must not have
 
     def apply(self, split: str, entries: Iterable[Entry]) -> Iterator[Entry]:
-        """Yield the entries of a split that every filter keeps, normalised, in their order.
-
-        Filters look at the pair, not at further references.
-        """
+        """Yield the entries of a split whose pair passes every filter, normalised, in their order."""
         counts = self.counts[split] = Counter()
         filters = self._filters(split)
         claims = self._claims(split)
@@ -53,7 +49,7 @@ class CorpusFilter:
         return (split == "train") == self._settings.evaluation
 
     def _filters(self, split: str) -> list[tuple[str, Keep]]:
-        """Return the filters of a split, cheapest first; the first that says no is the one counted."""
+        """Return the filters of a split, cheapest first; a dropped pair is counted for the first that drops it."""
         rules = self._settings
         if split != "train" and not rules.evaluation:
             return []
@@ -61,7 +57,8 @@ class CorpusFilter:
             ("empty", lambda source, target: bool(source and target)),
             ("too_short", lambda source, _: source.count(" ") + 1 >= rules.min_words),
             ("too_long", lambda source, _: source.count(" ") + 1 <= rules.max_words),
-            ("length_ratio", lambda source, target: _ratio(source, target) <= rules.max_length_ratio),
+            ("length_ratio", lambda source, target: max(len(source), len(target)) / min(len(source), len(target))
+             <= rules.max_length_ratio),
         ]
         if rules.drop_identical:
             filters.append(("identical", lambda source, target: source != target))
@@ -96,12 +93,8 @@ def _explain_empty(split: str, counts: Counter[str]) -> str:
             f"dropped {dropped}; check the languages or relax corpus.filters in params.yaml")
 
 
-def _ratio(source: str, target: str) -> float:
-    return max(len(source), len(target)) / min(len(source), len(target))
-
-
 def _is_new(seen: set[int]) -> Keep:
-    """Return a filter that keeps a pair the first time it comes."""
+    """Return a filter that keeps only the first occurrence of a pair."""
     def keep(source: str, target: str) -> bool:
         fingerprint = _fingerprint(f"{source}\n{target}")
         if fingerprint in seen:
@@ -112,7 +105,7 @@ def _is_new(seen: set[int]) -> Keep:
 
 
 def _fingerprint(text: str) -> int:
-    """Return 60 bits: the widest integer that CPython keeps in 32 bytes. Among 10 million strings the chance
-    that any two differ and yet agree is 1 in 20,000."""
+    """Return a hash of 60 bits, the widest integer that CPython stores in 32 bytes. The probability of any collision
+    among 10 million strings is 1 in 20,000."""
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 4
 

@@ -28,10 +28,10 @@ class ShareSettings(Checked):
 
 
 def assign_groups(names: Iterable[str], validation_share: float, test_share: float) -> dict[str, str]:
-    """Give each named group (a file, an integration) a split, by the order of the names' hashes.
+    """Assign each named group (a file, an integration) to a split, by the order of the names' hashes.
 
-    The shares are exact up to rounding and each split gets at least one group. The result depends on the set
-    of names only: not on their order, the machine or Python's hash seed.
+    The shares are exact up to rounding and each split has at least one group. The result depends only on the set of
+    names, not on their order, the machine or Python's hash seed.
 
     Raises:
         PipelineError: fewer than three groups.
@@ -47,7 +47,7 @@ def assign_groups(names: Iterable[str], validation_share: float, test_share: flo
 
 
 def assign_string(text: str, validation_share: float, test_share: float) -> str:
-    """Give a single string a split; equal strings get the same one."""
+    """Assign a string to a split; equal strings have the same one."""
     position = int.from_bytes(sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big") / 2**64
     if position < validation_share:
         return "validation"

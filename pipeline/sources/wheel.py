@@ -39,10 +39,7 @@ class WheelSettings(Checked):
 def fetch_wheel(package: str, settings: WheelSettings, key: str) -> Iterator[Path]:
     """Download a wheel, check its hash, and remove it at the end.
 
-    Args:
-        package: its name.
-        settings: the version and the expected hash.
-        key: the key of params.yaml that has the hash, for the error.
+    `key` of params.yaml has the expected hash; an error names it.
 
     Raises:
         PipelineError: pip cannot get the wheel, it has another hash, or the disk has no room for it.

@@ -21,6 +21,7 @@ from pipeline.alignment.bitext import Bitext
 from pipeline.alignment.expectation import UNIT, choose, digamma, expect
 from pipeline.alignment.fast_align import AlignmentModel, train
 from pipeline.alignment.settings import AlignmentSettings
+from pipeline.blocks import build
 from pipeline.corpus.pairs import Pairs, write_pairs
 from pipeline.errors import PipelineError
 
@@ -263,8 +264,8 @@ def test_progress_is_told() -> None:
     ({"tension": math.nan}, "tension: nan must be finite and above 0"),
     ({"alpha": -1.0}, "alpha: -1.0 must be at least 0 and at most 100"),
     ({"alpha": 1e-9}, "alignment.alpha: 1e-09 must be 0 or lie between"),
-    ({"symmetrise": "grow"}, "alignment.symmetrise: 'grow' is unknown; choose one of forward, reverse, intersection"),
+    ({"symmetrise": "grow"}, "alignment.symmetrise is 'grow'; choose one of forward, reverse, intersection"),
 ])
 def test_settings_that_cannot_be(changes: dict[str, object], message: str) -> None:
     with pytest.raises(PipelineError, match=message):
-        AlignmentSettings(**changes)  # type: ignore[arg-type]
+        build(AlignmentSettings, changes, "alignment")

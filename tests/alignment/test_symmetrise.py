@@ -97,5 +97,3 @@ def test_what_cannot_be_joined() -> None:
     one, two = pack([{(0, 0)}]), pack([set(), set()])
     with pytest.raises(PipelineError, match="1 pairs forward and 2 in reverse"):
         symmetrise(one, two, "union")
-    with pytest.raises(PipelineError, match="'final' is unknown; choose one of forward, reverse"):
-        symmetrise(one, one, "final")

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.lines import normalise
-from pipeline.sources.noise import Frequencies, Lexicon, corrupt
+from pipeline.sources.noise import Frequencies, WordList, corrupt
 from pipeline.sources.settings import NoiseSettings
 
 SENTENCES = [
     "The old ferry leaves at dawn, whatever the weather.", "Nobody saw the lantern; everybody heard the bell!",
     "He said (twice) that the harbour's gate was shut.", "Seven gulls, one herring - and no peace at all.",
     "When tide and wind agree, even a small boat is quick.", "Is there a map? There was one, long ago."]
-LEXICON = Lexicon(SENTENCES)
+WORDLIST = WordList(SENTENCES)
 LONG = "the ferry and the lantern and the harbour and the herring and the weather and the bell"
 
 texts = st.text(st.sampled_from("aBc é'’-_,.!9 \u0301ß"), max_size=40).map(normalise)
@@ -27,7 +27,7 @@ def only(**rates: float) -> NoiseSettings:
 
 
 def versions(sentence: str, rates: NoiseSettings, count: int = 400) -> list[str]:
-    return [corrupt(sentence, LEXICON, rates, Random(seed)) for seed in range(count)]
+    return [corrupt(sentence, WORDLIST, rates, Random(seed)) for seed in range(count)]
 
 
 def one_edit_apart(left: str, right: str) -> bool:
@@ -46,22 +46,22 @@ def one_edit_apart(left: str, right: str) -> bool:
 def test_any_sentence_becomes_one_clean_line(sentence: str, corpus: list[str], words: float, characters: float,
                                              marks: float, seed: int) -> None:
     rates = NoiseSettings(words=words, characters=characters, marks=marks)
-    wrong = corrupt(sentence, Lexicon(corpus), rates, Random(seed))
+    wrong = corrupt(sentence, WordList(corpus), rates, Random(seed))
     assert wrong == " ".join(wrong.split())
     assert bool(wrong) == bool(sentence)
-    assert wrong == corrupt(sentence, Lexicon(corpus[::-1]), rates, Random(seed))
+    assert wrong == corrupt(sentence, WordList(corpus[::-1]), rates, Random(seed))
 
 
 @settings(max_examples=100, deadline=None)
 @given(texts)
 def test_without_shares_nothing_changes(sentence: str) -> None:
-    assert corrupt(sentence, LEXICON, only(), Random(1)) == sentence
+    assert corrupt(sentence, WORDLIST, only(), Random(1)) == sentence
 
 
 def test_the_same_seed_gives_the_same_errors_on_every_machine() -> None:
     # Golden: another result would silently change every corpus made from the same params.yaml.
     rates = NoiseSettings(words=0.3, characters=0.2, marks=0.5)
-    assert [corrupt(sentence, LEXICON, rates, Random(f"7 {index} 0")) for index, sentence in enumerate(SENTENCES)] == [
+    assert [corrupt(sentence, WORDLIST, rates, Random(f"7 {index} 0")) for index, sentence in enumerate(SENTENCES)] == [
         "the harbour's frery nobody dawn at. whatever teh weather.",
         "Nobody saw the lantern everybody heard the bell!",
         "He said (twice) that the was harbour's gate shut was",
@@ -117,7 +117,7 @@ def test_neighbours_are_those_of_an_exhaustive_search(words: list[str]) -> None:
     def rests(word: str) -> set[str]:
         return {word} | {word[:at] + word[at + 1:] for at in range(len(word))}
 
-    lexicon = Lexicon(words)
+    lexicon = WordList(words)
     for word in ["abca", *words]:
         assert lexicon.neighbours(word.upper()) == sorted(
             other for other in words if other != word and rests(word) & rests(other))

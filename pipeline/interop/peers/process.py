@@ -8,10 +8,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from pipeline.errors import PipelineError
@@ -51,18 +50,15 @@ class Answer(NamedTuple):
     """Ids without symbols; one more than the limit if that cut a translation."""
 
 
-class Peer:
+class Peer(AbstractContextManager["Peer"]):
     """A process that answers requests until it is closed."""
 
     def __init__(self, name: str, folder: Path, settings: PeerSettings, setup: Setup,
                  device: str = "cpu", first: int | None = None) -> None:
-        """Args:
-            name: of the peer, for error messages.
-            folder: an export for its library, or for `hf` any checkpoint.
-            settings: of its search.
-            setup: threads and environment.
-            device: cpu or cuda.
-            first: the first id of every translation (`hf` only).
+        """Start the process.
+
+        `folder` is an export for its library, or for `hf` any checkpoint; `device` is cpu or cuda, and `first` the
+        first id of every translation (`hf` only).
         """
         self.name, self.settings, self.setup = name, settings, setup
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115, it is open as long as the process runs
@@ -74,11 +70,7 @@ class Peer:
                 filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))})
 
     def translate(self, source: Sequence[Sequence[int]], words: int) -> Answer:
-        """Translate a batch.
-
-        Args:
-            source: rows of the checkpoint's ids with their end symbols.
-            words: the longest translation.
+        """Translate rows of the checkpoint's ids with end symbols to at most this many words each.
 
         Raises:
             PipelineError: the process has ended; the message has the last line of its errors.
@@ -105,22 +97,12 @@ class Peer:
             self._process.communicate()
         self._errors.close()
 
-    def __enter__(self) -> "Peer":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
 def fastest(peers: Sequence[Peer], batches: Sequence[Sequence[Sequence[int]]], words: int) -> Peer:
-    """Return the fastest of several setups of one peer, on the same batches.
-
-    Args:
-        peers: at least one.
-        batches: rows of ids, with end symbols.
-        words: the longest translation.
-    """
+    """Return the fastest of one or several setups of a peer, on the same batches for `Peer.translate`."""
     for peer in peers:
         peer.translate(batches[0], words)  # warm-up: the first request also waits until the process has loaded
     seconds = [statistics.median(sum(_timed(peer, batch, words) for batch in batches) for _ in range(_ROUNDS))
@@ -137,13 +119,9 @@ def _timed(peer: Peer, batch: Sequence[Sequence[int]], words: int) -> float:
 
 def export(peers: Mapping[str, PeerSettings], network: Any, source_pieces: list[str], target_pieces: list[str],
            folder: Path) -> None:
-    """Write a left-to-right Transformer in the formats of the peers, each in its `folder_of`.
+    """Write a left-to-right Transformer in the formats of the peers, each in its `folder_of` below an existing folder.
 
-    Args:
-        peers: by name.
-        network: the baseline's.
-        source_pieces, target_pieces: the name of every id.
-        folder: exists.
+    Pieces are the names of all ids.
 
     Raises:
         PipelineError: a library is not installed, or has no such architecture.

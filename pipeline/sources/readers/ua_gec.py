@@ -63,12 +63,7 @@ def read(settings: Settings, languages: Languages) -> Splits:
 
 
 def read_documents(wheel: Path, layer: str, split: str) -> dict[str, Document]:
-    """Return the documents of one of the wheel's own splits by name, sorted.
-
-    Args:
-        wheel: file.
-        layer: `gec-only` or `gec-fluency`.
-        split: `train` or `test`.
+    """Return the documents of one of the wheel's own splits, `train` or `test`, by name, sorted.
 
     Raises:
         PipelineError: the wheel cannot be read; the split has no documents; a document lacks its text or its
