@@ -159,7 +159,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("students.lattice", "teacher", "students.lattice: a family of kind lattice does not belong there; `lattices` tr"),
     ("lattices.nat", "teacher", "lattices.nat: a family of kind masked does not belong there; `lattices` trains those"),
     ("alignment.tension", 0, "alignment.tension: 0.0 must be above 0"),
-    ("alignment.symmetrise", "diagonal", "alignment.symmetrise: 'diagonal' is unknown; choose one of forward"),
+    ("alignment.symmetrise", "diagonal", "alignment.symmetrise is 'diagonal'; choose one of forward"),
     ("counts.top", 0, "counts.top: 0 must be at least 1"),
     ("counts.smoothing", 0.1, "params.counts.smoothing is unknown"),
     ("baseline", "nobody", "baseline: 'nobody' is not among the systems, teacher, ar, interleaved"),
