@@ -73,7 +73,7 @@ def open_checkpoint(name: str, source_language: str | None = None,
     folder = _folder(name)
     config, tokenizer, network = _load(folder)
     generation = network.generation_config
-    first, prefix = _languages_set(folder, tokenizer, config, generation, source_language, target_language)
+    first, prefix = _set_languages(folder, tokenizer, config, generation, source_language, target_language)
     symbols = _symbols(folder, generation, first)
     rows = network.get_encoder().get_input_embeddings().num_embeddings
     highest = max(tokenizer.get_vocab().values())
@@ -151,7 +151,7 @@ def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {text[:300]}"
 
 
-def _languages_set(folder: Path, tokenizer: Any, config: Any, generation: Any, source: str | None,
+def _set_languages(folder: Path, tokenizer: Any, config: Any, generation: Any, source: str | None,
                    target: str | None) -> tuple[int | None, str]:
     """Set the tokenizer's source language; return the first token of every translation, if any, and a source prefix."""
     if config.model_type == "t5":

@@ -35,7 +35,7 @@ class Setup:
 
 
 def setups(library: str, threads: int, rows: int) -> list[Setup]:
-    """Return those to try for a library and batches of this many rows, with at most this many threads."""
+    """Return the setups to try for a library and batches of this many rows, with at most this many threads."""
     if library != "ctranslate2":
         return [Setup(count) for count in sorted({1, threads})]
     shares = sorted({(1, 1), (threads, 1), (1, min(threads, rows))})
@@ -53,8 +53,8 @@ class Answer(NamedTuple):
 class Peer(AbstractContextManager["Peer"]):
     """A process that answers requests until it is closed."""
 
-    def __init__(self, name: str, folder: Path, settings: PeerSettings, setup: Setup,
-                 device: str = "cpu", first: int | None = None) -> None:
+    def __init__(self, name: str, folder: Path, settings: PeerSettings, setup: Setup, device: str = "cpu",
+                 first: int | None = None) -> None:
         """Start the process.
 
         `folder` is an export for its library, or for `hf` any checkpoint; `device` is cpu or cuda, and `first` the
