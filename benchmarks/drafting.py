@@ -52,13 +52,13 @@ def measure(settings: NetworkSettings, vocabulary: int, rounds: int) -> dict[str
     source = torch.nn.functional.pad(source, (0, 1), value=EOS)
     verifier = random_model(OrderSettings("left_to_right"), vocabulary, settings)
     heads = BlockwiseHeads(settings, vocabulary, vocabulary, verifier.order, max(BLOCKS) + 1, True)
-    heads.take(verifier)
+    heads.copy_verifier(verifier)
     heads = open_engine(column_major(heads))
 
     def beside(chained: bool) -> Any:
         network = replace(settings, encoder_layers=0, decoder_layers=1)
         made = make_drafter(network, vocabulary, vocabulary, max(BLOCKS), "causal", chained)
-        made.attach(verifier)
+        made.attach_verifier(verifier)
         return open_engine(column_major(made.eval()))
 
     small, masked = beside(False), beside(True)

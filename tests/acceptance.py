@@ -22,13 +22,13 @@ def assert_rounding_costs_little(search: Callable[[Tensor], Hypotheses], network
         more: calls by rounded weights for each that exact ones take.
     """
     def count() -> tuple[int, int]:
-        network.regather()
+        network.clear_caches()
         found = [search(row[row != PAD].unsqueeze(0)) for row in source]
         return sum(int((one.lengths + one.ended).sum()) for one in found), sum(int(one.calls) for one in found)
 
     tokens, rounded = count()
     with unrounded():
         exact = count()[1]
-    network.regather()
+    network.clear_caches()
     assert tokens / rounded >= least, (tokens, rounded, exact)
     assert rounded <= more * exact, (tokens, rounded, exact)

@@ -54,7 +54,7 @@ def drafter(verifier: Transformer, *, prefix: str = "causal", block: int = 5, se
         for name, weight in unique_weights(network).items():
             if name in given and given[name].shape == weight.shape:
                 weight.copy_(given[name])
-    network.attach(verifier)
+    network.attach_verifier(verifier)
     opened: DrafterTransformer = open_engine(network.to(verifier.projection.weight.dtype).eval())
     return opened
 
@@ -67,7 +67,7 @@ def with_heads(verifier: Transformer, block: int = 4, seed: int = 6, chained: bo
     torch.nn.init.normal_(network.heads_outer, std=0.3)
     if network.chain is not None:
         torch.nn.init.normal_(network.chain.outer.weight, std=0.3)
-    network.take(verifier)
+    network.copy_verifier(verifier)
     opened: BlockwiseHeads = open_engine(network)
     return opened
 

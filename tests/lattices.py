@@ -69,6 +69,6 @@ def lattice(*, dtype: torch.dtype = torch.float64, vocabulary: int = 20, seed: i
         for parameter in network.parameters():
             if parameter.dim() == 1 or parameter is network.normaliser.weight:
                 parameter.add_(torch.randn(parameter.shape) * 0.3)
-    network.attach(counts or counted(random_corpus(vocabulary=vocabulary), vocabulary=vocabulary))
+    network.attach_counts(counts or counted(random_corpus(vocabulary=vocabulary), vocabulary=vocabulary))
     opened: LatticeTransformer = open_engine(network.to(dtype).eval())
     return opened

@@ -56,8 +56,6 @@ SPARED = {
     "report": {"pipeline.lines": _FROM_BPE["pipeline.lines"]},
 }
 """What cannot change the outputs of a stage, and why."""
-NEEDED = {("fit", "pipeline.decoding.mask_predict")}
-"""Of what is spared, a stage's dependencies all the same: masked families hide words in training as search does."""
 
 
 @cache
@@ -84,8 +82,6 @@ def imports(module: str) -> set[str]:
 
 def reasons(stage: str, module: str) -> set[str]:
     """The names above by which a module is spared."""
-    if (stage, module) in NEEDED:
-        return set()
     return {name for name in {*HARMLESS, *SPARED.get(stage, ())} if module == name or module.startswith(f"{name}.")}
 
 
@@ -93,7 +89,7 @@ def reasons(stage: str, module: str) -> set[str]:
 def used_and_spared(stage: str) -> tuple[set[str], set[str]]:
     """The modules that the verb of a stage imports, directly or not, and those of the names above that it meets."""
     verb = str(STAGES[stage]["cmd"]).split()[3]
-    waiting, used, spared = [f"pipeline.commands.{verb}"], {module for of, module in NEEDED if of == stage}, set[str]()
+    waiting, used, spared = [f"pipeline.commands.{verb}"], set[str](), set[str]()
     while waiting:
         for module in imports(waiting.pop()) - used:
             spared |= reasons(stage, module)
@@ -137,6 +133,5 @@ def test_no_reason_outlives_its_import() -> None:
 
 @pytest.mark.parametrize("folder", ["decoding", "engine", "evaluation", "sources"])
 def test_trainings_are_not_stale_for_what_does_not_train(folder: str) -> None:
-    searching = {"pipeline/decoding/mask_predict.py"}
     assert not {path for stage in ("teacher", "fit", "fit_lattice") for path in CODE[stage]
-                if path.startswith(f"pipeline/{folder}")} - searching
+                if path.startswith(f"pipeline/{folder}")}

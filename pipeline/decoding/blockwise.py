@@ -64,7 +64,7 @@ class HeadsDrafter:
             return prefix.tokens[:, :0]
         rows = torch.arange(len(prefix.added), device=prefix.hidden.device)
         states = self._model.head_states(prefix.hidden[rows, prefix.new - 1], tokens)
-        return self._model.follow(states, prefix.last.squeeze(1), verified=True)
+        return self._model.draft_tokens(states, prefix.last.squeeze(1), verified=True)
 
     def in_one_call(self, sentence: Sentence) -> int | None:
         return sentence.heads(self._model, self._tokens)

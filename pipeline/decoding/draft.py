@@ -55,9 +55,9 @@ def search(model: DrafterModel, source: Tensor, limit: LengthLimit, settings: Se
     while len(sentences):
         states = model.propose(tokens, length, min(block, 1 + longest - length), state)
         last = tokens[:, length - 1]
-        drafted = model.follow(states, last)
+        drafted = model.draft_tokens(states, last)
         previous = torch.cat((last.unsqueeze(1), drafted[:, :-1]), 1)
-        logits = model.say(states.flatten(0, 1), previous.flatten()).view(*drafted.shape, -1)
+        logits = model.draft_logits(states.flatten(0, 1), previous.flatten()).view(*drafted.shape, -1)
         ends, places = drafted == end, torch.arange(length, length + drafted.shape[1], device=source.device)
         inside = (ends.cumsum(1) - ends.long() == 0) & (places <= steps[sentences].unsqueeze(1))
         said = logits.gather(2, drafted.unsqueeze(2)).squeeze(2) - logits.logsumexp(2)

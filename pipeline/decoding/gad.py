@@ -56,7 +56,7 @@ class NetworkDrafter:
             return prefix.tokens[:, :0]
         lengths: Any = prefix.longest if prefix.level else prefix.lengths
         states = self._model.propose(prefix.tokens, lengths, block, self._state)
-        return self._model.follow(states, prefix.last.squeeze(1), verified=True)
+        return self._model.draft_tokens(states, prefix.last.squeeze(1), verified=True)
 
     def in_one_call(self, sentence: Sentence) -> int | None:
         return sentence.blocks(self._model, self._state, self._block)

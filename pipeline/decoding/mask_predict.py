@@ -22,7 +22,7 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import DecoderState, MaskedModel
 from pipeline.engine.sentence import mask_predict
 from pipeline.errors import PipelineError
-from pipeline.model.top import best
+from pipeline.model.top import best, lowest
 from pipeline.vocabulary import BOS, EOD, EOS, LENGTH, MASK, PAD
 
 KIND = "masked"
@@ -123,24 +123,6 @@ def _predict(model: MaskedModel, state: DecoderState, lengths: Tensor, iteration
         tokens, certainty = torch.where(hidden, words, tokens), torch.where(hidden, predicted, certainty)
         calls += hidden.view(B, -1).any(1)
     return tokens, certainty, calls
-
-
-def lowest(values: Tensor, counts: Tensor) -> Tensor:
-    """Mark the lowest values of every row, the first ones where several tie.
-
-    Args:
-        values: (R, N).
-        counts: (R,) how many.
-
-    Returns:
-        (R, N) booleans.
-
-    >>> lowest(torch.tensor([[0.3, 0.1, 0.3, 0.9]]), torch.tensor([2])).tolist()
-    [[True, True, False, False]]
-    """
-    order = values.argsort(dim=1, stable=True)
-    places = torch.arange(values.shape[1], device=values.device)
-    return torch.zeros_like(order, dtype=torch.bool).scatter_(1, order, places < counts.unsqueeze(1))
 
 
 def _candidates(log_probabilities: Tensor, words: Tensor, K: int) -> tuple[Tensor, Tensor]:

@@ -67,7 +67,7 @@ class MaskedModel(Protocol):
 class DraftingModel(Protocol):
     """What makes words of the states of a draft; see `pipeline.model.chained.ChainedTransformer`."""
 
-    def follow(self, states: Tensor, last: Tensor, verified: bool = False) -> Tensor:
+    def draft_tokens(self, states: Tensor, last: Tensor, verified: bool = False) -> Tensor:
         """The best token of each of states (R, k, D), (R, k), of a draft that stands behind the tokens `last` (R,).
 
         Tokens that will be `verified` need not be quite the best, and may be found more quickly.
@@ -96,10 +96,10 @@ class DrafterModel(DraftingModel, Protocol):
         """States that predict the next k tokens, (R, k, D), behind prefixes (R, T) of the given lengths; the decoder's
         state moves to their ends."""
 
-    def run_ahead(self, tokens: Tensor, lengths: Tensor | int, count: int, state: Any) -> Tensor:
+    def continue_greedily(self, tokens: Tensor, lengths: Tensor | int, count: int, state: Any) -> Tensor:
         """The model's own greedy continuation of prefixes (R, T) of the given lengths, (R, k); the state moves."""
 
-    def say(self, states: Tensor, previous: Tensor) -> Tensor:
+    def draft_logits(self, states: Tensor, previous: Tensor) -> Tensor:
         """Logits (N, V) of states (N, D), each behind the previous token (N,)."""
 
 

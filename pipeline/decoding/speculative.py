@@ -56,7 +56,7 @@ class SmallModel:
 
     def draft(self, prefix: Prefix, room: int) -> Tensor:
         lengths: Any = prefix.longest if prefix.level else prefix.lengths
-        draft = self._model.run_ahead(prefix.tokens, lengths, min(self._block, room), self._state)
+        draft = self._model.continue_greedily(prefix.tokens, lengths, min(self._block, room), self._state)
         self._calls.append(self._calls[-1] + draft.shape[1])
         return draft
 

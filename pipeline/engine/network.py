@@ -28,8 +28,8 @@ class Compiled(_Network):
 
     packs: Packs
 
-    def regather(self) -> None:
-        super().regather()
+    def clear_caches(self) -> None:
+        super().clear_caches()
         self.packs = Packs(self)
 
     # Parts of the three verbs.
@@ -103,11 +103,11 @@ class Compiled(_Network):
 
     # Drafts.
 
-    def follow(self, states: Tensor, last: Tensor, verified: bool = False) -> Tensor:
-        """See `pipeline.model.chained.ChainedTransformer.follow`."""
+    def draft_tokens(self, states: Tensor, last: Tensor, verified: bool = False) -> Tensor:
+        """See `pipeline.model.chained.ChainedTransformer.draft_tokens`."""
         links = self.packs.links if self._compiles and self.chained and len(states) <= _CHAINED else None
         if links is None:
-            own: Tensor = super().follow(states, last, verified)
+            own: Tensor = super().draft_tokens(states, last, verified)
             return own
         from pipeline.engine.token_chain import follow_links  # numba: half a second that training does not need
         tokens = torch.empty(states.shape[:2], dtype=torch.long)
@@ -154,7 +154,7 @@ class Compiled(_Network):
         return self._reading(packed, state, tokens, self.packs.visible)[0]
 
     def packed_links(self) -> PackedLinks | None:
-        """What `follow` reads, rounded; None where it is not compiled."""
+        """What `draft_tokens` reads, rounded; None where it is not compiled."""
         links = self.packs.links if self._compiles else None
         return links and links[True]
 

@@ -29,7 +29,7 @@ class Packs:
 
     def __init__(self, network: Any) -> None:
         """Args:
-            network: speaks `plain.Openable`; one that drafts also has `links` or `plain_heads`, a lattice
+            network: speaks `plain.Openable`; one that drafts also has `chain_weights` or `plain_heads`, a lattice
                 `plain_scorer`.
         """
         self._network = network
@@ -74,7 +74,7 @@ class Packs:
         """What links the tokens of a draft, as it is and with a rounded projection."""
         if not readable(self.plain.projection):
             return None
-        parts = [array(part) for part in self._network.links()]
+        parts = [array(part) for part in self._network.chain_weights()]
         exact, rounded = pack_links(*parts, rounded=False), pack_links(*parts, rounded=True)
         return None if exact is None or rounded is None else (exact, rounded)
 

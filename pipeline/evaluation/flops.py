@@ -108,7 +108,7 @@ class Counted:
     The verbs are those of the engine in use, which decoders are timed with; the loop around them is Python's, which
     calls them as often as a compiled one. A drafter's calls within its verbs are in the verb's count. Left out are the
     count model of a lattice, which looks up and multiplies no matrices, and tables that are made once a model
-    (`Links.table`, `SelfAttention.single_key`).
+    (`ChainWeights.table`, `SelfAttention.single_key`).
     """
 
     def __init__(self, model: Any, tally: Tally) -> None:
@@ -164,10 +164,10 @@ class Counted:
         self._add(self._costs.decoder(len(tokens), new, past, _source(state)[1]))
         return states
 
-    def run_ahead(self, tokens: Tensor, lengths: Tensor | int, count: int, state: Any) -> Tensor:
+    def continue_greedily(self, tokens: Tensor, lengths: Tensor | int, count: int, state: Any) -> Tensor:
         length = _level(lengths, state)
         past = min(state.length, length - 1)
-        said: Tensor = self._model.run_ahead(tokens, lengths, count, state)
+        said: Tensor = self._model.continue_greedily(tokens, lengths, count, state)
         R, k = said.shape
         if k:
             pieces = _source(state)[1]
@@ -175,15 +175,15 @@ class Counted:
                       + sum(self._costs.decoder(R, 1, length + own, pieces) for own in range(k - 1)))
         return said
 
-    def follow(self, states: Tensor, last: Tensor, verified: bool = False) -> Tensor:
-        tokens: Tensor = self._model.follow(states, last, verified)
+    def draft_tokens(self, states: Tensor, last: Tensor, verified: bool = False) -> Tensor:
+        tokens: Tensor = self._model.draft_tokens(states, last, verified)
         self._add(self._costs.projection(tokens.numel()))
         if self._model.chained:  # what a token contributes to the next state is looked up
             self._add(self._costs.feed_forward * tokens.numel())
         return tokens
 
-    def say(self, states: Tensor, previous: Tensor) -> Tensor:
-        logits: Tensor = self._model.say(states, previous)
+    def draft_logits(self, states: Tensor, previous: Tensor) -> Tensor:
+        logits: Tensor = self._model.draft_logits(states, previous)
         self._add(self._costs.projection(len(logits)))
         if self._model.chained:
             self._add(self._costs.feed_forward * 3 // 2 * len(logits))
@@ -251,7 +251,7 @@ def counted(network: Any, work: Callable[[Any], object]) -> int:
     once is counted as well (`SelfAttention.single_key`).
     """
     plain = copy.deepcopy(network)
-    plain.regather()
+    plain.clear_caches()
     if not network.training:  # the counter asks for the gradients of what modules hand out, and search has none
         plain.requires_grad_(False)
     with use_engine("torch"):

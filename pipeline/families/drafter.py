@@ -69,7 +69,7 @@ class DrafterModule(TranslationModule):
             stride: words from one prefix to the next (causal prefixes; the other drafter has one a sentence).
         """
         made = make_drafter(network, vocabulary.source, vocabulary.target, block, prefix, chained)
-        made.attach(load_checkpoint(Path(verifier), vocabulary.digest)[0])
+        made.attach_verifier(load_checkpoint(Path(verifier), vocabulary.digest)[0])
         super().__init__(made, optimisation, vocabulary, seed)
         self.glancing, self.stride = glancing, stride
 
@@ -82,7 +82,7 @@ class DrafterModule(TranslationModule):
         blocks = self._causal(batch) if self.network.prefix == "causal" else self._bidirectional(batch)
         states, gold, previous = blocks
         predicting = gold != PAD
-        logits = self.network.say(states[predicting], previous[predicting])
+        logits = self.network.draft_logits(states[predicting], previous[predicting])
         loss = F.cross_entropy(logits, gold[predicting], reduction="sum", label_smoothing=label_smoothing)
         return loss, predicting.sum()
 
@@ -94,12 +94,12 @@ class DrafterModule(TranslationModule):
         N, device = batch.target.shape[1], batch.target.device
         first = int(torch.randint(self.stride, ())) if self.training else 0
         prefixes = torch.arange(min(first, N), N + 1, self.stride, device=device)
-        places = self.network.places(N, prefixes)
+        places = self.network.predicted_words(N, prefixes)
         line = self._line(batch)
         gold, previous = line.said[:, places + 1], line.inputs[:, places]
 
         def blocks(revealed: Tensor | None) -> Blocks:
-            return Blocks(self.network.hidden_behind(batch.source, line.words, prefixes, revealed), gold, previous)
+            return Blocks(self.network.hidden_after(batch.source, line.words, prefixes, revealed), gold, previous)
 
         share = self._share()
         if not share:
@@ -121,7 +121,7 @@ class DrafterModule(TranslationModule):
         gold, previous = line.said.gather(1, places + 1), line.inputs.gather(1, places)
 
         def states(revealed: Tensor | None) -> Tensor:
-            return self.network.hidden_behind(batch.source, line.words, prefixes, revealed)
+            return self.network.hidden_after(batch.source, line.words, prefixes, revealed)
 
         share = self._share()
         if not share:
@@ -143,7 +143,7 @@ class DrafterModule(TranslationModule):
     @torch.no_grad()
     def _wrong(self, blocks: Blocks) -> Tensor:
         """Which tokens are not predicted as they should be, (B, T)."""
-        found = self.network.say(blocks.states.flatten(0, 1), blocks.previous.flatten()).argmax(1)
+        found = self.network.draft_logits(blocks.states.flatten(0, 1), blocks.previous.flatten()).argmax(1)
         return (found.view_as(blocks.gold) != blocks.gold) & (blocks.gold != PAD)
 
     def _share(self) -> float:

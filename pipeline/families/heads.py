@@ -38,7 +38,7 @@ class HeadsModule(TranslationModule):
         """
         trained, _ = load_checkpoint(Path(verifier), vocabulary.digest)
         made = BlockwiseHeads(network, vocabulary.source, vocabulary.target, trained.order, block, chained)
-        made.take(trained)
+        made.copy_verifier(trained)
         super().__init__(made, optimisation, vocabulary, seed)
 
     def loss(self, batch: Batch, label_smoothing: float) -> tuple[Tensor, Tensor]:
@@ -52,7 +52,7 @@ class HeadsModule(TranslationModule):
         wanted = wanted[reading]
         previous = words_ahead(F.pad(arranged, (1, 0)), self.network.block - 1)[:, :-1][reading]
         states = self.network.head_states(hidden[reading], self.network.block - 1)
-        logits = self.network.say(states[wanted != PAD], previous[wanted != PAD])
+        logits = self.network.draft_logits(states[wanted != PAD], previous[wanted != PAD])
         loss = F.cross_entropy(logits, wanted[wanted != PAD], reduction="sum", label_smoothing=label_smoothing)
         return loss, (wanted != PAD).sum().clamp(min=1)
 

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from pipeline.alignment.counts import CountModel
 from pipeline.corpus.datamodule import Batch
 from pipeline.decoding import lattice
 from pipeline.decoding.hypotheses import Hypotheses
@@ -14,7 +15,7 @@ from pipeline.engine.door import open_engine
 from pipeline.families.base import TranslationModule
 from pipeline.families.settings import OptimisationSettings
 from pipeline.model.checkpoint import load_checkpoint
-from pipeline.model.lattice import LatticeTransformer, attach_counts
+from pipeline.model.lattice import LatticeTransformer
 from pipeline.model.settings import NetworkSettings, VocabularySettings
 from pipeline.vocabulary import EOS, PAD
 
@@ -41,7 +42,7 @@ class LatticeModule(TranslationModule):
         """
         super().__init__(LatticeTransformer(network, vocabulary.source, vocabulary.target), optimisation, vocabulary,
                          seed)
-        attach_counts(self.network, Path(counts), vocabulary.digest)
+        self.network.attach_counts(CountModel.open(Path(counts), vocabulary.digest))
         if verifier is not None:
             self.network.attach_verifier(load_checkpoint(Path(verifier), vocabulary.digest)[0])
 
@@ -55,7 +56,7 @@ class LatticeModule(TranslationModule):
         wanted = F.pad(batch.target, (0, 1), value=PAD).masked_fill(slots == batch.target_lengths.unsqueeze(1), EOS)
         visible = markov_mask(B, N + 1, TRIGRAMS if self.training else 0.0, slots.device)
         predicting = wanted != PAD
-        states = self.network.hidden_behind(batch.source, batch.target, visible)[predicting]
+        states = self.network.hidden_after(batch.source, batch.target, visible)[predicting]
         logits = self.network.projection(states)
         loss = F.cross_entropy(logits, wanted[predicting], reduction="sum", label_smoothing=label_smoothing)
         if self.training:

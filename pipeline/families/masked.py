@@ -16,6 +16,7 @@ from pipeline.families.base import TranslationModule
 from pipeline.families.settings import OptimisationSettings
 from pipeline.model.masked import MaskedTransformer
 from pipeline.model.settings import NetworkSettings, VocabularySettings
+from pipeline.model.top import lowest
 from pipeline.vocabulary import MASK, PAD
 
 LENGTH_WEIGHT = 0.1
@@ -87,4 +88,4 @@ def choose_hidden(lengths: Tensor, longest: int, generator: torch.Generator | No
     share, noise = drawn[:, 0], drawn[:, 1:]
     counts = torch.minimum((share * lengths).long() + 1, lengths)
     padding = torch.arange(longest, device=lengths.device) >= lengths.unsqueeze(1)
-    return mask_predict.lowest(noise.masked_fill(padding, torch.inf), counts)
+    return lowest(noise.masked_fill(padding, torch.inf), counts)

@@ -12,32 +12,30 @@ from pipeline.vocabulary import MASK, PAD
 
 
 class BidirectionalDrafter(DrafterTransformer):
-    """The prefix and k masks see each other in both directions, so nothing can be kept.
+    """A drafter whose prefix and k masks all see each other, so that no keys and values can be kept.
 
-    A mask predicts the token in its own place.
+    A mask predicts the token at its own position.
     """
 
     prefix = "bidirectional"
 
-    def hidden_behind(self, source: Tensor, target: Tensor, prefixes: Tensor, revealed: Tensor | None = None) -> Tensor:
-        """Hidden states of the masks behind one prefix of every target.
+    def hidden_after(self, source: Tensor, target: Tensor, prefixes: Tensor, revealed: Tensor | None = None) -> Tensor:
+        """Hidden states of the masks after one prefix of every target.
 
         Args:
-            source, target: see `DrafterTransformer.hidden_behind`.
-            prefixes: (B,) words of the prefixes.
-            revealed: (B, k) booleans, masks in whose place the true token stands; None: nowhere.
+            source, target: see `DrafterTransformer.hidden_after`.
+            prefixes: (B,) lengths of the prefixes in words.
+            revealed: (B, k) booleans, true where the true token replaces a mask; None: nowhere.
 
         Returns:
             (B, k, D): state j predicts word p + j of a target whose prefix has p words.
         """
-        longest = int(prefixes.max())
-        columns = torch.arange(longest + self.block, device=target.device)
-        blocks = prefixes.unsqueeze(1) + torch.arange(self.block, device=target.device)
-        known = F.pad(target, (0, max(0, longest + self.block - target.shape[1])), value=PAD)[:, :len(columns)]
-        hidden = (columns >= prefixes.unsqueeze(1)) & (columns < prefixes.unsqueeze(1) + self.block)
+        prefixes = prefixes.unsqueeze(1)
+        blocks = prefixes + torch.arange(self.block, device=target.device)
+        known = F.pad(target, (0, int(prefixes.max()) + self.block - target.shape[1]), value=PAD)
+        tokens = _with_masks(known, prefixes, self.block)
         if revealed is not None:
-            hidden = hidden.scatter(1, blocks, ~revealed)
-        tokens = known.masked_fill(columns >= prefixes.unsqueeze(1) + self.block, PAD).masked_fill(hidden, MASK)
+            tokens = tokens.scatter(1, blocks, torch.where(revealed, known.gather(1, blocks), MASK))
         tokens = tokens[:, :self.settings.max_length]
         states = self._decoder_states(tokens, _present(tokens), self._encoder_states(source))
         rows = torch.arange(len(target), device=target.device).unsqueeze(1)
@@ -50,25 +48,29 @@ class BidirectionalDrafter(DrafterTransformer):
         words = lengths.unsqueeze(1) - 1  # without the start symbol
         longest = int(words.max())
         block = min(block, self.settings.max_length - longest)
-        columns = torch.arange(longest + block, device=tokens.device)
-        known = F.pad(tokens[:, 1:], (0, max(0, len(columns) - tokens.shape[1] + 1)))[:, :len(columns)]
-        inputs = known.masked_fill(columns >= words, MASK).masked_fill(columns >= words + block, PAD)
+        length = longest + block
+        inputs = _with_masks(F.pad(tokens[:, 1:], (0, length + 1 - tokens.shape[1]), value=PAD), words, block)
         state.rewind(0)
-        state.reserve(len(columns))
-        x = self._embed(self.target_embedding, inputs, self._position_tables().target[:len(columns)])
+        state.reserve(length)
+        x = self._embed(self.target_embedding, inputs, self._position_tables().target[:length])
         x = self._decode(x, state, _present(inputs))
         rows = torch.arange(len(tokens), device=tokens.device).unsqueeze(1)
-        wanted = words + torch.arange(block, device=tokens.device)
-        return self.decoder_norm(x[rows, wanted])
+        return self.decoder_norm(x[rows, words + torch.arange(block, device=tokens.device)])
 
     def plain_weights(self) -> PlainWeights:
         """See `Transformer.plain_weights`."""
         return super().plain_weights()._replace(keeps=False)
 
-    def run_ahead(self, tokens: Tensor, lengths: Tensor | int, count: int, state: State) -> Tensor:
+    def continue_greedily(self, tokens: Tensor, lengths: Tensor | int, count: int, state: State) -> Tensor:
         """Not possible."""
-        raise PipelineError("this drafter reads its prefix in both directions and keeps nothing, so it cannot say "
-                            "tokens in turn; choose a family with drafting.prefix causal")
+        raise PipelineError("this drafter reads its prefix in both directions and keeps nothing, so it cannot predict "
+                            "tokens one by one; choose a family with drafting.prefix causal")
+
+
+def _with_masks(words: Tensor, prefixes: Tensor, block: int) -> Tensor:
+    """Of words (B, T) the first of each row, as many as `prefixes` (B, 1), then a block of masks, then PAD."""
+    columns = torch.arange(words.shape[1], device=words.device)
+    return words.masked_fill(columns >= prefixes, MASK).masked_fill(columns >= prefixes + block, PAD)
 
 
 def _present(tokens: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""A trained model on disk: `weights.safetensors` and a plain `config.json`, which no loader has to execute."""
+"""A trained model on disk: `weights.safetensors` and `config.json`, neither of which can contain code."""
 
 import dataclasses
 import json
@@ -25,26 +25,26 @@ _STACKED = ("source_keys_values.weight", "source_keys_values.bias")
 
 
 def unique_weights(network: Transformer) -> dict[str, Tensor]:
-    """The parameters by name, each once: of tied ones only the first."""
+    """The parameters by name; tied ones have the first of their names."""
     return {name: parameter.detach() for name, parameter in network.named_parameters()}
 
 
 def not_finite(weights: dict[str, Tensor]) -> str | None:
-    """The name of the first weight that has an infinite value or NaN; None: all values are finite."""
+    """The name of the first weight that holds NaN or an infinite value; None: all values are finite."""
     finite = torch.stack([weight.isfinite().all() for weight in weights.values()])
     return None if finite.all() else list(weights)[int(finite.int().argmin())]
 
 
 def save_checkpoint(folder: Path, network: Transformer, vocabulary: VocabularySettings, weights: dict[str, Tensor],
                     training: dict[str, Any]) -> None:
-    """Write a checkpoint folder, whole or not at all.
+    """Write a checkpoint folder atomically.
 
     Args:
         folder: replaced if it exists.
-        network: whose architecture is stored.
-        vocabulary: that the model was trained on.
-        weights: to store, named as `unique_weights` names them.
-        training: how it came about, for the reader; plain JSON.
+        network: describes the architecture.
+        vocabulary: of the training.
+        weights: named as by `unique_weights`.
+        training: how the weights were trained, for human readers; plain JSON.
 
     Raises:
         PipelineError: a weight is not finite.
@@ -68,12 +68,12 @@ def save_checkpoint(folder: Path, network: Transformer, vocabulary: VocabularySe
 
 def load_checkpoint(folder: Path, digest: str | None = None,
                     order: OrderSettings | None = None) -> tuple[Transformer, dict[str, Any]]:
-    """Build the network of a checkpoint folder, in evaluation mode on the CPU, and return it with its config.
+    """The network of a checkpoint folder, in evaluation mode on the CPU, and its config.
 
     Args:
         folder: written by `save_checkpoint`.
-        digest: of the vocabulary that the caller will feed it with; None skips the check.
-        order: that the caller expects; None skips the check.
+        digest: of the caller's vocabulary; None skips the check.
+        order: which the caller expects; None skips the check.
 
     Raises:
         PipelineError: a file is absent or damaged, or belongs to another vocabulary, order, format or shape.
@@ -101,24 +101,24 @@ def load_checkpoint(folder: Path, digest: str | None = None,
 
 
 def column_major(network: Transformer) -> Transformer:
-    """Lay out the matrices by columns, in place: same values, same shapes, for decoding on a CPU.
+    """Store the matrices by columns, in place, with the same values and shapes, for decoding on a CPU.
 
-    A step multiplies a few rows by every matrix, and the BLAS kernel for a transposed row-major matrix is up to twice
-    as slow at that as the one for a column-major matrix, which is the same product.
+    A step multiplies few rows by every matrix. The BLAS kernel for a column-major matrix is then up to twice as fast as
+    that for a transposed row-major one.
     """
     for parameter in network.parameters():
         if parameter.dim() == 2:
             parameter.data = parameter.data.t().contiguous().t()
     for module in network.modules():
         if isinstance(module, Transformer):
-            module.regather()
+            module.clear_caches()
     return network
 
 
 def write_weights(path: Path, weights: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
-    """Write tensors to a safetensors file, whole or not at all.
+    """Write tensors to a safetensors file atomically.
 
-    Not by the library's `save_file`: nobody else may read its files, and a full disk is an error of its own to it.
+    The library's `save_file` makes files that other users cannot read, and has its own error for a full disk.
 
     Raises:
         PipelineError: the disk is full, or the folder is not writable.
@@ -148,11 +148,11 @@ def load_weights(network: Transformer, path: Path, *, partial: bool = False) -> 
     Args:
         network: changed in place.
         path: a safetensors file.
-        partial: copy what agrees in name and shape, for a warm start from another architecture; of matrices that are
-            stacked layer by layer, the layers that both have.
+        partial: copy what agrees in name and shape, for a warm start from another architecture; of matrices that stack
+            all layers, the layers that both have.
 
     Returns:
-        Names of parameters that were not in the file (always empty unless `partial`).
+        Names of parameters that were not in the file (none unless `partial`).
 
     Raises:
         PipelineError: the file does not fit and `partial` is off, or nothing fits.
@@ -176,14 +176,14 @@ def load_weights(network: Transformer, path: Path, *, partial: bool = False) -> 
 
 
 def _common_layers(stored: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Matrices that are stacked layer by layer: the layers of `stored` as far as `own` has as many, then `own`'s."""
+    """Matrices that stack all layers: the layers of `stored`, as many as `own` has, then those that only `own` has."""
     if any(name not in stored for name in _STACKED) or stored[_STACKED[0]].shape[1] != own[_STACKED[0]].shape[1]:
         return {}
     return {name: torch.cat([stored[name][:len(own[name])], own[name][len(stored[name]):]]) for name in _STACKED}
 
 
 def average_weights(states: list[dict[str, Tensor]], names: list[str]) -> dict[str, Tensor]:
-    """The mean of several models' weights, summed in float64 so that the order does not show.
+    """The mean of several models' weights, summed in float64 so that their order does not matter.
 
     Args:
         states: weights by name.

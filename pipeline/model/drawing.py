@@ -1,7 +1,7 @@
 """Generation orders drawn with characters, as in the papers' figures: `docs/orders.md`.
 
-Slots, steps, positions, directions and masks are what the methods of `Order` return; only the sentences beside them
-are written by hand.
+Slots, steps, positions, directions and masks come from the methods of `Order`; only the explanations are written by
+hand.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from pipeline.model.settings import OrderSettings
 from pipeline.vocabulary import SPECIALS
 
 SIX, FIVE = 6, 5
-"""Words of the drawn sentences: as many as in the papers' figures, and an odd number."""
+"""Lengths of the drawn sentences in words: that of the papers' figures, and an odd one."""
 
 _FIRST_WORD = len(SPECIALS)
-_Row = tuple[str, Sequence[str]]
+_LabelledCells = tuple[str, Sequence[str]]
 
 
 def draw(order: Order, words: int) -> str:
-    """The slots of a sentence from left to right and, below, a row for each of them with the slots that it sees.
+    """The slots of a sentence from left to right and, below, a row for each of them that marks the slots it sees.
 
     >>> print(draw(make_order(OrderSettings("double_token")), 2))
     step            1       │     2
@@ -38,12 +38,12 @@ def draw(order: Order, words: int) -> str:
     """
     written = arranged(order, words)
     read = [*order.starts, *written][:len(written)]
-    ways = arrows(order)
-    rows: list[_Row] = [
+    directions = arrows(order)
+    rows: list[_LabelledCells] = [
         ("step", _steps(order, len(written))),
         ("reads", _symbols(read)),
         ("position", [str(place) for place in order.positions(torch.arange(len(written))).tolist()]),
-        ("direction", [ways[slot % order.directions] for slot in range(len(written))]),
+        ("direction", [directions[slot % order.directions] for slot in range(len(written))]),
         ("writes", _symbols(written)),
         ("", [])]
     rows += [(f"{before} → {after}", ["●" if seen else "·" for seen in sees]) for before, after, sees in
@@ -52,24 +52,23 @@ def draw(order: Order, words: int) -> str:
 
 
 def draw_steps(order: Order, words: int) -> str:
-    """What each step of a sentence writes."""
+    """The words that each step of a sentence writes."""
     written = arranged(order, words)
     return _grid([("step", _steps(order, len(written))), ("writes", _symbols(written))], order.width)
 
 
 def arranged(order: Order, words: int) -> list[int]:
-    """The slots of a sentence whose words have the ids behind the special ones."""
+    """The slots of a sentence whose words have the ids after the special ones."""
     sentence = torch.arange(_FIRST_WORD, _FIRST_WORD + words).unsqueeze(0)
     return [int(token) for token in order.arrange(sentence, torch.tensor([words]))[0]]
 
 
 def arrows(order: Order) -> list[str]:
-    """Where each direction goes, read off its first two words; numbered where an embedding tells directions apart."""
+    """An arrow for each direction, from its first two words; numbered where directions have embeddings."""
     h = order.directions
     words = arranged(order, 2 * h)
-    forwards = [words[way] < words[way + h] for way in range(h)]
-    return [("→" if forward else "←") + (str(way) if order.direction_embeddings else "")
-            for way, forward in enumerate(forwards)]
+    return [("→" if words[d] < words[d + h] else "←") + (str(d) if order.direction_embeddings else "")
+            for d in range(h)]
 
 
 def _steps(order: Order, slots: int) -> list[str]:
@@ -80,8 +79,8 @@ def _symbols(tokens: Sequence[int]) -> list[str]:
     return [SPECIALS[token] if token < _FIRST_WORD else f"y{token - _FIRST_WORD + 1}" for token in tokens]
 
 
-def _grid(rows: Sequence[_Row], z: int) -> str:
-    """Lines of cells of one width behind their labels, with a bar between two steps."""
+def _grid(rows: Sequence[_LabelledCells], z: int) -> str:
+    """Rows of cells of equal width after their labels, with a bar between two steps."""
     label_width = max(len(label) for label, _ in rows)
     cell_width = max(len(cell) for _, cells in rows for cell in cells)
     lines = []
@@ -99,44 +98,45 @@ _WIDTH = 112
 _INTRODUCTION = """\
 # Generation orders
 
-`python -m pipeline orders` prints this page. It is computed from the methods of `Order` in `pipeline/model/orders.py`,
-and a test compares the two. The figures and tables named are those of Zhang, Titov and Sennrich (2020), *Fast
-Interleaved Bidirectional Sequence Generation*, and of Imamura and Sumita (2020), *Transformer-based Double-token
-Bidirectional Autoregressive Decoding in Neural Machine Translation*.
+`python -m pipeline orders` prints this page from the methods of `Order` in `pipeline/model/orders.py`, and a test
+compares the two. Figures and tables are those of Zhang, Titov and Sennrich (2020), *Fast Interleaved Bidirectional
+Sequence Generation*, and of Imamura and Sumita (2020), *Transformer-based Double-token Bidirectional Autoregressive
+Decoding in Neural Machine Translation*.
 
-Each drawing shows a sentence of six words, `y1` to `y6`, and a column a slot. A slot **reads** a symbol (a start
-symbol, or what was written one step before) at a **position** and **writes** a word, for a **direction** of the
-sentence. The slots between two bars are one step: they are written at once, by one call of the decoder. The rows below
-are the mask of the self-attention: the slot that reads and writes what its label says sees (●) or does not see (·) the
-slot of the column. Where a step has several slots, a sentence of five words shows what an odd length changes.
+Each drawing shows a sentence of six words, `y1` to `y6`, with one column per slot. A slot **reads** a symbol (a start
+symbol, or one that the previous step wrote) at a **position** and **writes** a word, in a **direction** of the
+sentence. The slots between two bars are one step: one call of the decoder writes them at once. The rows below are the
+mask of the self-attention: the slot of the row, whose label shows the symbols that it reads and writes, sees (●) or
+does not see (·) the slot of the column. Where a step has several slots, a sentence of five words shows an odd length.
 """
 
 _ORDERS = (
     (OrderSettings("left_to_right"),
-     "Autoregressive decoding, one word a step (Imamura and Sumita, section 2.1, Figure 1a; Zhang et al., section 3)."),
+     "Autoregressive decoding, one word per step (Imamura and Sumita, section 2.1, Figure 1a; Zhang et al., section "
+     "3)."),
     (OrderSettings("right_to_left"),
      "The same from the last word to the first (Imamura and Sumita, section 2.1)."),
     (OrderSettings("left_to_right", words=2),
-     "Vanilla semi-autoregressive decoding (Zhang et al., Figure 1b; Table 2, row 6): neighbours are written at once, "
-     "which makes them independent of each other given the words before."),
+     "Vanilla semi-autoregressive decoding (Zhang et al., Figure 1b; Table 2, row 6): neighbours are written at once "
+     "and are therefore independent of each other, given the words before."),
     (OrderSettings("left_to_right", words=4),
-     "The same with four words a step (Zhang et al., Table 2, row 8)."),
+     "The same with four words per step (Zhang et al., Table 2, row 8)."),
     (OrderSettings("interleaved"),
-     "IBDecoder (Zhang et al., section 4, equations 6 to 8, Figures 1a and 1c): from both ends to the middle. Of an "
-     "odd number of words the one in the middle is the left direction's. Signed positions keep the neighbours in a "
-     "direction neighbours in position."),
+     "IBDecoder (Zhang et al., section 4, equations 6 to 8, Figures 1a and 1c): from both ends to the middle. "
+     "The middle word of an odd number belongs to the left direction. With signed positions, neighbours in a direction "
+     "have neighbouring positions."),
     (OrderSettings("interleaved", words=2),
      "IBDecoder + SA (Zhang et al., section 4.1, equation 12, Figures 1e and 1f): the same sequence and positions, and "
      "steps of two words from each end."),
     (OrderSettings("multi_directional", directions=4),
      "IMDecoder (Zhang et al., section 4.1, equations 9 to 11, Figure 1d): each half of the sentence from both its "
-     "ends. The position counts steps; a trainable vector, added to what a slot reads, tells its direction, which is "
-     "numbered here."),
+     "ends. The position counts steps; a trainable vector per direction is added to what a slot reads, and directions "
+     "are numbered here."),
     (OrderSettings("double_token"),
-     "Double-token bidirectional decoding (Imamura and Sumita, section 3, Figures 1b and 2): folded like the "
-     "interleaved order, but the two sides have start symbols of their own, and one or two `<eod>` end it. The paper's "
-     "positions are learned (`network: {positions: learned}`): every slot has a vector of its own, which starts from "
-     "the sinusoid of the position drawn."),
+     "Double-token bidirectional decoding (Imamura and Sumita, section 3, Figures 1b and 2): the slots of the "
+     "interleaved order, but each side has its own start symbol, and one or two `<eod>` end the sentence. The paper's "
+     "positions are learned (`network: {positions: learned}`): every slot has its own vector, which starts from the "
+     "sinusoid of the position drawn."),
     (OrderSettings("double_token_l2r"),
      "Double-token decoding of two neighbours, for comparison (Imamura and Sumita, section 4.1)."),
     (OrderSettings("double_token_r2l"),
@@ -155,10 +155,10 @@ _ORDERS = (
 _MASK_PREDICT = """\
 ## `kind: masked`
 
-Mask-Predict (Ghazvininejad et al. 2019; the comparison of Imamura and Sumita, Table 2) has no order. The encoder
-predicts how many words there are; the decoder reads all of them, hidden ones as `<mask>`, each at its own position, and
-every slot sees all slots and predicts the word in its own place. Of T iterations the first predicts every word; each
-later one hides the least certain words, fewer every time, and predicts those again.
+Mask-Predict (Ghazvininejad et al. 2019; Imamura and Sumita, Table 2, compare it) has no order. The encoder predicts
+the number of words. The decoder reads all words, hidden ones as `<mask>`, each at its own position; every slot sees all
+slots and predicts the word at its own position. The first of T iterations predicts all words; each later one hides the
+least certain words, fewer every time, and predicts those again.
 """
 
 
@@ -171,8 +171,8 @@ def _section(settings: OrderSettings, text: str) -> str:
     order = make_order(settings)
     block = ", ".join(f"{key}: {value}" for key, value in asdict(settings).items() if value is not None)
     h, c, z = order.directions, order.words, order.width
-    counts = (f"Directions h = {h}, words of each a step c = {c}, slots a step z = h · c = {z}: six words take "
-              f"{order.slots(SIX) // z} steps.")
+    counts = (f"Directions h = {h}, words per direction and step c = {c}, slots per step z = h · c = {z}: six words "
+              f"take {order.slots(SIX) // z} steps.")
     lines = [f"## `order: {{{block}}}`", "", fill(text, _WIDTH), "", fill(counts, _WIDTH), "",
              "```text", draw(order, SIX), "```", ""]
     if z > 1:

@@ -1,7 +1,7 @@
-"""Blockwise parallel decoding (Stern et al. 2018): heads on a trained model that guess the words behind its next one.
+"""Blockwise parallel decoding (Stern et al. 2018): heads on a trained model that predict the words after its next one.
 
-The model itself is not trained any further, so that what it says is what it said before. It verifies its own guesses:
-the pass over the network that verifies a block also yields the states from which the next block is guessed.
+The model is not trained any further, so its own predictions stay the same. It verifies the heads' predictions: the pass
+over the network that verifies a block also yields the states from which the heads predict the next block.
 """
 
 import dataclasses
@@ -19,11 +19,10 @@ from pipeline.model.transformer import Transformer
 
 
 class BlockwiseHeads(ChainedTransformer):
-    """A Transformer of one word a step with k - 1 further heads on its decoder's last hidden state.
+    """A Transformer of one word per step with k - 1 more heads on its decoder's last hidden state.
 
-    The state that predicts a word also predicts, through head j = 0 … k - 2, the word j + 1 places behind it. A head is
-    a residual feed-forward map in front of the Transformer's own projection, with as many inner units as the layers'
-    feed-forward blocks.
+    The state that predicts word t also predicts word t + 1 + j through head j = 0 … k - 2. A head is a residual
+    feed-forward map before the Transformer's own projection, as wide as the layers' feed-forward blocks.
     """
 
     kind = "heads"
@@ -34,23 +33,23 @@ class BlockwiseHeads(ChainedTransformer):
         """Args:
             settings: shape of the Transformer.
             source_vocabulary, target_vocabulary: pieces.
-            order: in which it generates, one word a step.
-            block: k, tokens that one pass yields at most: the Transformer's own and one a head.
-            chained: whether a guessed word sees the one before it; else they are independent, as in the paper.
+            order: in which it generates, one word per step.
+            block: k, tokens that one pass yields at most: the Transformer's own and one per head.
+            chained: whether a drafted word sees the one before it; otherwise they are independent, as in the paper.
 
         Raises:
-            PipelineError: the block leaves nothing to guess.
+            PipelineError: the block leaves no word to the heads.
         """
         if block < 2:
-            raise PipelineError(f"drafting.block: {block} leaves no word to guess; heads need a block of at least 2")
+            raise PipelineError(f"drafting.block: {block} leaves no word to predict; heads need a block of at least 2")
         super().__init__(settings, source_vocabulary, target_vocabulary, order, chained)
         self.block = block
         heads, D, inner = block - 1, settings.width, settings.feed_forward
         self.requires_grad_(False)
         if self.chain is not None:
             self.chain.requires_grad_(True)
-        self.heads_inner = nn.Linear(D, heads * inner)  # the heads below each other: one product for all
-        self.heads_outer = nn.Parameter(torch.zeros(heads, inner, D))  # at first a head says what the Transformer says
+        self.heads_inner = nn.Linear(D, heads * inner)  # all heads in one product
+        self.heads_outer = nn.Parameter(torch.zeros(heads, inner, D))  # heads begin as the Transformer's own
         self.heads_bias = nn.Parameter(torch.zeros(heads * D))
         nn.init.zeros_(self.heads_inner.bias)
         for part in self.heads_inner.weight.data.split(inner):
@@ -59,16 +58,16 @@ class BlockwiseHeads(ChainedTransformer):
 
     @property
     def verifier(self) -> "BlockwiseHeads":
-        """Itself, as the model that judges what its heads propose."""
+        """The Transformer itself, as the model that verifies what its heads propose."""
         return self
 
-    def take(self, verifier: Transformer) -> None:
+    def copy_verifier(self, verifier: Transformer) -> None:
         """Copy the weights of a trained Transformer, which are not trained any further.
 
         Raises:
-            PipelineError: it generates several words a step, or has other vocabularies or another shape.
+            PipelineError: it generates several words per step, or has other vocabularies or another shape.
         """
-        check_verifier(verifier, (self.source_embedding.num_embeddings, self.projection.out_features), None)
+        check_verifier(verifier, self.vocabularies)
         own, theirs = (dataclasses.asdict(network.settings) for network in (self, verifier))
         for key, value in theirs.items():
             if own[key] != value and not key.endswith("dropout"):  # which frozen layers do not use
@@ -79,23 +78,15 @@ class BlockwiseHeads(ChainedTransformer):
                 self.get_parameter(name).copy_(weight)
 
     def train(self, mode: bool = True) -> "BlockwiseHeads":
-        """Stay in evaluation mode: the Transformer is read, not trained, and the heads are the same in both modes."""
+        """Stay in evaluation mode: the Transformer is frozen, and the heads are the same in both modes."""
         super().train(False)
         return self
 
     def head_states(self, hidden: Tensor, heads: int) -> Tensor:
-        """What the first few heads make of the Transformer's last hidden states.
-
-        Args:
-            hidden: (R, D).
-            heads: how many, k - 1 at most.
-
-        Returns:
-            (R, heads, D), to be projected.
-        """
+        """The states (R, heads, D) of the first heads, k - 1 at most, given the last hidden states (R, D)."""
         (R, D), units = hidden.shape, self.settings.feed_forward
-        every = slice(heads * units)
-        inner = F.linear(hidden, self.heads_inner.weight[every], self.heads_inner.bias[every]).relu()
+        rows = slice(heads * units)
+        inner = F.linear(hidden, self.heads_inner.weight[rows], self.heads_inner.bias[rows]).relu()
         biases = self.heads_bias[:heads * D].view(heads, 1, D)
         moved = torch.baddbmm(biases, inner.view(R, heads, units).transpose(0, 1), self.heads_outer[:heads])
         return hidden.unsqueeze(1) + moved.transpose(0, 1)

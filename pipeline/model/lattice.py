@@ -1,11 +1,11 @@
-"""The lattice scorer: a Transformer whose decoder sees one word of the past (sequence-to-lattice, section 3).
+"""The lattice scorer: a Transformer whose decoder sees one word of the past (Deng and Rush 2021, section 3).
 
-P(y_t | y_{t-1}, t, x) of all K x K pairs of neighbouring candidates comes from one pass: it depends on nothing else of
-the past, so every candidate at every position is a row of its own, whose self-attention has a single key.
+One pass gives P(y_t | y_{t-1}, t, x) for all K x K pairs of neighbouring candidates. Nothing else of the past matters,
+so every candidate at every position is a row of its own, and its self-attention has a single key.
 
-The logits of the candidates alone are computed, never those of the vocabulary. What would turn a logit into a
-log-probability, the logarithm of the sum over the vocabulary, is predicted from the hidden state by a linear map, the
-normaliser, which training holds close to it (self-normalisation, Devlin et al. 2014).
+Only the candidates' logits are computed, not those of the vocabulary. The log-sum over the vocabulary, which turns a
+logit into a log-probability, is predicted from the hidden state by a linear map, the normaliser (self-normalisation,
+Devlin et al. 2014).
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,23 +28,23 @@ from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, EOS, PAD
 
 COUNTS = "counts.safetensors"
-"""The count model in a checkpoint, which is all that is needed to translate."""
+"""The count model in a checkpoint."""
 _ROWS = 2048
-"""Candidates that are scored together, sentences whole: more fall out of the cache."""
+"""Candidates that are scored together, as far as sentences are not split: more fall out of the processor's caches."""
 
 
 class LatticeTransformer(Transformer):
     """Scores words given the word before them (in training up to two), their position and the source.
 
-    Its `decoder_layers` are the scorer's. Training calls `hidden_behind` and `projection`; search calls `length`,
-    `candidates`, `encode` and `edges`. The count model, which the first two of these ask, is attached after the
-    network is made, and so is a verifier, where candidates shall be drafts.
+    Training calls `hidden_after` and `projection`; search calls `length`, `candidates`, `encode` and `edges`. The count
+    model, which `length` and `candidates` read, is attached after construction, as is the verifier if lattices are
+    drafts.
     """
 
     kind = "lattice"
     chooses_order = False
     verifier: Transformer | None
-    """The ordered model that translates where the lattice only drafts; it is not trained."""
+    """The ordered model that verifies drafts, which is not trained; None: lattices are no drafts."""
 
     def __init__(self, settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__(settings, source_vocabulary, target_vocabulary, make_order(OrderSettings("left_to_right")))
@@ -62,27 +62,25 @@ class LatticeTransformer(Transformer):
             raise RuntimeError("the lattice has no count model; attach one")
         return self._counts
 
-    def attach(self, counts: CountModel) -> None:
-        """Take the count model to propose candidates by.
+    def attach_counts(self, counts: CountModel) -> None:
+        """Set the count model.
 
         Raises:
-            PipelineError: it is of other vocabularies than the network.
+            PipelineError: it has other vocabularies than the network.
         """
-        sizes = len(counts.copies), counts.target_vocabulary
-        own = self.source_embedding.num_embeddings, self.projection.out_features
+        sizes, own = (len(counts.copies), counts.target_vocabulary), self.vocabularies
         if sizes != own:
             raise PipelineError(f"{counts.path}: counts {sizes[0]} source and {sizes[1]} target pieces, but the "
                                 f"network has {own[0]} and {own[1]}; run `dvc repro` to produce both again")
         self._counts = counts
 
     def attach_verifier(self, verifier: Transformer) -> None:
-        """Take the model to draft for; it is not trained.
+        """Set the model to draft for, which is not trained.
 
         Raises:
-            PipelineError: it does not generate word by word from left to right, as candidates are counted, or has other
-                vocabularies.
+            PipelineError: it does not generate word by word from left to right, or has other vocabularies.
         """
-        check_verifier(verifier, (self.source_embedding.num_embeddings, self.projection.out_features), None)
+        check_verifier(verifier, self.vocabularies)
         if verifier.order.name != self.order.name:
             raise PipelineError(f"verifier: it generates in the order {verifier.order.name}, but a lattice drafts from "
                                 "left to right; choose a family of that order")
@@ -103,26 +101,17 @@ class LatticeTransformer(Transformer):
         self.counts.save(folder / COUNTS)
 
     def load_tables(self, folder: Path, digest: str) -> None:
-        attach_counts(self, folder / COUNTS, digest)
-
-    def train(self, mode: bool = True) -> "LatticeTransformer":
-        super().train(mode)
-        if self.verifier is not None:
-            self.verifier.eval()  # it is read, not trained: no dropout
-        return self
+        self.attach_counts(CountModel.open(folder / COUNTS, digest))
 
     # Training.
 
-    def hidden_behind(self, source: Tensor, target: Tensor, visible: Tensor) -> Tensor:
-        """Hidden states behind the start symbol and behind every word: what predicts the next one.
+    def hidden_after(self, source: Tensor, target: Tensor, visible: Tensor) -> Tensor:
+        """Hidden states (B, N + 1, D) after the start symbol and after every word, which predict the next word.
 
         Args:
-            source: (B, S) ids, padded with PAD behind.
-            target: (B, N) words, padded with PAD behind.
-            visible: (B, 1, N + 1, N + 1), true where a slot may see another.
-
-        Returns:
-            (B, N + 1, D).
+            source: (B, S) ids, right-padded with PAD.
+            target: (B, N) words, right-padded with PAD.
+            visible: (B, 1, N + 1, N + 1), true where a slot sees another.
         """
         inputs = torch.cat([self.start_symbols.expand(len(target), -1), target], 1)
         return self._decoder_states(inputs, visible, self._encoder_states(source))
@@ -130,7 +119,7 @@ class LatticeTransformer(Transformer):
     # Search.
 
     def length(self, source: Tensor) -> Tensor:
-        """(B,) predicted words of the translations of (B, S) padded ids; see `LengthRegression`."""
+        """Predicted numbers of target words (B,) for padded ids (B, S); see `LengthRegression`."""
         predicted = self.counts.lengths.predict(_words(source).cpu().numpy())
         return torch.from_numpy(predicted).to(source.device).clamp(max=self.settings.max_length - 1)
 
@@ -141,27 +130,20 @@ class LatticeTransformer(Transformer):
 
     @torch.no_grad()
     def edges(self, memory: Memory, candidates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The log-probabilities of all steps between candidates, as far as the normaliser is right.
-
-        Args:
-            memory: of B sources.
-            candidates: (B, N, K) words.
+        """The log-probabilities of all steps between candidates (B, N, K), as far as the normaliser is right.
 
         Returns:
-            Of starting with candidate i, (B, K); of candidate j of position t + 1 behind candidate i of position t,
-            (B, N - 1, K, K); of the end symbol behind candidate i of position t, (B, N, K).
+            See `pipeline.decoding.protocol.LatticeModel.edges`.
         """
         B, N, K = candidates.shape
         together = max(1, _ROWS // (1 + N * K))
-        if len(candidates) <= together:
+        if together >= B:
             return self._edges(memory, candidates)
-        parts = []
-        for first in range(0, B, together):
-            some = slice(first, first + together)
-            mask = None if memory.mask is None else memory.mask[some]
-            parts.append(self._edges(Memory(memory.states[some], mask), candidates[some]))
-        first_steps, inner, end = (torch.cat(scores) for scores in zip(*parts, strict=True))
-        return first_steps, inner, end
+        states, words = memory.states.split(together), candidates.split(together)
+        masks = [None] * len(words) if memory.mask is None else memory.mask.split(together)
+        parts = [self._edges(Memory(*source), some) for *source, some in zip(states, masks, words, strict=True)]
+        first, inner, end = (torch.cat(scores) for scores in zip(*parts, strict=True))
+        return first, inner, end
 
     def _edges(self, memory: Memory, candidates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         B, N, K = candidates.shape
@@ -173,20 +155,20 @@ class LatticeTransformer(Transformer):
         offsets = torch.addmm(self.normaliser.bias, x, self.normaliser.weight.t()).view(B, 1 + N * K, 1)
         x = x.view(B, 1 + N * K, D)
         outputs = self.projection.weight
-        behind, below = x[:, 1:].view(B, N, K, D), offsets[:, 1:].view(B, N, K, 1)
+        after, normaliser = x[:, 1:].view(B, N, K, D), offsets[:, 1:].view(B, N, K, 1)
         choices = outputs[candidates]
         first = (x[:, :1] @ choices[:, 0].mT - offsets[:, :1]).squeeze(1)
-        inner = (behind[:, :-1] @ choices[:, 1:].mT).sub_(below[:, :-1])
-        end = (behind @ outputs[EOS]).sub_(below.squeeze(3))
+        inner = (after[:, :-1] @ choices[:, 1:].mT).sub_(normaliser[:, :-1])
+        end = (after @ outputs[EOS]).sub_(normaliser.squeeze(3))
         return first, inner, end
 
     @torch.no_grad()
     def plain_scorer(self) -> tuple[list[tuple[Tensor, Tensor]], tuple[Tensor, Tensor]]:
-        """What a scorer has that a decoder has not, for the engine.
+        """The parameters that a scorer has and a decoder does not have, for the engine.
 
         Returns:
-            Of each layer weight (D, D), (in, out), and bias (D,) of self-attention with one key; and of the normaliser
-            weight (D,) and bias ().
+            For each layer, weight (D, D), (in, out), and bias (D,) of self-attention with one key; then weight (D,) and
+            bias () of the normaliser.
         """
         return ([(weight.t(), bias) for weight, bias in self._single_keys()],
                 (self.normaliser.weight[0], self.normaliser.bias[0]))
@@ -201,22 +183,17 @@ class LatticeTransformer(Transformer):
         return x
 
     def _single_keys(self) -> list[tuple[Tensor, Tensor]]:
-        """Of each layer `SelfAttention.single_key`, computed once."""
+        """`SelfAttention.single_key` of each layer, computed once, until `clear_caches`."""
         if self._single_key is None:
             layers = cast(Sequence[DecoderLayer], self.decoder)
             self._single_key = [layer.self_attention.single_key() for layer in layers]
         return self._single_key
 
-    def regather(self) -> None:
-        super().regather()
+    def clear_caches(self) -> None:
+        super().clear_caches()
         self._single_key = None
 
 
 def _words(source: Tensor) -> Tensor:
-    """(B,) words of sources, which have an end symbol and then padding behind them."""
+    """Numbers of words (B,) of sources, which are followed by an end symbol and padding."""
     return (source != PAD).sum(1) - 1
-
-
-def attach_counts(network: LatticeTransformer, path: Path, digest: str | None) -> None:
-    """Map a count model and attach it; see `CountModel.open` and `LatticeTransformer.attach` for the errors."""
-    network.attach(CountModel.open(path, digest))

@@ -1,4 +1,4 @@
-"""The blocks of the Transformer (Vaswani et al. 2017), over whole sequences and over the next tokens of a search."""
+"""The blocks of the Transformer (Vaswani et al. 2017), for entire sequences and for the next tokens of a search."""
 
 import math
 from collections.abc import Callable
@@ -7,26 +7,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pipeline.engine.plain import Block
 from pipeline.model.settings import NetworkSettings
 
 Past = Callable[[Tensor], Tensor]
 """Of one layer: stores the keys and values (2, R, heads, n, d) of the next n tokens, and returns those of all tokens so
 far, (2, R, heads, T, d)."""
-Block = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
-"""Weight and bias of a block's normalisation and of its first and last linear maps, whose matrices are (in, out)."""
 _MANY_ROWS, _FEW_QUERIES = 16, 8
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, dropped: float = 0.0) -> Tensor:
     """Scaled dot-product attention.
 
-    A step of cached decoding asks one or two queries of each of many short pasts; the CPU kernel behind
-    `scaled_dot_product_attention` sets up each of them apart, and two batched products take half its time.
+    In cached decoding, many rows have one or two queries each and few keys. There two batched products take half the
+    time of torch's CPU kernel, which processes the rows one by one.
 
     Args:
         queries: (B, heads, n, d).
         keys, values: (B, heads, T, d).
-        mask: booleans broadcast to (B, heads, n, T), true where a query may see a key; None: all of them.
+        mask: booleans broadcast to (B, heads, n, T), true where a query sees a key; None: everywhere.
         dropped: probability with which an attention weight is dropped.
 
     Returns:
@@ -52,15 +51,9 @@ class SelfAttention(nn.Module):
         self.output = nn.Linear(settings.width, settings.width)
 
     def forward(self, x: Tensor, mask: Tensor | None, past: Past | None = None) -> Tensor:
-        """Attend.
+        """Attention of n tokens x (B, n, D) to all T tokens so far: (B, n, D).
 
-        Args:
-            x: (B, n, D).
-            mask: booleans broadcast to (B, heads, n, T), true where a query may see a key; None: all of them.
-            past: what these tokens follow; None: they are a whole sequence, T = n.
-
-        Returns:
-            (B, n, D).
+        The mask is that of `attend`. Without a past, the tokens are an entire sequence, T = n.
         """
         B, n, D = x.shape
         projected = self.queries_keys_values(x).view(B, n, 3, self.heads, D // self.heads).permute(2, 0, 3, 1, 4)
@@ -71,10 +64,10 @@ class SelfAttention(nn.Module):
         return self.output(attended.transpose(1, 2).reshape(B, n, D))
 
     def single_key(self) -> tuple[Tensor, Tensor]:
-        """Weight (D, D) and bias (D,) of the linear map that this is for tokens which see only themselves.
+        """Weight (D, D) and bias (D,) of the linear map that this layer is for tokens which see only themselves.
 
-        Their softmax has one key: what remains is the map of the values followed by that of the output. Later changes
-        of the parameters do not show.
+        A softmax over one key is 1, so the map is that of the values followed by that of the output. The result does
+        not follow later changes of the parameters.
         """
         inner = self.queries_keys_values
         values = 2 * inner.in_features
@@ -93,15 +86,12 @@ class CrossAttention(nn.Module):
         self.output = nn.Linear(settings.width, settings.width)
 
     def forward(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        """Attend.
+        """Attention of target tokens to the source: (R, n, D).
 
         Args:
             x: (R, n, D), R a multiple of B: the beams of a sentence are neighbours.
             keys, values: (B, heads, S, D / heads).
             mask: (B, 1, 1, S), true where there is a source piece; None: everywhere.
-
-        Returns:
-            (R, n, D).
         """
         (R, n, D), B = x.shape, len(keys)
         # The beams of a sentence share its keys and values: they are queries of one batch entry.
@@ -143,7 +133,7 @@ class Residual(nn.Module):
         return torch.layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
     def weights(self, first: nn.Linear, last: nn.Linear) -> Block:
-        """The parameters of the block between these linear maps, without copying: later changes show."""
+        """The parameters of the block between these linear maps, not copied: later changes of them show."""
         return (self.norm.weight.detach(), self.norm.bias.detach(), first.weight.detach().t(), first.bias.detach(),
                 last.weight.detach().t(), last.bias.detach())
 
@@ -163,7 +153,7 @@ class EncoderLayer(nn.Module):
         return around.after(x, self.feed_forward(around.before(x)))
 
     def weights(self) -> tuple[Block, Block]:
-        """Of self-attention and feed-forward."""
+        """The parameters of self-attention and feed-forward."""
         own, feed_forward = self.self_attention, self.feed_forward
         return (self.around_self_attention.weights(own.queries_keys_values, own.output),
                 self.around_feed_forward.weights(feed_forward.inner, feed_forward.outer))
@@ -181,7 +171,7 @@ class DecoderLayer(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None, keys: Tensor, values: Tensor,
                 source_mask: Tensor | None, past: Past | None = None) -> Tensor:
-        """The layer over tokens x (R, n, D); see `SelfAttention` and `CrossAttention` for the other arguments."""
+        """The layer applied to tokens x (R, n, D); see `SelfAttention` and `CrossAttention` for the other arguments."""
         around = self.around_self_attention
         x = around.after(x, self.self_attention(around.before(x), mask, past))
         return self.after_self_attention(x, keys, values, source_mask)
@@ -194,7 +184,7 @@ class DecoderLayer(nn.Module):
         return around.after(x, self.feed_forward(around.before(x)))
 
     def weights(self) -> tuple[Block, Block, Block]:
-        """Of self-attention, attention to the source and feed-forward."""
+        """The parameters of self-attention, attention to the source and feed-forward."""
         own, cross, feed_forward = self.self_attention, self.cross_attention, self.feed_forward
         return (self.around_self_attention.weights(own.queries_keys_values, own.output),
                 self.around_cross_attention.weights(cross.queries, cross.output),
@@ -202,10 +192,10 @@ class DecoderLayer(nn.Module):
 
 
 def dropout(x: Tensor, probability: float) -> Tensor:
-    """Zero entries with a probability and scale up the others, in training.
+    """Set entries to zero with a probability and scale up the others, in training.
 
-    On a CPU `F.dropout` draws one number an entry, one after the other, which was a fifth of a training step; here
-    64 random bits serve four entries, so the probability is rounded to a multiple of 2**-16.
+    On a CPU `F.dropout` draws one number per entry, which took a fifth of a training step. Here 64 random bits serve
+    four entries, so the probability is rounded to a multiple of 2**-16.
 
     >>> dropped = dropout(torch.ones(10_000), 0.1)
     >>> abs(dropped.mean().item() - 1) < 0.02 and len(dropped.unique()) == 2
@@ -222,11 +212,11 @@ def dropout(x: Tensor, probability: float) -> Tensor:
 
 
 class Positions(nn.Module):
-    """Vectors of word positions, which an order may make negative: sinusoidal (fixed) or learned.
+    """Vectors of word positions, sinusoidal (fixed) or learned. Some orders have negative positions.
 
-    The sinusoid of a negative position is its odd (sine) and even (cosine) continuation, so two positions at one
-    distance have one inner product on either side of zero ("signed" positions, Zhang et al. 2020, equation 7).
-    A learned table starts from the sinusoids: what a warm start knows of positions is then not lost.
+    The sinusoid of a negative position is the odd (sine) and even (cosine) continuation, so the inner product of two
+    positions depends on their distance alone ("signed" positions, Zhang et al. 2020, equation 7). A learned table
+    starts from the sinusoids, which keeps what a warm start has learned about positions.
     """
 
     fixed: Tensor
@@ -234,8 +224,8 @@ class Positions(nn.Module):
     def __init__(self, settings: NetworkSettings, positions: Tensor, directions: int = 0) -> None:
         """Args:
             positions: (T,) the word position of every slot.
-            directions: how many directions take turns over the slots, each with a trainable vector of its own
-                (Zhang et al. 2020, equation 10); 0: none has.
+            directions: number of directions, which alternate over the slots and have a trainable vector each
+                (Zhang et al. 2020, equation 10); 0: no such vectors.
         """
         super().__init__()
         self.learned: nn.Parameter | None = None
@@ -249,7 +239,7 @@ class Positions(nn.Module):
             self.directions = nn.Parameter(torch.randn(directions, settings.width))
 
     def forward(self) -> Tensor:
-        """The whole table, (T, D), a row a slot."""
+        """The vectors of all slots, (T, D)."""
         table = self.learned if self.learned is not None else self.fixed
         if self.directions is None:
             return table

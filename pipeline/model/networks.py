@@ -1,6 +1,6 @@
-"""What a checkpoint knows of a network: how it describes one, and how one is made again.
+"""How a checkpoint describes a network, and how a network is rebuilt from that.
 
-A kind of network is a subclass of `Network` in a file of this package that says its `kind`. Nothing lists them.
+A kind of network is a subclass of `Network`, in a file of this package, that defines `kind`. Nothing lists them.
 """
 
 import dataclasses
@@ -21,22 +21,22 @@ class Network(nn.Module):
     """A network that a checkpoint can hold."""
 
     kind: str
-    """What a search must know how to search."""
+    """Which searches apply."""
     chooses_order: ClassVar[bool] = True
-    """Whether it generates in an order of its own choice; the other kinds have none to choose."""
+    """Whether its order is a setting; other kinds have a fixed one."""
     choices: ClassVar[tuple[str, ...]] = ()
-    """The attributes that its constructor takes after shape, vocabularies and order."""
+    """Further arguments of the constructor, which are also attributes."""
     settings: NetworkSettings
     order: Order
 
     def architecture(self) -> dict[str, Any]:
-        """What `rebuild` makes the network from, as plain JSON."""
+        """A description for `rebuild`, as plain JSON."""
         return {"kind": self.kind, "order": order_identity(self.order) if self.chooses_order else None,
                 "network": dataclasses.asdict(self.settings), **{name: getattr(self, name) for name in self.choices}}
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any], vocabulary: VocabularySettings) -> "Network":
-        """A network with random weights of an `architecture`; see `rebuild` of this file, which knows its class."""
+        """A network of this class with random weights; see the function `rebuild`, which finds the class."""
         order = described["order"]
         chosen = {"order": make_order(OrderSettings(order["name"], order["directions"], order["words"]))
                   } if cls.chooses_order else {}
@@ -44,18 +44,14 @@ class Network(nn.Module):
                    target_vocabulary=vocabulary.target, **chosen, **{name: described[name] for name in cls.choices})
 
     def save_tables(self, folder: Path) -> None:
-        """Write what the network reads besides its weights; most read nothing."""
+        """Write what the network needs in addition to its weights; most need nothing."""
 
     def load_tables(self, folder: Path, digest: str) -> None:
-        """Read what `save_tables` has written, for the vocabulary of that digest."""
+        """Read what `save_tables` has written, for the vocabulary of a digest."""
 
 
 def rebuild(described: Mapping[str, Any], vocabulary: VocabularySettings) -> Network:
-    """A network with random weights of an architecture.
-
-    Args:
-        described: by `Network.architecture`, of any kind.
-        vocabulary: that it is for.
+    """A network of any kind with random weights, as `Network.architecture` has described it.
 
     Raises:
         KeyError, TypeError, Refused: this describes no network.
@@ -68,14 +64,14 @@ def rebuild(described: Mapping[str, Any], vocabulary: VocabularySettings) -> Net
 
 
 def order_identity(order: Order) -> dict[str, Any]:
-    """What a checkpoint and the code that reads it must agree on about an order."""
+    """The properties of an order that a checkpoint and the code that reads it must agree on."""
     return {"name": order.name, "directions": order.directions, "words": order.words, "width": order.width,
             "starts": list(order.starts), "end": order.end}
 
 
 @cache
 def _networks() -> dict[str, type[Network]]:
-    """The classes of this package that say their kind."""
+    """The classes of this package that define their kind."""
     files = [importlib.import_module(f"pipeline.model.{found.name}")
              for found in pkgutil.iter_modules([str(Path(__file__).parent)])]
     return {one.kind: one for file in files for one in vars(file).values()

@@ -1,21 +1,19 @@
-"""Generation orders: which target word is produced in which slot, at which position, seeing what, until when.
+"""Generation orders: which target word is generated in which slot, at which position, seeing which other slots.
 
-A target `y` of n words is generated in slots t = 0, 1, …; `Order.indices` names the word of every slot, and
-everything else (arranging a target for training, restoring a hypothesis, positions, mask, step width, end)
-follows from it. Slots are filled z = h·c at a time, h directions by c words (Zhang et al. 2020, section 4).
-`docs/orders.md` draws every order.
+A target y of n words is generated in slots t = 0, 1, …; `Order.indices` maps slots to words. Each step fills
+z = h · c slots, c words in each of h directions (Zhang et al. 2020, section 4). `docs/orders.md` draws every order.
 
 Choices that the papers leave open:
 
-* The slots behind the last word hold the end symbol, up to a whole number of steps and at least one. All of them
-  are trained and scored, so every candidate of a step has z factors and candidates are comparable. In a double-token
-  order these are the "one or two EOD tokens" of Imamura and Sumita (section 3.2).
+* At least one slot after the last word, up to a multiple of z slots, holds the end symbol. All of them are trained and
+  scored, so every candidate of a step has z factors and candidates are comparable. In a double-token order these are
+  the "one or two EOD tokens" of Imamura and Sumita (section 3.2).
 * A hypothesis is complete once a step holds an end symbol ("any word hits [/s]", Zhang et al., section 4.2; "a pair
-  contains EOD", Imamura and Sumita, section 3.1); it then holds it in all later slots of that step: a word behind
-  the end has no place in the target, so search does not propose it.
-* An odd word belongs to the left half (both papers draw even sentences only).
-* With h > 2 a step holds the left words of all h/2 segments before the right ones, so that the words of an incomplete
-  last step are dealt out evenly: the "roughly equal" segments (section 4.1) differ by one word at most.
+  contains EOD", Imamura and Sumita, section 3.1). All later slots of that step then hold it too: a word after the end
+  has no index in the target, so search does not propose it.
+* The middle word of an odd number belongs to the left half (both papers draw even numbers only).
+* With h > 2 a step holds the left words of all h/2 segments before the right ones, which distributes the words of an
+  incomplete last step evenly: the "roughly equal" segments (section 4.1) differ by at most one word.
 """
 
 from collections.abc import Callable
@@ -29,9 +27,9 @@ from pipeline.errors import PipelineError
 from pipeline.model.settings import OrderSettings
 from pipeline.vocabulary import BOS, EOD, EOS, PAD
 
-Indices = Callable[[Tensor, Tensor], Tensor]
-Positions = Callable[[Tensor], Tensor]
-Visible = Callable[[Tensor, Tensor], Tensor]
+SlotIndices = Callable[[Tensor, Tensor], Tensor]
+SlotPositions = Callable[[Tensor], Tensor]
+SlotVisibility = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -42,19 +40,19 @@ class Order:
     directions: int
     """h, the ends from which words are generated at once."""
     words: int
-    """c, the words that each direction produces a step."""
-    indices: Indices = field(repr=False, compare=False)
+    """c, the words that each direction generates per step."""
+    indices: SlotIndices = field(repr=False, compare=False)
     """Maps lengths (B, 1) and slots (1, T) to the target index of each slot (B, T); valid where slot < length."""
-    positions: Positions = field(repr=False, compare=False)
+    positions: SlotPositions = field(repr=False, compare=False)
     """Maps slots (T,) to word positions (T,), which may be negative."""
     starts: tuple[int, ...] = ()
-    """The z start symbols, the inputs of the first step; BOS where nothing else is said."""
+    """The z start symbols, which are the inputs of the first step; BOS by default."""
     end: int = EOS
     """The end symbol."""
-    visible: Visible | None = field(default=None, repr=False, compare=False)
-    """Narrows what a slot sees below M(h, c): maps slots (T, 1) and (1, T) to booleans (T, T); None: all of it."""
+    visible: SlotVisibility | None = field(default=None, repr=False, compare=False)
+    """Restricts the mask M(h, c): maps slots (T, 1) and (1, T) to booleans (T, T); None: no restriction."""
     direction_embeddings: bool = False
-    """Whether a trainable vector of its direction is added to every slot (equation 10 of Zhang et al.)."""
+    """Whether every slot has a trainable vector of its direction (equation 10 of Zhang et al.)."""
 
     def __post_init__(self) -> None:
         if not self.starts:
@@ -66,7 +64,7 @@ class Order:
         return self.directions * self.words
 
     def slots(self, length: int) -> int:
-        """Slots that a target of `length` words takes, end symbols included.
+        """The number of slots of a target of `length` words, end symbols included.
 
         >>> order = make_order(OrderSettings("interleaved"))
         >>> [order.slots(n) for n in range(5)]
@@ -78,11 +76,11 @@ class Order:
         """Put targets in generation order.
 
         Args:
-            target: (B, N) word ids, anything behind `lengths`.
-            lengths: (B,) words a row.
+            target: (B, N) word ids, anything after `lengths`.
+            lengths: (B,) words per row.
 
         Returns:
-            (B, T) with T the slots of the longest row; the end symbol fills a row's last step, PAD what is behind it.
+            (B, T) with T the slots of the longest row; end symbols fill a row's last step and PAD all steps after it.
 
         >>> order = make_order(OrderSettings("interleaved"))
         >>> order.arrange(torch.tensor([[11, 12, 13, 14, 15]]), torch.tensor([5])).tolist()
@@ -101,7 +99,7 @@ class Order:
         """Put generated slots back in reading order; the inverse of `arrange`.
 
         Args:
-            arranged: (B, T) slots as generated. The words of a row are those before its first end symbol.
+            arranged: (B, T) slots as generated. A row's words are those before its first end symbol.
 
         Returns:
             (B, N) words padded with PAD, and their lengths (B,).
@@ -110,7 +108,7 @@ class Order:
         [[11, 12, 13, 14, 15]]
         """
         if len(arranged) == 1:
-            # One sentence is searched so quickly that the operations below would be a tenth of the whole.
+            # The operations below would be a tenth of the time of searching a single sentence.
             row, = arranged.tolist()
             length = row.index(self.end) if self.end in row else len(row)
             return (arranged.index_select(1, _slots_of_words(self, length).to(arranged.device)),
@@ -119,30 +117,30 @@ class Order:
         longest = int(lengths.max()) if len(lengths) else 0
         slots = torch.arange(longest, device=arranged.device).unsqueeze(0)
         inside = slots < lengths.unsqueeze(1)
-        # Slots behind the end are written to a spare column, which is cut off.
+        # Slots after the end are written to an extra column, which is cut off.
         indices = self.indices(lengths.unsqueeze(1), slots).masked_fill(~inside, longest)
         words = arranged.new_full((len(arranged), longest + 1), PAD)
         words.scatter_(1, indices, arranged[:, :longest].masked_fill(~inside, PAD))
         return words[:, :longest], lengths
 
     def lengths(self, arranged: Tensor) -> Tensor:
-        """Words before the first end symbol of each row of (B, T); T where there is none (cut at a length limit)."""
+        """Numbers of words (B,) before the first end symbol of each row of (B, T); T where there is none."""
         return (arranged == self.end).cumsum(1).eq(0).sum(1)
 
     def mask(self, slots: int, device: torch.device | None = None) -> Tensor:
-        """(T, T) booleans, true where the row may see the column: M(h, c) of equation 4, or less.
+        """(T, T) booleans, true where the row sees the column: M(h, c) of equation 4, or less.
 
         In M(h, c) a slot sees its own step and all earlier ones.
         """
-        rows, columns = torch.arange(slots, device=device).unsqueeze(1), torch.arange(slots, device=device).unsqueeze(0)
-        mask = torch.div(rows, self.width, rounding_mode="floor") >= torch.div(columns, self.width,
-                                                                               rounding_mode="floor")
+        columns = torch.arange(slots, device=device).unsqueeze(0)
+        rows = columns.t()
+        mask = rows // self.width >= columns // self.width
         return mask if self.visible is None else mask & self.visible(rows, columns)
 
 
 @lru_cache(maxsize=4096)
 def _slots_of_words(order: Order, length: int) -> Tensor:
-    """(N,) the slot of each word of a target so long."""
+    """The slot of each word (N,) of a target of N words."""
     return order.indices(torch.tensor([[length]]), torch.arange(length).unsqueeze(0))[0].argsort()
 
 
@@ -154,29 +152,29 @@ def _last_to_first(lengths: Tensor, slots: Tensor) -> Tensor:
     return lengths - 1 - slots
 
 
-def _from_both_ends(segments: int) -> Indices:
+def _from_both_ends(segments: int) -> SlotIndices:
     """From the two ends of each segment at once (equations 6 and 9).
 
-    Slot t belongs to direction d = t mod h and is its (t // h)-th word; d < h/2 is the left end of segment d, and
-    d + h/2 its right end. Direction d gets n // h words, and one more if d < n mod h, because the words of the last
-    step fill its first slots.
+    Slot t is the (t // h)-th word of direction d = t mod h. Direction d < h/2 starts at the left end of segment d,
+    direction d + h/2 at its right end. Direction d has n // h words, and one more if d < n mod h, because the words of
+    the last step fill its first slots.
     """
     directions = 2 * segments
 
     def indices(lengths: Tensor, slots: Tensor) -> Tensor:
-        place, direction = torch.div(slots, directions, rounding_mode="floor"), slots % directions
-        share, rest = torch.div(lengths, directions, rounding_mode="floor"), lengths % directions
+        place, direction = slots // directions, slots % directions
+        share, rest = lengths // directions, lengths % directions
         segment = direction % segments
-        # First words of this segment and of the next: every one before has twice the share and its part of the rest.
-        first, behind = (2 * share * one + torch.minimum(one, rest) + torch.minimum(one, (rest - segments).clamp(min=0))
-                         for one in (segment, segment + 1))
-        return torch.where(direction < segments, first + place, behind - 1 - place)
+        # First words of this segment and of the next: each one before has twice the share, and part of the rest.
+        first, after = (2 * share * one + torch.minimum(one, rest) + torch.minimum(one, (rest - segments).clamp(min=0))
+                        for one in (segment, segment + 1))
+        return torch.where(direction < segments, first + place, after - 1 - place)
     return indices
 
 
 def _from_the_middle(lengths: Tensor, slots: Tensor) -> Tensor:
     """The two halves of the interleaved order, each from the middle outwards."""
-    left, place = torch.div(lengths + 1, 2, rounding_mode="floor"), torch.div(slots, 2, rounding_mode="floor")
+    left, place = (lengths + 1) // 2, slots // 2
     return torch.where(slots % 2 == 0, left - 1 - place, left + place)
 
 
@@ -190,9 +188,9 @@ def _signed(slots: Tensor) -> Tensor:
     return torch.where(slots % 2 == 0, slots // 2 + 1, -(slots // 2) - 1)
 
 
-def _stepped(directions: int) -> Positions:
-    """The step in which a direction's word is produced (equation 10); its direction is told by an embedding."""
-    return lambda slots: torch.div(slots, directions, rounding_mode="floor")
+def _stepped(directions: int) -> SlotPositions:
+    """The step in which a word is generated (equation 10); an embedding encodes its direction."""
+    return lambda slots: slots // directions
 
 
 def _earlier(rows: Tensor, columns: Tensor) -> Tensor:
@@ -218,7 +216,7 @@ def _multi_directional(name: str, h: int, c: int) -> Order:
 
 
 def _ablation(name: str, h: int, c: int) -> Order:
-    """Table 2 of Zhang et al.: the interleaved order with one part taken out."""
+    """Table 2 of Zhang et al.: the interleaved order with one part replaced."""
     indices = _from_the_middle if name == "middle_to_side" else _from_both_ends(1)
     positions = _counted if name == "vanilla_positions" else _signed
     visible = {"vanilla_mask": _earlier, "independent_directions": _same_direction}.get(name)
@@ -226,7 +224,7 @@ def _ablation(name: str, h: int, c: int) -> Order:
 
 
 def _double_token(name: str, h: int, c: int) -> Order:
-    """Imamura and Sumita: left directions start from BOS and right ones from EOS, and EOD ends."""
+    """Imamura and Sumita: left directions start from BOS and right ones from EOS, and EOD is the end symbol."""
     if name == "double_token":
         return Order(name, h, c, _from_both_ends(1), _signed, (BOS, EOS), EOD)
     if name == "double_token_l2r":
@@ -236,7 +234,7 @@ def _double_token(name: str, h: int, c: int) -> Order:
 
 @dataclass(frozen=True)
 class _Kind:
-    """A named order: what makes it, and the h and c that it can have (None: any that its check allows)."""
+    """A named order: its constructor, and its h and c (None: a setting)."""
 
     make: Callable[[str, int, int], Order]
     directions: int | None
@@ -264,7 +262,7 @@ def make_order(settings: OrderSettings) -> Order:
     """The order that a block of params.yaml or a checkpoint describes.
 
     Raises:
-        PipelineError: there is none of that name, or it cannot have these directions or words.
+        PipelineError: no order has that name, or it cannot have these directions or words.
     """
     name, h, c = settings.name, settings.directions, settings.words
     if name not in _KINDS:
@@ -279,6 +277,6 @@ def make_order(settings: OrderSettings) -> Order:
         raise PipelineError(f"order: {name} has {kind.directions} directions, not {h}; remove `directions` or choose "
                             "multi_directional")
     if c < 1 or kind.words not in (None, c):
-        raise PipelineError(f"order: {name} cannot produce {c} words a direction; "
+        raise PipelineError(f"order: {name} cannot produce {c} words per direction; "
                             f"{'choose 1 or more' if kind.words is None else f'it produces {kind.words}'}")
     return kind.make(name, h, c)

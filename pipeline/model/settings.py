@@ -1,4 +1,4 @@
-"""The architecture of one Transformer, as plain numbers (no torch here: the command line reads this at start-up)."""
+"""The settings of a Transformer (no torch here: the command line reads this at start-up)."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class NetworkSettings(Checked):
     feed_forward: Positive = 2048
     """Inner dimension of the feed-forward blocks."""
     encoder_layers: Natural = 6
-    """0: none; only for a drafter, which then reads its verifier's encoder."""
+    """0: none, only in a drafter, which then reads its verifier's encoder."""
     decoder_layers: Positive = 6
     norm: str = "pre"
     """Layer normalisation before each block (`pre`) or after its residual sum (`post`)."""
@@ -57,9 +57,9 @@ class OrderSettings(Checked):
     name: str
     """left_to_right, right_to_left, interleaved, multi_directional, double_token, …"""
     directions: Positive | None = None
-    """h, the ends from which words are generated at once; None: what the name says (4 for multi_directional)."""
+    """h, the ends from which words are generated at once; None: as the name requires (multi_directional: 4)."""
     words: Positive | None = None
-    """c, the words that each direction produces a step; None: 1, or what the name says."""
+    """c, the words that each direction produces per step; None: as the name requires, or 1."""
 
 
 @dataclass(frozen=True)
@@ -71,4 +71,4 @@ class VocabularySettings(Checked):
     target: Positive
     """Pieces."""
     digest: str
-    """SHA-256 of its files: two vocabularies of one size are still two."""
+    """SHA-256 of its files, because different vocabularies may have equal sizes."""

@@ -1,7 +1,7 @@
-"""What a decoder remembers between two calls, and how it moves: `select` rows, `rewind` lengths.
+"""The decoder state: what a decoder keeps between two calls. Search may `select` rows and `rewind` lengths.
 
-Search never touches the tensors in here. One sentence may own several neighbouring rows (its beams): the decoder's
-own past is kept a row, the encoded source once a sentence.
+A sentence may have several neighbouring rows (its beams). Keys and values of the past are kept per row, those of the
+encoded source per sentence.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Memory:
     states: Tensor
     """(B, S, D)."""
     mask: Tensor | None
-    """(B, 1, 1, S), true where there is a piece; None where no row is padded."""
+    """(B, 1, 1, S), true where there is a piece; None: no row is padded."""
 
 
 class State:
@@ -31,17 +31,17 @@ class State:
 
     Attributes:
         length: tokens decoded by the longest row.
-        lengths: (R,) tokens decoded by each row, or None while all rows have `length`.
-        beams: rows a sentence.
-        hidden: (R, n, D), the decoder's last states in the last step, of its n tokens and its R rows; not selected.
+        lengths: (R,) tokens decoded by each row; None: all rows have `length`.
+        beams: rows per sentence.
+        hidden: (R, n, D), the last hidden states of the last step; `select` does not change it.
     """
 
     def __init__(self, source: Tensor, source_mask: Tensor | None, beams: int, capacity: int) -> None:
         """Args:
             source: (L, 2, B, heads, S, D / heads), keys and values of the source.
             source_mask: (B, 1, 1, S) or None.
-            beams: rows a sentence.
-            capacity: tokens to have room for at first; it grows when needed.
+            beams: rows per sentence.
+            capacity: tokens to allocate memory for; it grows when needed.
         """
         L, _, B, heads, _, depth = source.shape
         self.source = source
@@ -51,7 +51,7 @@ class State:
         self.lengths: Tensor | None = None
         self.hidden: Tensor | None = None
         self._past = source.new_empty(L, 2, B * beams, heads, capacity, depth)
-        self._views: tuple[Tensor, Tensor, Floats, Floats] | None = None  # of what `arrays` has last looked at
+        self._views: tuple[Tensor, Tensor, Floats, Floats] | None = None  # what `arrays` returned, and its tensors
         self._spare: Tensor | None = None  # `select` copies from one to the other and swaps them
 
     @property
@@ -60,29 +60,30 @@ class State:
         return self._past.shape[2]
 
     def reserve(self, tokens: int) -> None:
-        """Make room for `tokens` more behind the longest row (doubling, so that growth is rare)."""
+        """Allocate memory for `tokens` more after the longest row (doubling, so that growth is rare)."""
         needed, capacity = self.length + tokens, self._past.shape[4]
         if needed > capacity:
-            L, two, R, heads, _, depth = self._past.shape
-            grown = self._past.new_empty(L, two, R, heads, max(needed, 2 * capacity), depth)
+            grown = self._new_past(self.rows, max(needed, 2 * capacity))
             grown[..., :self.length, :] = self._past[..., :self.length, :]
             self._past = grown
 
+    def _new_past(self, rows: int, capacity: int) -> Tensor:
+        L, two, _, heads, _, depth = self._past.shape
+        return self._past.new_empty(L, two, rows, heads, capacity, depth)
+
     def slots(self, tokens: int) -> Tensor:
-        """Slots of the next `tokens` tokens: (tokens,) while the rows are level, (R, tokens) once they are ragged."""
+        """Slots of the next `tokens` tokens: (tokens,) while all rows have one length, otherwise (R, tokens)."""
         ahead = torch.arange(tokens, device=self._past.device)
         return ahead + self.length if self.lengths is None else ahead + self.lengths.unsqueeze(1)
 
     def append(self, layer: int, keys_values: Tensor) -> Tensor:
-        """Store n new positions behind each row's past, in one layer; `advance` follows when all layers have done so.
+        """Store a layer's keys and values (2, R, heads, n, D / heads) of n tokens after each row's past.
 
-        Args:
-            layer: its index.
-            keys_values: (2, R, heads, n, D / heads).
+        When all layers have stored theirs, `advance` counts the tokens.
 
         Returns:
-            All keys and values, (2, R, heads, T, D / heads), T the longest row; what a shorter row holds behind its
-            own end is left over from a rejected draft and is for the mask to hide.
+            All keys and values, (2, R, heads, T, D / heads), T the longest row; the mask must hide what is after the
+            end of a shorter row.
         """
         past, n = self._past[layer], keys_values.shape[3]
         end = self.length + n
@@ -90,13 +91,13 @@ class State:
             past[:, :, :, self.length:end] = keys_values
         else:
             rows = torch.arange(len(self.lengths), device=past.device).unsqueeze(1)
-            # Shorter rows do not write here; the mask hides it, but nothing times a stray NaN is still NaN.
+            # Shorter rows do not write here; the mask hides it, but zero times NaN would be NaN.
             past[:, :, :, self.length:end] = 0
             past.transpose(2, 3)[:, rows, self.slots(n)] = keys_values.transpose(2, 3)
         return past[:, :, :, :end]
 
     def arrays(self, tokens: int) -> tuple[Floats, Floats, Ints]:
-        """What compiled code reads, and writes the next `tokens` into, on a CPU; `advance` follows.
+        """The state on a CPU as compiled code reads it and writes `tokens` more; `advance` then counts them.
 
         Returns:
             Keys and values of the past, (L, 2, R, heads, capacity, D / heads), and of the source, and (R,) lengths.
@@ -105,7 +106,7 @@ class State:
             lengths = np.full(self.rows, self.length)
         else:
             lengths = self.lengths.numpy()
-            self._past[..., self.length:self.length + tokens, :] = 0  # for the reason in `append`
+            self._past[..., self.length:self.length + tokens, :] = 0  # see `append`
         if self._views is None or self._views[0] is not self._past or self._views[1] is not self.source:
             self._views = (self._past, self.source, self._past.numpy(), self.source.numpy())
         return *self._views[2:], lengths
@@ -120,8 +121,8 @@ class State:
         """Keep and reorder rows: beam reorder, batch shrink, or both.
 
         Args:
-            rows: (R',) indices of old rows, R' a multiple of `beams`; each group of `beams` stems from one sentence.
-                With as many rows as before, every group stays in its place (a plain reorder of beams).
+            rows: (R',) indices of old rows, R' a multiple of `beams`; each group of `beams` is from one sentence. With
+                as many rows as before, every sentence keeps its place.
         """
         if len(rows) != self.rows:
             sentences = rows[::self.beams] // self.beams
@@ -129,8 +130,7 @@ class State:
             if self.source_mask is not None:
                 self.source_mask = self.source_mask.index_select(0, sentences)
         if self._spare is None or self._spare.shape[2] != len(rows) or self._spare.shape[4] != self._past.shape[4]:
-            L, two, _, heads, capacity, depth = self._past.shape
-            self._spare = self._past.new_empty(L, two, len(rows), heads, capacity, depth)
+            self._spare = self._new_past(len(rows), self._past.shape[4])
         torch.index_select(self._past[..., :self.length, :], 2, rows, out=self._spare[..., :self.length, :])
         self._past, self._spare = self._spare, self._past
         if self.lengths is not None:
@@ -138,11 +138,7 @@ class State:
             self.length = int(self.lengths.max()) if len(rows) else 0
 
     def rewind(self, lengths: Tensor | int) -> None:
-        """Forget what lies behind a length, which may differ by row: a rejected draft.
-
-        Args:
-            lengths: (R,) or one number, at most the present lengths.
-        """
+        """Forget what is after the given lengths, (R,) or one number, which are at most the present ones."""
         if isinstance(lengths, int):
             self.length, self.lengths = lengths, None
         else:

@@ -1,9 +1,8 @@
-"""From states that were computed at once to tokens that follow one another.
+"""A chain between the tokens of a draft whose states were computed at once.
 
-States of a block do not know what their neighbours will say, and a draft is only as long as its tokens agree. A small
-map therefore lets every state see the token before its own, in training the true one and in search the one just drafted
-(as the sequentially dependent heads of Ankner et al. 2024, but also on top of states that know their own place in the
-source). The states themselves are still computed at once.
+States of a block do not depend on their neighbours' tokens, so the tokens may not fit together. A small map lets every
+state see the token before its own: in training the true one, in search the one just drafted. The sequentially dependent
+heads of Ankner et al. (2024) do the same; here the states may also know their own position.
 """
 
 import math
@@ -16,7 +15,7 @@ from pipeline.model.top import best
 
 
 class TokenChain(nn.Module):
-    """h + W_o relu(W_h h + W_e e + b) for a state h and the embedding e of the token before its own; at first h."""
+    """h + W_o relu(W_h h + W_e e + b) for a state h and the embedding e of the token before its own; initially h."""
 
     def __init__(self, width: int, inner: int) -> None:
         """Args:
@@ -34,30 +33,30 @@ class TokenChain(nn.Module):
         nn.init.zeros_(self.outer.weight)
 
     def forward(self, states: Tensor, embeddings: Tensor) -> Tensor:
-        """(N, D) states and unscaled embeddings (N, D) of the tokens before theirs, to (N, D)."""
+        """States (N, D) and unscaled embeddings (N, D) of the tokens before theirs to new states (N, D)."""
         inner = (self.of_state(states) + self.of_previous(embeddings * self.scale)).relu()
         return states + self.outer(inner)
 
 
-class Links(NamedTuple):
-    """A chain as search reads it, laid out for reading by rows."""
+class ChainWeights(NamedTuple):
+    """A chain and the output projection as search reads them, row by row."""
 
     of_state: Tensor
-    """(D, F) …"""
+    """(D, F), the map of the states."""
     bias: Tensor
-    """… and (F,): what states contribute."""
+    """(F,), its bias."""
     table: Tensor
-    """(V, F), what every token contributes to the state behind it."""
+    """(V, F), what every token contributes to the state after it."""
     outer: Tensor
     """(F, D)."""
     outputs: Tensor
     """(D, V), the projection onto the vocabulary."""
 
 
-def gather(chain: TokenChain | None, embeddings: Tensor, projection: Tensor) -> Links:
-    """The links of a chain between words with these embeddings and output embeddings, both (V, D).
+def chain_weights(chain: TokenChain | None, embeddings: Tensor, projection: Tensor) -> ChainWeights:
+    """The weights of a chain, given embeddings and output embeddings of all words, both (V, D).
 
-    Of no chain they are links that change nothing, with F = 0.
+    Without a chain, F = 0: states stay as they are.
     """
     if chain is None:
         (V, D), new = projection.shape, projection.new_empty
@@ -65,24 +64,15 @@ def gather(chain: TokenChain | None, embeddings: Tensor, projection: Tensor) -> 
     else:
         between = (chain.of_state.weight.t(), chain.of_state.bias, chain.of_previous(embeddings * chain.scale),
                    chain.outer.weight.t())
-    return Links._make(part.detach().contiguous() for part in (*between, projection.t()))
+    return ChainWeights._make(part.detach().contiguous() for part in (*between, projection.t()))
 
 
-def follow(links: Links, states: Tensor, last: Tensor) -> Tensor:
-    """The best token of each state after the one before it.
-
-    Args:
-        links: between the tokens.
-        states: (R, k, D).
-        last: (R,), the tokens after which the drafts stand.
-
-    Returns:
-        (R, k).
-    """
-    of_states = states @ links.of_state + links.bias
+def chained_tokens(weights: ChainWeights, states: Tensor, last: Tensor) -> Tensor:
+    """The best tokens (R, k) of states (R, k, D), each given the one before it; `last` (R,) precedes the first ones."""
+    of_states = states @ weights.of_state + weights.bias
     tokens = []
     for place in range(states.shape[1]):
-        inner = (of_states[:, place] + links.table[last]).relu_()
-        last = best(torch.addmm(states[:, place], inner, links.outer) @ links.outputs)
+        inner = (of_states[:, place] + weights.table[last]).relu_()
+        last = best(torch.addmm(states[:, place], inner, weights.outer) @ weights.outputs)
         tokens.append(last)
     return torch.stack(tokens, 1) if tokens else last.new_empty(len(last), 0)

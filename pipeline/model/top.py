@@ -1,8 +1,7 @@
-"""The best words of each row, by kernels that are quicker than the general ones and agree with them.
+"""Argmax and top-k of logits, by kernels that are quicker than torch's on a CPU and agree with them.
 
-On a CPU `torch.argmax` and `torch.topk` compare element by element and cost more than a small model's projection.
-NumPy's argmax is vectorised: a few of them are quicker than one search for the few best, and its partition is quicker
-where many are asked for.
+There `torch.argmax` and `torch.topk` compare element by element and cost more than a small model's projection. NumPy's
+argmax is vectorised: for a small k, k of them are quicker than `topk`, and for a large one NumPy's partition is.
 """
 
 from typing import Any
@@ -10,14 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from pipeline.engine.choice import engine_in_use
 
 _FEW = 10
-"""Up to so many passes of argmax cost less than a partition (rows of 3,000 words)."""
+"""The largest k for which k passes of argmax cost less than a partition (rows of 3,000 words)."""
 _SMALL = 24_000
-"""Numbers up to which compiled passes on one core are quicker than torch's on two."""
+"""The most logits for which compiled passes on one core are quicker than torch's on two."""
 
 
 def best(logits: Tensor) -> Tensor:
@@ -30,7 +30,7 @@ def best(logits: Tensor) -> Tensor:
 def score_best(logits: Tensor) -> tuple[Tensor, Tensor]:
     """The best word of every row as `best` finds it, and its log-probability: (…, V) to twice (…)."""
     if compiles(logits) and logits.numel() <= _SMALL:
-        from pipeline.engine.best import score_best  # numba: half a second that training does not need
+        from pipeline.engine.best import score_best  # numba takes half a second to import
         found, scores = np.empty(logits.shape[:-1], np.int64), np.empty(logits.shape[:-1])
         score_best(logits.numpy().reshape(-1, logits.shape[-1]), found.reshape(-1), scores.reshape(-1))
         return torch.from_numpy(found), torch.from_numpy(scores)
@@ -39,14 +39,10 @@ def score_best(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def best_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k best words of every row in falling order, lowest ids first where several tie, as far as the kernel allows.
+    """The scores and ids, both (R, k), of the k <= V best words of every row, best first.
 
-    Args:
-        logits: (R, V); the best places may be overwritten.
-        k: at most V.
-
-    Returns:
-        Scores and ids, both (R, k).
+    Equal scores: lowest ids first, as far as the kernel allows. The best entries of the logits (R, V) may be
+    overwritten.
     """
     if not compiles(logits):
         return logits.topk(k)
@@ -59,27 +55,26 @@ def best_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def best_words(logits: Tensor, k: int, end: int) -> tuple[Tensor, Tensor]:
-    """The k best words of every row as in `best_k`, and in the last place the end symbol, which is not among them.
+    """The scores and ids, both (R, k + 1), of the k < V best words but the end symbol, which comes last.
 
-    Args:
-        logits: (R, V); the best places may be overwritten, and the end symbol's are.
-        k: less than V.
-        end: the end symbol.
-
-    Returns:
-        Scores and ids, both (R, k + 1).
+    Equal scores are ordered as by `best_k`. The best entries of the logits (R, V) may be overwritten, and the end
+    symbol's are.
     """
-    if k > _FEW or not compiles(logits):
-        last = logits[:, end:end + 1].clone()
-        logits[:, end] = -torch.inf
-        words, found = best_k(logits, k)
-        return torch.cat((words, last), 1), torch.nn.functional.pad(found, (0, 1), value=end)
-    values = logits.numpy()
-    scores, ids = np.empty((len(values), k + 1), values.dtype), np.empty((len(values), k + 1), np.int64)
-    scores[:, k], ids[:, k] = values[:, end], end
-    values[:, end] = -np.inf
-    _pick(values, scores[:, :k], ids[:, :k])
-    return torch.from_numpy(scores), torch.from_numpy(ids)
+    last = logits[:, end:end + 1].clone()
+    logits[:, end] = -torch.inf
+    scores, ids = best_k(logits, k)
+    return torch.cat((scores, last), 1), F.pad(ids, (0, 1), value=end)
+
+
+def lowest(values: Tensor, counts: Tensor) -> Tensor:
+    """Mark the lowest values of each row of (R, N), `counts` (R,) of them, the first of equal ones: (R, N) booleans.
+
+    >>> lowest(torch.tensor([[0.3, 0.1, 0.3, 0.9]]), torch.tensor([2])).tolist()
+    [[True, True, False, False]]
+    """
+    order = values.argsort(dim=1, stable=True)
+    places = torch.arange(values.shape[1], device=values.device)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(1, order, places < counts.unsqueeze(1))
 
 
 def _partition(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -90,7 +85,7 @@ def _partition(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def _pick(values: npt.NDArray[Any], scores: npt.NDArray[Any], ids: npt.NDArray[np.int64]) -> None:
-    """Write the best of (R, V) values and their columns into two arrays (R, k), one column after the other."""
+    """Write the k best of (R, V) values and their columns into two arrays (R, k), column by column."""
     (R, V), flat = values.shape, np.ascontiguousarray(values).reshape(-1)
     values, first = flat.reshape(R, V), np.arange(0, R * V, V)
     for place in range(ids.shape[1]):
@@ -102,6 +97,6 @@ def _pick(values: npt.NDArray[Any], scores: npt.NDArray[Any], ids: npt.NDArray[n
 
 
 def compiles(logits: Tensor) -> bool:
-    """Whether NumPy and compiled code can read them, without a copy, and are to."""
+    """Whether NumPy and compiled code should read the logits, which takes no copy."""
     return (engine_in_use() == "compiled" and logits.device.type == "cpu"
             and logits.dtype in (torch.float32, torch.float64))

@@ -17,8 +17,8 @@ from pipeline.model.state import Memory, State
 from pipeline.vocabulary import PAD
 
 
-class Tables(NamedTuple):
-    """Vectors of positions, which search reads again and again."""
+class PositionTables(NamedTuple):
+    """The vectors of all positions, computed once for search."""
 
     source: Tensor
     """(S, D)."""
@@ -29,17 +29,17 @@ class Tables(NamedTuple):
 class Transformer(Network):
     """Vaswani et al. (2017), pre- or post-norm, generating its target in any `Order`.
 
-    Training reads whole targets (`forward`); search reads them step by step (`encode`, `start`, `step`), without
-    gradients, through the same layers. The engine can open it (`pipeline.engine.door`).
+    Training reads entire targets (`forward`); search reads them step by step (`encode`, `start`, `step`), without
+    gradients, through the same layers. `pipeline.engine.door` can open it.
     """
 
     kind = "ordered"
     order_mask: Tensor
     start_symbols: Tensor
     output_bias: Tensor | None
-    """(V,), added to the logits of a search; None: nothing is."""
+    """(V,), added to the logits of a search; None: no bias."""
     generation = 0
-    """Another number whenever the parameters may have changed."""
+    """Increases whenever the parameters may have changed."""
 
     def __init__(self, settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int,
                  order: Order) -> None:
@@ -50,7 +50,7 @@ class Transformer(Network):
         self.projection = nn.Linear(settings.width, target_vocabulary, bias=False)
         self.encoder = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(settings) for _ in range(settings.decoder_layers))
-        # Keys and values of the source for all decoder layers: one matrix product a sentence.
+        # Keys and values of the source for all decoder layers: one matrix product per sentence.
         self.source_keys_values = nn.Linear(settings.width, 2 * settings.width * settings.decoder_layers)
         pre = settings.norm == "pre"
         self.encoder_norm = nn.LayerNorm(settings.width) if pre else nn.Identity()
@@ -62,7 +62,7 @@ class Transformer(Network):
         self.register_buffer("order_mask", order.mask(len(slots)), persistent=False)
         self.register_buffer("output_bias", None, persistent=False)
         self.register_buffer("start_symbols", torch.tensor([order.starts]), persistent=False)
-        self._tables: Tables | None = None
+        self._tables: PositionTables | None = None
         self._initialise()
         self._tie(source_vocabulary, target_vocabulary)
 
@@ -72,7 +72,7 @@ class Transformer(Network):
                 nn.init.xavier_uniform_(module.weight)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
-        # Glorot's bound depends on the shape: fused matrices are initialised as the square ones they stand for.
+        # Glorot's bound depends on the shape: fused matrices are initialised as the square ones that they consist of.
         width = self.settings.width
         for name, parameter in self.named_parameters():
             if name.endswith(("queries_keys_values.weight", "source_keys_values.weight")):
@@ -91,17 +91,19 @@ class Transformer(Network):
                                     f"{source_vocabulary} pieces and the target {target_vocabulary}; choose 'target'")
             self.source_embedding.weight = self.target_embedding.weight
 
-    # Training: whole targets.
+    @property
+    def vocabularies(self) -> tuple[int, int]:
+        """Numbers of source and target pieces."""
+        return self.source_embedding.num_embeddings, self.projection.out_features
+
+    # Training: entire targets.
 
     def forward(self, source: Tensor, arranged: Tensor) -> Tensor:
-        """Logits of every slot given the slots of earlier steps.
+        """Logits (B, T, V) of every slot given the slots of earlier steps.
 
         Args:
-            source: (B, S) ids, padded with PAD behind.
-            arranged: (B, T) targets in generation order (`Order.arrange`), T whole steps.
-
-        Returns:
-            (B, T, V).
+            source: (B, S) ids, right-padded with PAD.
+            arranged: (B, T) targets in generation order (`Order.arrange`), T a multiple of the order's width.
         """
         return self.projection(self.hidden(source, arranged))
 
@@ -116,9 +118,16 @@ class Transformer(Network):
         mask = self._source_mask(source)
         return Memory(self._encoder_layers(source, self.source_positions(), mask), mask)
 
-    def _decoder_states(self, inputs: Tensor, mask: Tensor | None, memory: Memory) -> Tensor:
-        """(B, T, D) for inputs (B, T), whose slots see what `mask`, broadcast to (B, heads, T, T), lets them see."""
-        x = self._embed(self.target_embedding, inputs, self.target_positions()[:inputs.shape[1]])
+    def _decoder_states(self, inputs: Tensor, mask: Tensor | None, memory: Memory,
+                        positions: Tensor | None = None) -> Tensor:
+        """The last hidden states (B, T, D) of inputs (B, T).
+
+        The mask is broadcast to (B, heads, T, T), true where a slot sees another. Vectors of positions (T, D) default
+        to those of the first slots.
+        """
+        if positions is None:
+            positions = self.target_positions()[:inputs.shape[1]]
+        x = self._embed(self.target_embedding, inputs, positions)
         for layer, (keys, values) in zip(self.decoder, self._source_keys_values(memory), strict=True):
             x = layer(x, mask, keys, values, memory.mask)
         return self.decoder_norm(x)
@@ -127,21 +136,18 @@ class Transformer(Network):
 
     @torch.no_grad()
     def encode(self, source: Tensor) -> Memory:
-        """Encode (B, S) ids, padded with PAD behind and at most `max_length` long."""
+        """Encode (B, S) ids, right-padded with PAD and at most `max_length` long."""
         mask = self._source_mask(source)
         return Memory(self._encoded(source, mask), mask)
 
     @torch.no_grad()
     def start(self, memory: Memory, beams: int = 1, capacity: int = 64) -> State:
-        """The state before the first step, with `beams` neighbouring rows per sentence, and room for some slots."""
+        """The state before the first step: `beams` neighbouring rows per sentence, and memory for `capacity` slots."""
         return State(self._projected(memory), memory.mask, beams, capacity)
 
     @torch.no_grad()
     def step(self, tokens: Tensor, state: State) -> Tensor:
-        """Feed the next n input tokens of every row (at first the order's z start symbols) and move the state.
-
-        Args:
-            tokens: (R, n).
+        """Read the next n tokens (R, n) of every row, first the order's z start symbols, into the state.
 
         Returns:
             (R, n, V) logits of the slots that these inputs predict.
@@ -153,7 +159,7 @@ class Transformer(Network):
         """The decoder's last hidden states, (R, n, D); `step` without its projection."""
         return self._read(tokens, state, False)[0]
 
-    # The parts of the verbs, by torch. A network that the engine has opened has compiled ones in their place.
+    # The parts of the verbs, by torch. A network that the engine has opened overrides them with compiled ones.
 
     def _encoded(self, source: Tensor, mask: Tensor | None) -> Tensor:
         """The encoder's last states, (B, S, D)."""
@@ -164,13 +170,10 @@ class Transformer(Network):
         return self._source_keys_values(memory).contiguous()
 
     def _read(self, tokens: Tensor, state: State, projected: bool) -> tuple[Tensor, Tensor]:
-        """The decoder's last hidden states, (R, n, D), and logits (R, n, V), or anything if they are not wanted."""
+        """The decoder's last hidden states, (R, n, D), and, if `projected`, logits (R, n, V)."""
         n, table = tokens.shape[1], self._position_tables().target
         state.reserve(n)
-        if state.lengths is None:
-            positions = table[state.length:state.length + n]
-        else:
-            positions = table[state.slots(n)]
+        positions = table[state.length:state.length + n] if state.lengths is None else table[state.slots(n)]
         x = self._embed(self.target_embedding, tokens, positions)
         x = self._decode(x, state, self._step_mask(state, n))
         state.advance(n)
@@ -178,9 +181,9 @@ class Transformer(Network):
         return state.hidden, self._logits(state.hidden) if projected else state.hidden
 
     def _decode(self, x: Tensor, state: State, mask: Tensor | None) -> Tensor:
-        """All decoder layers over the next tokens of every row, (R, n, D), whose keys and values join the state.
+        """All decoder layers over the next tokens of every row, (R, n, D), whose keys and values enter the state.
 
-        The mask is broadcast to (R, heads, n, T), true where a token may see another; None: everywhere.
+        The mask is broadcast to (R, heads, n, T), true where a token sees another; None: everywhere.
         """
         for index, (layer, (keys, values)) in enumerate(zip(self.decoder, state.source, strict=True)):
             x = layer(x, mask, keys, values, state.source_mask, partial(state.append, index))
@@ -190,15 +193,15 @@ class Transformer(Network):
         logits: Tensor = self.projection(hidden)
         return logits if self.output_bias is None else logits + self.output_bias
 
-    def _position_tables(self) -> Tables:
-        """Vectors of positions as search reads them, computed once, until `regather`."""
+    def _position_tables(self) -> PositionTables:
+        """Vectors of positions, computed once, until `clear_caches`."""
         if self._tables is None:
-            self._tables = Tables(self.source_positions().detach(), self.target_positions().detach())
+            self._tables = PositionTables(self.source_positions().detach(), self.target_positions().detach())
         return self._tables
 
     @torch.no_grad()
     def plain_weights(self) -> PlainWeights:
-        """Its parameters as they are now, for the engine."""
+        """The current parameters, for the engine."""
         tables, norms = self._position_tables(), []
         for norm in (self.encoder_norm, self.decoder_norm):
             norms.append(torch.stack(list(norm.parameters()) or [tables.target[0]] * 2))
@@ -214,21 +217,24 @@ class Transformer(Network):
             heads=self.settings.heads, pre=self.settings.norm == "pre", relu=self.settings.activation == "relu",
             keeps=True)
 
-    def regather(self) -> None:
-        """Forget what was computed from parameters: for whoever changes them in evaluation mode."""
+    def clear_caches(self) -> None:
+        """Forget all that was computed from parameters; to be called when they change in evaluation mode."""
         self._tables = None
         self.generation += 1
 
     def train(self, mode: bool = True) -> "Transformer":
-        self.regather()  # tables that are computed from parameters do not follow their changes
-        return super().train(mode)
+        self.clear_caches()
+        super().train(mode)
+        if (verifier := self._modules.get("verifier")) is not None:
+            verifier.eval()  # a verifier is frozen: no dropout
+        return self
 
     def _apply(self, *arguments: Any, **options: Any) -> "Transformer":
-        self.regather()  # another device or type
+        self.clear_caches()  # another device or type
         return super()._apply(*arguments, **options)
 
     def _step_mask(self, state: State, n: int) -> Tensor | None:
-        """What n new tokens may see of the past and of each other; None where it is everything."""
+        """What n new tokens see of the past and of each other; None where it is everything."""
         end = state.length + n
         if state.lengths is not None:
             return self.order_mask[:, :end][state.slots(n)].unsqueeze(1)  # (R, 1, n, end)
@@ -245,7 +251,7 @@ class Transformer(Network):
 
     @staticmethod
     def _source_mask(source: Tensor) -> Tensor | None:
-        """(B, 1, 1, S), true where there is a piece; None where that is everywhere."""
+        """(B, 1, 1, S), true where there is a piece; None: everywhere."""
         present = source != PAD
         return None if bool(present.all()) else present[:, None, None, :]
 

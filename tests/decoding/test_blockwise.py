@@ -42,7 +42,7 @@ class Foreknowing:
         assert float(distances.amin(1).max()) < 1e-9  # the state that predicted the last word, and no other
         return torch.nn.functional.one_hot(words, self.verifier.projection.out_features).double()
 
-    def follow(self, states: Tensor, last: Tensor, verified: bool = False) -> Tensor:
+    def draft_tokens(self, states: Tensor, last: Tensor, verified: bool = False) -> Tensor:
         return states.argmax(2)
 
 

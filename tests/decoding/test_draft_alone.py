@@ -33,7 +33,7 @@ def drafting(verifier: Transformer, prefix: str, seed: int, encoder_layers: int 
     with torch.no_grad():
         network.decoder_norm.weight.mul_(3)
         network.projection.weight[EOS].mul_(3)
-    network.attach(verifier)
+    network.attach_verifier(verifier)
     return network.double().eval()
 
 
@@ -46,9 +46,9 @@ def by_hand(network: DrafterTransformer, source: Tensor, block: int) -> tuple[li
         prefix = torch.tensor([words])
         states = network.propose(prefix, len(words), min(block, most + 2 - len(words)), network.start(memory))[0]
         calls += 1
-        drafted = network.follow(states.unsqueeze(0), torch.tensor(words[-1:]))[0].tolist()
+        drafted = network.draft_tokens(states.unsqueeze(0), torch.tensor(words[-1:]))[0].tolist()
         for state, word in zip(states, drafted, strict=True):
-            log_probabilities = network.say(state.unsqueeze(0), torch.tensor(words[-1:]))[0].log_softmax(0)
+            log_probabilities = network.draft_logits(state.unsqueeze(0), torch.tensor(words[-1:]))[0].log_softmax(0)
             score += float(log_probabilities[word])
             if word == EOS:
                 return words[1:], score, True, calls

@@ -6,15 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from masked import Row, Script, Scripted, certain, masked, only
 from sentences import sources
 from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.mask_predict import Settings, lowest, search
+from pipeline.decoding.mask_predict import Settings, search
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
 from pipeline.model.masked import MaskedTransformer
@@ -166,15 +164,6 @@ def test_no_sentences(settings: Settings) -> None:
     found = search(masked(), torch.empty(0, 3, dtype=torch.long), LIMIT, settings)
     assert found.tokens.shape[:2] == found.lengths.shape == found.scores.shape == found.ended.shape
     assert found.lengths.shape == (0, settings.nbest) and found.calls.shape == (0,)
-
-
-@given(st.lists(st.lists(st.sampled_from([-2.0, -1.0, 0.0, math.inf]), min_size=5, max_size=5), min_size=1, max_size=4),
-       st.data())
-def test_the_lowest_are_those_that_sort_first(values: list[list[float]], data: st.DataObject) -> None:
-    counts = data.draw(st.lists(st.integers(0, 5), min_size=len(values), max_size=len(values)))
-    marked = lowest(torch.tensor(values), torch.tensor(counts))
-    for row, count, found in zip(values, counts, marked.tolist(), strict=True):
-        assert {place for place in range(5) if found[place]} == set(sorted(range(5), key=row.__getitem__)[:count])
 
 
 # Real networks.

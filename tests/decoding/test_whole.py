@@ -230,7 +230,7 @@ def test_a_wide_draft_is_not_compiled(tiny: Tiny) -> None:
 def test_more_tokens_than_places_are_refused(tiny: Tiny) -> None:
     network, source = tiny(seed=4), sources(3)
     network.projection.weight.data[network.order.end] = -100  # never ends
-    network.regather()
+    network.clear_caches()
     with pytest.raises(IndexError, match="places"):
         greedy.search(network, source, LengthLimit(ratio=0, extra=500, longest=500))
 

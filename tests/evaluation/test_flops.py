@@ -37,7 +37,7 @@ def tokens(rows: int, count: int) -> Tensor:
 def heads(verifier: Transformer, **changes: Any) -> BlockwiseHeads:
     torch.manual_seed(7)
     made = BlockwiseHeads(verifier.settings, 20, 20, verifier.order, block=4, **{"chained": False, **changes})
-    made.take(verifier)
+    made.copy_verifier(verifier)
     return made.to(verifier.projection.weight.dtype)
 
 
@@ -237,7 +237,7 @@ def test_several_sentences_at_once_are_refused(tiny: Tiny) -> None:
 def test_a_drafter_of_ragged_rows_is_refused(tiny: Tiny) -> None:
     def search(model: Any, source: Tensor) -> None:
         state = model.start(model.draft_memory(source, model.verifier.encode(source)))
-        model.run_ahead(tokens(1, 3), torch.tensor([2]), 2, state)
+        model.continue_greedily(tokens(1, 3), torch.tensor([2]), 2, state)
 
     with pytest.raises(PipelineError, match="one sentence at a time"):
         sentence_operations(drafter(tiny()), search, singles(4))  # type: ignore[arg-type]

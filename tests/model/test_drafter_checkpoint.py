@@ -41,7 +41,7 @@ def test_round_trip(tmp_path: Path, tiny: Tiny, prefix: str, encoder_layers: int
     for one in (network, loaded):
         memory = one.verifier.encode(source)
         states = one.propose(STARTED, 4, BLOCK, one.start(one.draft_memory(source, memory)))
-        said.append(one.say(states.flatten(0, 1), TARGET[:, :BLOCK].flatten()))
+        said.append(one.draft_logits(states.flatten(0, 1), TARGET[:, :BLOCK].flatten()))
         judged.append(one.verifier.step(STARTED, one.verifier.start(memory)))
     torch.testing.assert_close(*said)
     torch.testing.assert_close(*judged)

@@ -35,8 +35,8 @@ def started(target: Tensor) -> Tensor:
 def trained(network: DrafterTransformer, source: Tensor, target: Tensor, words: Tensor) -> Tensor:
     """(R, k, D): by the forward pass of training, the states of the next k tokens behind each row's number of words."""
     if network.prefix == "bidirectional":
-        return network.hidden_behind(source, target, words)
-    states = network.hidden_behind(source, target, torch.arange(target.shape[1] + 1))
+        return network.hidden_after(source, target, words)
+    states = network.hidden_after(source, target, torch.arange(target.shape[1] + 1))
     first, blocks = states.split([target.shape[1] + 1, states.shape[1] - target.shape[1] - 1], 1)
     blocks = blocks.unflatten(1, (target.shape[1] + 1, network.block - 1))
     rows = torch.arange(len(target))
@@ -135,16 +135,16 @@ def test_a_block_sees_its_prefix_and_itself(tiny: Tiny) -> None:
     network = drafter(tiny(), decoder_layers=2, block=BLOCK)
     source, target = sources(6, 4), targets(2)
     places, k = torch.tensor([0, 2, 3, 7, 9]), BLOCK - 1
-    before = network.hidden_behind(source, target, places)
+    before = network.hidden_after(source, target, places)
     blocks = before[:, WORDS + 1:].unflatten(1, (len(places), k))
     for index, place in enumerate(places):  # no block sees another
-        alone = network.hidden_behind(source, target, place.unsqueeze(0))
+        alone = network.hidden_after(source, target, place.unsqueeze(0))
         torch.testing.assert_close(alone[:, :WORDS + 1], before[:, :WORDS + 1], **EXACT)
         torch.testing.assert_close(alone[:, WORDS + 1:], blocks[:, index], **EXACT)
     for word in range(WORDS):  # a word is seen behind it
         other = target.clone()
         other[:, word] = 7 + (target[:, word] - 6) % 13
-        moved = (network.hidden_behind(source, other, places) - before).abs().amax((0, 2)) > 0
+        moved = (network.hidden_after(source, other, places) - before).abs().amax((0, 2)) > 0
         assert moved[:WORDS + 1].tolist() == [place > word for place in range(WORDS + 1)]
         assert moved[WORDS + 1:].view(-1, k).all(1).tolist() == (places > word).tolist()
         assert moved[WORDS + 1:].view(-1, k).any(1).tolist() == (places > word).tolist()
@@ -157,7 +157,7 @@ def test_a_token_that_is_shown_is_the_one_before_what_is_predicted(tiny: Tiny) -
     for place in range(WORDS - BLOCK):
         for shown in ([0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 0, 1], [1, 1, 1]):
             revealed = torch.tensor(shown).bool()
-            states = network.hidden_behind(source, target, torch.tensor([place]), revealed.view(1, 1, -1))
+            states = network.hidden_after(source, target, torch.tensor([place]), revealed.view(1, 1, -1))
             block = target[0, place:place + BLOCK - 1].where(revealed, torch.tensor(MASK))
             inputs = torch.cat([started(target)[0, :place + 1], block]).unsqueeze(0)
             state = network.start(network.verifier.encode(source))
@@ -169,14 +169,14 @@ def test_both_directions(tiny: Tiny) -> None:
     network = drafter(tiny(), prefix="bidirectional", decoder_layers=2, block=BLOCK)
     source, target = sources(6, 4, 9), targets(3)
     places = torch.tensor([2, 5, 9])
-    before = network.hidden_behind(source, target, places)
+    before = network.hidden_after(source, target, places)
     other = target.masked_fill(torch.arange(WORDS) >= places.unsqueeze(1), PAD)
-    assert torch.equal(network.hidden_behind(source, other, places), before)
+    assert torch.equal(network.hidden_after(source, other, places), before)
     revealed = torch.tensor([[0, 0, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0]]).bool()
-    shown = network.hidden_behind(source, target, places, revealed)
+    shown = network.hidden_after(source, target, places, revealed)
     assert torch.equal((shown != before).any(2).all(1), revealed.any(1))
     for row in range(3):
-        alone = network.hidden_behind(source[row:row + 1, :int((source[row] != PAD).sum())], target[row:row + 1],
+        alone = network.hidden_after(source[row:row + 1, :int((source[row] != PAD).sum())], target[row:row + 1],
                                       places[row:row + 1], revealed[row:row + 1])
         torch.testing.assert_close(alone[0], shown[row], **EXACT)
 
@@ -198,12 +198,12 @@ def test_a_chained_token_hears_the_one_before_it(tiny: Tiny, prefix: str) -> Non
                 heard = chain.of_state(hidden) + chain.of_previous(network.target_embedding.weight[last] * 4)
                 hidden = hidden + chain.outer(heard.relu())  # 4: the root of D
             logits = hidden @ network.projection.weight.T
-            torch.testing.assert_close(network.say(states[:, len(expected)], last), logits, **EXACT)
+            torch.testing.assert_close(network.draft_logits(states[:, len(expected)], last), logits, **EXACT)
             last = logits.argmax(1)
             expected.append(last)
-        found = network.follow(states, target[:, 2])
+        found = network.draft_tokens(states, target[:, 2])
         assert torch.equal(found, torch.stack(expected, 1))
-        said = [network.say(states[:, 0], before) for before in (target[:, 2], target[:, 3])]
+        said = [network.draft_logits(states[:, 0], before) for before in (target[:, 2], target[:, 3])]
         assert torch.equal(*said) != chained
 
 
@@ -246,7 +246,7 @@ def test_verifiers_that_do_not_fit(tiny: Tiny, prefix: str, verifier: dict[str, 
     shape = NetworkSettings(**{"width": 16, "heads": 2, "feed_forward": 32, "encoder_layers": 0, "decoder_layers": 1,
                                "max_length": 48, "tied_embeddings": "none", **changes})
     with pytest.raises(PipelineError, match=message) as caught:
-        make_drafter(shape, 20, 20, BLOCK, prefix, False).attach(tiny(**verifier))
+        make_drafter(shape, 20, 20, BLOCK, prefix, False).attach_verifier(tiny(**verifier))
     assert "\n" not in str(caught.value)
 
 

@@ -29,7 +29,7 @@ def with_heads(verifier: Transformer, block: int = 4, chained: bool = False) -> 
     network.to(verifier.projection.weight.dtype)
     for name in (*HEADS, *(CHAIN if chained else ())):
         torch.nn.init.normal_(network.get_parameter(name), std=0.3)
-    network.take(verifier)
+    network.copy_verifier(verifier)
     return network
 
 
@@ -55,7 +55,7 @@ def test_a_fresh_head_says_what_the_model_says(tiny: Tiny) -> None:
     hidden = torch.randn(2, verifier.settings.width, dtype=torch.float64)
     states = network.head_states(hidden, 2)
     assert torch.equal(states, hidden.unsqueeze(1).expand(-1, 2, -1))
-    assert torch.equal(network.say(states[:, 0], torch.tensor([8, 9])), network.projection(hidden))
+    assert torch.equal(network.draft_logits(states[:, 0], torch.tensor([8, 9])), network.projection(hidden))
 
 
 @pytest.mark.parametrize("order", ["left_to_right", "right_to_left"])
@@ -81,12 +81,12 @@ def test_a_model_that_does_not_fit(tiny: Tiny, changes: dict[str, object], messa
     verifier = tiny()
     network = BlockwiseHeads(verifier.settings, 20, 20, verifier.order, 3, chained=False)
     with pytest.raises(PipelineError, match=message):
-        network.take(tiny(**changes))
-    network.take(tiny(dropout=0.3, attention_dropout=0.2))  # frozen layers drop nothing
+        network.copy_verifier(tiny(**changes))
+    network.copy_verifier(tiny(dropout=0.3, attention_dropout=0.2))  # frozen layers drop nothing
 
 
 def test_heads_have_something_to_guess(tiny: Tiny) -> None:
-    with pytest.raises(PipelineError, match="block: 1 leaves no word to guess; heads need a block of at least 2"):
+    with pytest.raises(PipelineError, match="block: 1 leaves no word to predict; heads need a block of at least 2"):
         BlockwiseHeads(tiny().settings, 20, 20, tiny().order, 1, chained=False)
 
 

@@ -33,7 +33,7 @@ def single_slots(slots: int) -> Tensor:
 def teacher_forced(network: LatticeTransformer, source: Tensor, words: list[int]) -> Tensor:
     """The score of a translation: of every word and of the end, its logit less what is predicted of their sum."""
     with torch.no_grad():
-        states = network.hidden_behind(source.unsqueeze(0), torch.tensor([words]), single_slots(len(words) + 1))[0]
+        states = network.hidden_after(source.unsqueeze(0), torch.tensor([words]), single_slots(len(words) + 1))[0]
         wanted = torch.tensor([[*words, EOS]]).T
         return (network.projection(states).gather(1, wanted) - network.normaliser(states)).sum()
 
@@ -77,7 +77,7 @@ def test_no_other_word_shows_in_a_step() -> None:
     network, words = lattice(decoder_layers=3), random_words(1)[0, :, 0]
     other = words.clone()
     other[:3] = 7 + (other[:3] - 6) % 13
-    states = network.hidden_behind(MIXED[:1], torch.stack([words, other]), single_slots(POSITIONS_ASKED + 1))
+    states = network.hidden_after(MIXED[:1], torch.stack([words, other]), single_slots(POSITIONS_ASKED + 1))
     assert torch.equal(states[0, 4:], states[1, 4:]) and not torch.allclose(states[0, 3], states[1, 3])
 
 
@@ -178,7 +178,7 @@ def test_narrow_and_short_lattices(n: int, k: int) -> None:
 def test_the_longest_source_and_the_longest_target_fit() -> None:
     network = lattice(max_length=11)
     words = random_words(1, n=10)
-    assert network.hidden_behind(sources(11), words[:, :, 0], single_slots(11)).shape == (1, 11, 16)
+    assert network.hidden_after(sources(11), words[:, :, 0], single_slots(11)).shape == (1, 11, 16)
     assert all_edges(network, sources(11), words)[2].shape == (1, 10, K)
 
 
@@ -192,7 +192,7 @@ def test_columns_do_not_change_a_score() -> None:
 
 
 @pytest.mark.parametrize("changed", [
-    lambda network: network.train().eval(), lambda network: network.regather(),
+    lambda network: network.train().eval(), lambda network: network.clear_caches(),
     lambda network: network.float().double(), column_major])
 def test_changed_weights_are_gathered_again(changed: Callable[[LatticeTransformer], object]) -> None:
     network, other, words = lattice(seed=1), lattice(seed=2), random_words(len(MIXED))
@@ -238,7 +238,7 @@ def test_counts_of_other_vocabularies(tmp_path: Path) -> None:
         network = LatticeTransformer(settings, source, target)
         with pytest.raises(PipelineError, match=rf"some.safetensors: counts 20 source and 20 target pieces, but the "
                                                 rf"network has {source} and {target}; run `dvc repro`"):
-            network.attach(counts)
+            network.attach_counts(counts)
         with pytest.raises(RuntimeError, match="no count model; attach one"):
             network.candidates(MIXED, 3, 2)
 
@@ -255,5 +255,5 @@ def test_all_of_an_ordered_model_is_a_warm_start(tiny: Callable[..., Transformer
     target = random_words(len(MIXED))[:, :, 0]
     everything_before = torch.ones(8, 8, dtype=torch.bool).tril()
     arranged = torch.cat([target, torch.full((len(MIXED), 1), EOS)], 1)
-    torch.testing.assert_close(network.hidden_behind(MIXED, target, everything_before),
+    torch.testing.assert_close(network.hidden_after(MIXED, target, everything_before),
                                teacher.hidden(MIXED, arranged), **EXACT)

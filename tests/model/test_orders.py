@@ -170,7 +170,7 @@ def test_every_name_makes_an_order_and_is_tested_here() -> None:
     (OrderSettings("multi_directional", 2), "directions 2.*choose an even number above 2"),
     (OrderSettings("interleaved", 4), "has 2 directions, not 4; .*multi_directional"),
     (OrderSettings("left_to_right", 2), "has 1 directions, not 2"),
-    (OrderSettings("double_token", words=2), "cannot produce 2 words a direction; it produces 1"),
+    (OrderSettings("double_token", words=2), "cannot produce 2 words per direction; it produces 1"),
     (OrderSettings("double_token_l2r", words=1), "it produces 2"),
 ])
 def test_orders_that_cannot_be(wanted: OrderSettings, message: str) -> None:

@@ -6,23 +6,23 @@ from torch import Tensor
 
 from pipeline.engine.packing import pack_links
 from pipeline.engine.token_chain import follow_links
-from pipeline.model.token_chain import Links, TokenChain, follow, gather
+from pipeline.model.token_chain import ChainWeights, TokenChain, chain_weights, chained_tokens
 
 V, D, F = 50, 8, 12
 
 
-def chained(dtype: torch.dtype = torch.float64, inner: int = F) -> tuple[TokenChain, Tensor, Tensor, Links]:
-    """A random chain, the embeddings of its words, their output embeddings, and its links."""
+def chained(dtype: torch.dtype = torch.float64, inner: int = F) -> tuple[TokenChain, Tensor, Tensor, ChainWeights]:
+    """A random chain, the embeddings of its words, their output embeddings, and its weights."""
     torch.manual_seed(4)
     chain = TokenChain(D, inner).to(dtype)
     torch.nn.init.normal_(chain.outer.weight)
     embeddings, outputs = torch.randn(V, D, dtype=dtype), torch.randn(V, D, dtype=dtype)
-    return chain, embeddings, outputs, gather(chain, embeddings, outputs)
+    return chain, embeddings, outputs, chain_weights(chain, embeddings, outputs)
 
 
-def compiled(links: Links, states: Tensor, last: Tensor, rounded: bool = False) -> Tensor:
-    """`follow` by compiled code."""
-    packed = pack_links(*(part.numpy() for part in links), rounded=rounded)
+def compiled(weights: ChainWeights, states: Tensor, last: Tensor, rounded: bool = False) -> Tensor:
+    """`chained_tokens` by compiled code."""
+    packed = pack_links(*(part.numpy() for part in weights), rounded=rounded)
     assert packed is not None
     tokens = torch.empty(states.shape[:2], dtype=torch.long)
     follow_links(states.numpy(), last.numpy(), packed, tokens.numpy())
@@ -42,32 +42,32 @@ def by_formula(states: Tensor, last: int, chain: TokenChain, embeddings: Tensor,
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("rows", "k"), [(1, 1), (1, 7), (3, 4), (4, 2), (9, 4), (2, 0)])
 def test_both_ways_are_the_formula(dtype: torch.dtype, rows: int, k: int) -> None:
-    chain, embeddings, outputs, links = chained(dtype)
+    chain, embeddings, outputs, weights = chained(dtype)
     states, last = torch.randn(rows, k, D, dtype=dtype), torch.arange(7, 7 + rows)
     expected = [by_formula(row, int(token), chain, embeddings, outputs)
                 for row, token in zip(states, last, strict=True)]
-    assert follow(links, states, last).tolist() == compiled(links, states, last).tolist() == expected
+    assert chained_tokens(weights, states, last).tolist() == compiled(weights, states, last).tolist() == expected
 
 
 def test_rounded_it_is_nearly_the_same() -> None:
     """Seldom a token, and never a nonsensical one: its score is within a rounding of the best."""
-    *_, outputs, links = chained()
+    *_, outputs, weights = chained()
     states, last = torch.randn(3, 1, D, dtype=torch.float64), torch.tensor([7, 8, 9])
     for row in range(3):
         one, before = states[row:row + 1], last[row:row + 1]
-        inner = (one[:, 0] @ links.of_state + links.bias + links.table[before]).relu()
-        scores = (torch.addmm(one[:, 0], inner, links.outer) @ outputs.t())[0]
-        found = int(compiled(links, one, before, rounded=True))
+        inner = (one[:, 0] @ weights.of_state + weights.bias + weights.table[before]).relu()
+        scores = (torch.addmm(one[:, 0], inner, weights.outer) @ outputs.t())[0]
+        found = int(compiled(weights, one, before, rounded=True))
         assert scores[found] > scores.max() - 2e-2 * scores.abs().max()
 
 
 def test_the_token_before_matters() -> None:
-    *_, links = chained()
+    *_, weights = chained()
     states = torch.randn(40, 1, D, dtype=torch.float64)
-    behind = [follow(links, states, torch.full((40,), token)) for token in (8, 9)]
-    assert not torch.equal(*behind)
+    after = [chained_tokens(weights, states, torch.full((40,), token)) for token in (8, 9)]
+    assert not torch.equal(*after)
 
 
 def test_inner_widths_that_are_not_compiled() -> None:
-    *_, links = chained(inner=9)
-    assert pack_links(*(part.numpy() for part in links), rounded=False) is None
+    *_, weights = chained(inner=9)
+    assert pack_links(*(part.numpy() for part in weights), rounded=False) is None

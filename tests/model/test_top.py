@@ -1,10 +1,12 @@
 """The quick kernels for the best words agree with torch's own."""
 
+import math
+
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.model.top import best, best_k, best_words, score_best
+from pipeline.model.top import best, best_k, best_words, lowest, score_best
 
 # Few distinct values, so that ties are common; and words that cannot be.
 values = st.sampled_from([-torch.inf, -2.0, -1.0, 0.0, 0.5, 3.0])
@@ -68,3 +70,12 @@ def test_the_best_word_and_its_score(logits: torch.Tensor) -> None:
     exact = logits.dtype != torch.bfloat16
     torch.testing.assert_close(scores.double(), expected, rtol=1e-6 if exact else 0.02, atol=1e-6 if exact else 0.02,
                                equal_nan=True)
+
+
+@given(st.lists(st.lists(st.sampled_from([-2.0, -1.0, 0.0, math.inf]), min_size=5, max_size=5), min_size=1, max_size=4),
+       st.data())
+def test_the_lowest_are_those_that_sort_first(values: list[list[float]], data: st.DataObject) -> None:
+    counts = data.draw(st.lists(st.integers(0, 5), min_size=len(values), max_size=len(values)))
+    marked = lowest(torch.tensor(values), torch.tensor(counts))
+    for row, count, found in zip(values, counts, marked.tolist(), strict=True):
+        assert {place for place in range(5) if found[place]} == set(sorted(range(5), key=row.__getitem__)[:count])

@@ -63,7 +63,7 @@ def loss_by_hand(module: DrafterModule, batch: Batch, prefixes: list[list[int]],
             block = [line[p + place] if known else MASK for place, known in enumerate(show)]
             state = block_by_hand(network, source, line[:p], block)[j]
             previous = ([BOS, *line])[p + j]
-            scores = network.say(state.unsqueeze(0), torch.tensor([previous]))[0].log_softmax(0)
+            scores = network.draft_logits(state.unsqueeze(0), torch.tensor([previous]))[0].log_softmax(0)
             total -= (1 - smoothing) * scores[said[p + j]].item() + smoothing * scores.mean().item()
             count += 1
     return total, count
@@ -112,13 +112,13 @@ def test_the_bidirectional_loss_by_hand(verifier: str, monkeypatch: pytest.Monke
 def watch(module: DrafterModule, monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[int], Tensor | None]]:
     """Prefixes and what is shown, at every pass through the network."""
     asked: list[tuple[list[int], Tensor | None]] = []
-    hidden_behind = module.network.hidden_behind
+    hidden_after = module.network.hidden_after
 
     def watched(source: Tensor, target: Tensor, prefixes: Tensor, revealed: Tensor | None = None) -> Tensor:
         asked.append((prefixes.tolist(), revealed))
-        return hidden_behind(source, target, prefixes, revealed)
+        return hidden_after(source, target, prefixes, revealed)
 
-    monkeypatch.setattr(module.network, "hidden_behind", watched)
+    monkeypatch.setattr(module.network, "hidden_after", watched)
     return asked
 
 
@@ -166,7 +166,7 @@ def wrong_by_hand(module: DrafterModule, batch: Batch, row: int, length: int, p:
     said = answers(network, source, line[:length])
     states = block_by_hand(network, source, line[:p], [MASK] * network.block)
     places = range(int(network.prefix == "causal"), min(network.block, length + 1 - p))
-    return sum(int(network.say(states[j:j + 1], torch.tensor([([BOS, *line])[p + j]])).argmax()) != said[p + j]
+    return sum(int(network.draft_logits(states[j:j + 1], torch.tensor([([BOS, *line])[p + j]])).argmax()) != said[p + j]
                for j in places if said[p + j] != PAD)
 
 

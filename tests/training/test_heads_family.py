@@ -90,7 +90,7 @@ def test_the_loss_by_hand(make_module: Callable[..., HeadsModule], smoothing: fl
             for j, state in enumerate(states):
                 if t + 1 + j <= length and said[t + 1 + j] != PAD:  # which a random verifier may say
                     before = torch.tensor([slots[t + j]])
-                    log_probabilities = module.network.say(state.unsqueeze(0), before)[0].log_softmax(0)
+                    log_probabilities = module.network.draft_logits(state.unsqueeze(0), before)[0].log_softmax(0)
                     total -= (1 - smoothing) * log_probabilities[said[t + 1 + j]].item()
                     total -= smoothing * log_probabilities.mean().item()
                     count += 1

@@ -99,11 +99,11 @@ def test_deep_layers_see_no_farther(counts: str) -> None:
     target = TOYS.target[-1:]
     for sizes in ((1,) * 9, (2, 2, 2, 2, 1), (1, 2, 2, 2, 2)):
         mask = chunked(*sizes)
-        before = network.hidden_behind(TOYS.source[-1:], target, mask.view(1, 1, 9, 9))
+        before = network.hidden_after(TOYS.source[-1:], target, mask.view(1, 1, 9, 9))
         for place in range(8):
             other = target.clone()
             other[0, place] = 7 + (target[0, place] - 6) % 30
-            after = network.hidden_behind(TOYS.source[-1:], other, mask.view(1, 1, 9, 9))
+            after = network.hidden_after(TOYS.source[-1:], other, mask.view(1, 1, 9, 9))
             assert torch.equal((after != before).any(2)[0], mask[:, place + 1])  # words stand behind the start symbol
 
 
@@ -116,7 +116,7 @@ def loss_by_hand(module: LatticeModule, batch: Batch, chunks: list[tuple[int, ..
     for row, (length, sizes) in enumerate(zip(batch.target_lengths.tolist(), chunks, strict=True)):
         source, target = batch.source[row][batch.source[row] != PAD].unsqueeze(0), batch.target[row, :length]
         mask = chunked(*sizes)[:length + 1, :length + 1].view(1, 1, length + 1, length + 1)
-        states = network.hidden_behind(source, target.unsqueeze(0), mask)[0]
+        states = network.hidden_after(source, target.unsqueeze(0), mask)[0]
         for state, wanted in zip(states, [*target.tolist(), EOS], strict=True):
             logits = network.projection(state)
             sum_of_all = logits.exp().sum().log().item()

@@ -72,7 +72,7 @@ def test_the_size_of_a_drafter_is_its_own(tiny: Callable[..., Transformer]) -> N
                                tied_embeddings="all")
     alone = make_drafter(settings, 20, 20, 4, "causal", False)
     own = sum(parameter.numel() for parameter in alone.parameters())
-    alone.attach(verifier)
+    alone.attach_verifier(verifier)
     assert drafter_size(alone) == Size(own, 0, 1, 16)
 
 

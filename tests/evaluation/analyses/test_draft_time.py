@@ -48,7 +48,7 @@ class Clocked:
     def take(self, seconds: float) -> None:
         self.now += seconds
 
-    encode = draft_memory = start = propose = follow = run_ahead = step = take
+    encode = draft_memory = start = propose = draft_tokens = continue_greedily = step = take
 
     def search(self, model: Any, pace: float) -> Hypotheses:
         """As `gad.search` asks a drafter and its verifier."""
@@ -58,7 +58,7 @@ class Clocked:
         model.start(1000 * pace)
         for _ in range(2):
             model.propose(2000 * pace)
-            model.follow(3000 * pace)
+            model.draft_tokens(3000 * pace)
             model.verifier.step(300 * pace)
         self.now += 100_000 * pace
         return hypotheses([3], [2])

@@ -21,7 +21,7 @@ from pipeline.evaluation.rows import Name
 MEASURED = ("verifier_encoder", "drafter_encoder", "drafter", "verifier")
 PARTS = (*MEASURED, "others")
 VERBS = {"draft_memory": "drafter_encoder",
-         **dict.fromkeys(("start", "propose", "follow", "run_ahead", "head_states"), "drafter")}
+         **dict.fromkeys(("start", "propose", "draft_tokens", "continue_greedily", "head_states"), "drafter")}
 """The part that the time of each verb belongs to, of a model that drafts for its `verifier`."""
 _VERIFIER = {"encode": "verifier_encoder", "start": "verifier", "step": "verifier"}
 _LABELS = ("verifier's encoder", "drafter's encoder", "drafter", "verifier", "others")
