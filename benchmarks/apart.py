@@ -19,9 +19,9 @@ import torch
 from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, median_ratio, table
 from benchmarks.step import NETWORK, random_model
 from pipeline.decoding import beam, greedy
-from pipeline.decoding.apart import search_apart
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.threaded import search_in_threads
 from pipeline.files import write_json
 from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.vocabulary import EOS, PAD, SPECIALS
@@ -59,7 +59,7 @@ def measure(settings: NetworkSettings, vocabulary: int, rounds: int) -> dict[str
     searches: dict[str, Callable[[torch.Tensor], Hypotheses]] = {
         "greedy": lambda rows: greedy.search(network, rows, LIMIT),
         "beam 5": lambda rows: beam.search(network, rows, LIMIT, beam.Settings(5))}
-    contestants = {f"{name}, {way}": timed(search if way == "together" else partial(search_apart, search), source)
+    contestants = {f"{name}, {way}": timed(search if way == "together" else partial(search_in_threads, search), source)
                    for name, search in searches.items() for way in ("together", "apart")}
     seconds = interleave(contestants, rounds, warmup=1)
     return {"network": asdict(settings), "vocabulary": vocabulary,

@@ -24,7 +24,7 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.engine.door import open_engine
 from pipeline.files import write_json
 from pipeline.model.checkpoint import column_major
-from pipeline.model.drafters import make_drafter
+from pipeline.model.drafter import make_drafter
 from pipeline.model.heads import BlockwiseHeads
 from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.vocabulary import EOS, SPECIALS

@@ -6,7 +6,7 @@
 Trained weights and the whole test split, in batches of 1, 8 and 64 in float32 and float64, and of 64 in bfloat16. A
 difference that is no numerical tie (`pipeline.evaluation.exactness`) stops the benchmark; ties are counted. In float64
 there must be none. Batches stay together here, as those of larger models do; where sentences are searched apart
-(`pipeline.decoding.apart`), every batch is as those of 1.
+(`pipeline.decoding.threaded`), every batch is as those of 1.
 """
 
 from concurrent.futures import ProcessPoolExecutor

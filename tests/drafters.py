@@ -1,4 +1,4 @@
-"""Drafters for tests: small networks that stand beside a verifier, and ones whose proposals are written down."""
+"""Drafters for tests: small networks for a verifier, and ones whose proposals are written down."""
 
 import dataclasses
 import random
@@ -22,8 +22,7 @@ from pipeline.engine.packing import pack_matrix
 from pipeline.families.drafter import DrafterModule
 from pipeline.families.settings import OptimisationSettings
 from pipeline.model.checkpoint import save_checkpoint, unique_weights
-from pipeline.model.drafter import DrafterTransformer
-from pipeline.model.drafters import make_drafter
+from pipeline.model.drafter import DrafterTransformer, make_drafter
 from pipeline.model.heads import BlockwiseHeads
 from pipeline.model.settings import NetworkSettings, VocabularySettings
 from pipeline.model.transformer import Transformer
@@ -31,7 +30,7 @@ from pipeline.vocabulary import PAD
 
 Row = tuple[int, ...]
 Proposals = Callable[[int, Row], Sequence[int]]
-"""From a sentence's place in the batch and what it has accepted to what is proposed behind it."""
+"""From a sentence's place in the batch and what it has accepted to what is proposed after it."""
 
 _SETTINGS: dict[str, Any] = {"width": 16, "heads": 2, "feed_forward": 32, "encoder_layers": 0, "decoder_layers": 1,
                              "max_length": 48, "dropout": 0.0, "tied_embeddings": "none"}
@@ -60,7 +59,7 @@ def drafter(verifier: Transformer, *, prefix: str = "causal", block: int = 5, se
 
 
 def with_heads(verifier: Transformer, block: int = 4, seed: int = 6, chained: bool = False) -> BlockwiseHeads:
-    """A model with heads that say something, opened."""
+    """An opened model with heads of random weights."""
     torch.manual_seed(seed)
     vocabulary = verifier.source_embedding.num_embeddings, verifier.projection.out_features
     network = BlockwiseHeads(verifier.settings, *vocabulary, verifier.order, block, chained).double()
@@ -82,7 +81,7 @@ def unrounded() -> Iterator[None]:
 
 @dataclass
 class ScriptedDrafter:
-    """Proposes what a function says, as far as there is room; it sees that it is told the truth about prefixes."""
+    """Proposes what a function returns, as far as there is room; it checks what it is told about prefixes."""
 
     sentences: list[int]
     """Places in the batch of the rows that are still alive."""
@@ -109,7 +108,7 @@ class ScriptedDrafter:
 def told(outputs: Sequence[Row], k: int, wrong: float = 0.0, seed: int = 0, vocabulary: int = 20) -> Proposals:
     """An oracle of what each sentence will say, k tokens at a time, that errs with probability `wrong`.
 
-    With `wrong` = 1 it proposes random tokens, and random ones behind the end as well.
+    With `wrong` = 1 it proposes random tokens, and random ones after the end as well.
     """
     def proposals(sentence: int, accepted: Row) -> list[int]:
         choose = random.Random(f"{seed} {sentence} {accepted}")

@@ -62,7 +62,7 @@ def random_corpus(pairs: int = 60, vocabulary: int = 20, longest: int = 8, seed:
 
 def lattice(*, dtype: torch.dtype = torch.float64, vocabulary: int = 20, seed: int = 2,
             counts: CountModel | None = None, **changes: Any) -> LatticeTransformer:
-    """A small lattice network in evaluation mode, whose every bias and normaliser says something."""
+    """A small lattice network in evaluation mode, whose biases and normaliser are not zero."""
     torch.manual_seed(seed)
     network = LatticeTransformer(NetworkSettings(**{**_SETTINGS, **changes}), vocabulary, vocabulary)
     with torch.no_grad():

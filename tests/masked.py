@@ -78,7 +78,7 @@ class Scripted:
         assert state.length == 0
         state.length = tokens.shape[1]
         rows = [tuple(token for token in row if token != PAD) for row in tokens.tolist()]
-        logits = torch.full((*tokens.shape, 12), 0.5, dtype=torch.float64)  # padding: whatever it says is ignored
+        logits = torch.full((*tokens.shape, 12), 0.5, dtype=torch.float64)  # of padding, which is ignored
         for at, row in enumerate(rows):
             if row:
                 logits[at, :len(row)] = self.script(len(self.fed), row)

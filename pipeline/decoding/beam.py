@@ -1,21 +1,20 @@
-"""Beam search, for every generation order (Algorithm 1 of Zhang et al. 2020; the usual one where z = 1).
+"""Beam search, for every generation order (Algorithm 1 of Zhang et al. 2020; ordinary beam search if z = 1).
 
-What the paper leaves open, chosen here (and in `beams`): a candidate that ends is kept if it is among the K best
-candidates of its sentence at that step, words and ends together; K candidates that do not end always go on.
+The paper leaves open, and this file (like `beams`) chooses: a candidate that ends is kept if it is among the K best
+candidates of its sentence at that step, whether they end or not; K candidates that do not end always go on.
 
-The slots of a step are independent given the past, so a candidate is a rank in the sorted words of each slot. The one
-with ranks r_1 … r_z (from 1) is no better than the r_1 · … · r_z with no higher rank anywhere: among the K best there
-is none whose product exceeds K, but for ties. Of K ** z candidates a beam those few are left, 8 of 16 for K = 4 and
-z = 2, 19 of 256 for z = 4, 89 of 10,000 for K = 10 and z = 4, and all of them are added up at once. Their number grows
-as K · log(K) ** (z - 1). Merging slot after slot grows as z · K · log(K), but that is more at such sizes (32 and 133 in
-the last two cases, with logarithms to base 2), in z times as many calls.
+The slots of a step are independent given the past, so a candidate has a rank in the sorted words of each slot. If its
+ranks are r_1 … r_z (from 1), then r_1 · … · r_z candidates have no higher rank in any slot and are at least as good.
+So, except for ties, the K best candidates have products of at most K. Of K ** z candidates per beam, few do: 8 of 16
+for K = 4 and z = 2, 19 of 256 for z = 4, 89 of 10,000 for K = 10 and z = 4. All of them are added up at once. Their
+number grows as K · log(K) ** (z - 1). Merging slot after slot grows as z · K · log(K), which is more at these sizes (32
+and 133 in the last two cases, with logarithms to base 2), and takes z times as many calls.
 """
 
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,9 +22,7 @@ from pipeline.checks import Checked, Positive
 from pipeline.decoding.beams import Candidates, Expand, Expansion, LengthPenalty, beam_search
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.prefix import Ints
 from pipeline.decoding.protocol import Model
-from pipeline.engine import sentence
 from pipeline.errors import PipelineError
 from pipeline.model.top import best_words
 
@@ -35,7 +32,7 @@ class Settings(Checked):
     """Beam search."""
 
     beams: Positive
-    """K, hypotheses a sentence; smaller than the vocabulary."""
+    """K, hypotheses per sentence; smaller than the vocabulary."""
     length_penalty: LengthPenalty = field(default_factory=LengthPenalty)
     """Ranks finished hypotheses of different lengths."""
     nbest: Positive = 1
@@ -48,35 +45,16 @@ class Settings(Checked):
 
 
 def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings) -> Hypotheses:
-    """Search with K beams a sentence; see `beam_search` for arguments, result and errors."""
-    K = settings.beams
-    return beam_search(model, source, limit, _expansion(K, model.order.width, model.order.end, source.device),
-                       beams=K, hypotheses=K, nbest=settings.nbest, penalty=settings.length_penalty,
-                       in_one_call=partial(in_one_call, model, settings.length_penalty, _by_ranks(K, model.order.width),
-                                           K, settings.nbest))
-
-
-def in_one_call(model: Model, penalty: LengthPenalty, candidates: tuple[Ints, Ints, int] | None, hypotheses: int,
-                nbest: int, state: Any, longest: int) -> Hypotheses | None:
-    """A compiled search of one sentence of at most so many steps, where the model has that; see `sentence.beam`."""
-    z, order = model.order.width, model.order
-    divisors = np.array([penalty(float(step * z)) for step in range(longest + 1)])
-    found = sentence.beam(model, state, divisors, candidates, hypotheses, nbest)
-    if found is None:
-        return None
-    words, lengths = order.restore(torch.from_numpy(found.slots))
-    return Hypotheses(words[None], lengths[None], torch.from_numpy(found.scores)[None],
-                      torch.from_numpy(found.ended)[None], torch.tensor([found.calls]))
-
-
-def _by_ranks(K: int, z: int) -> tuple[Ints, Ints, int]:
-    """The candidates of a step, as compiled code reads them."""
+    """Search with K beams per sentence; see `beam_search` for result and errors."""
+    K, z = settings.beams, model.order.width
     found = _candidates(K, z, torch.device("cpu"))
-    return found.parents.numpy(), found.places.numpy(), found.going
+    return beam_search(model, source, limit, _expansion(K, z, model.order.end, source.device), beams=K, hypotheses=K,
+                       nbest=settings.nbest, penalty=settings.length_penalty,
+                       candidates=(found.parents.numpy(), found.places.numpy(), found.going))
 
 
 def _expansion(K: int, z: int, end: int, device: torch.device) -> Expand:
-    """The K best joint steps, exactly."""
+    """The exact K best joint steps."""
     going, parents, places, by_slot = _candidates(K, z, device)
     N = len(places)
 
@@ -99,20 +77,19 @@ def _expansion(K: int, z: int, end: int, device: torch.device) -> Expand:
 
 
 class _Places(NamedTuple):
-    """Where to find the words of N candidates.
+    """The words of N candidates, as indices into a row of words.
 
-    The words of a sentence's step stand in a row: of each of K beams and z slots the K best ones and, behind them, the
-    end symbol. A candidate is z places in it.
+    The row of a sentence's step has, for each of K beams and z slots, the K best words and then the end symbol.
     """
 
     going: int
-    """So many candidates go on, the others behind them end."""
+    """The number of candidates that go on; they come before those that end."""
     parents: Tensor
     """(N,) beams."""
     places: Tensor
     """(N, z)."""
     by_slot: Tensor
-    """(z * N,), the same, slot by slot."""
+    """(z * N,), `places` slot by slot."""
 
 
 @lru_cache(maxsize=32)
@@ -120,14 +97,14 @@ def _candidates(K: int, z: int, device: torch.device) -> _Places:
     going, ending = _ranks(K, z)
     slots = (K + 1) * torch.arange(K * z).view(K, 1, z)
     places = torch.cat([(slots + torch.tensor(ranks)).view(-1, z) for ranks in (going, ending)]).to(device)
-    parents = torch.div(places[:, 0], z * (K + 1), rounding_mode="floor")
+    parents = places[:, 0] // (z * (K + 1))
     return _Places(K * len(going), parents, places, places.t().reshape(-1))
 
 
 def _ranks(K: int, z: int) -> tuple[list[list[int]], list[list[int]]]:
-    """The ranks (from 0) in z slots of the candidates that go on, and of those that end, where K stands for the end.
+    """The ranks (from 0) in z slots of candidates that go on, and of those that end, where K means the end symbol.
 
-    Words fill all slots or the first j < z, and the product of their ranks, counted from 1, is at most K.
+    Words fill all slots or the first j < z. The product of their ranks, counted from 1, is at most K.
 
     >>> _ranks(3, 2)
     ([[0, 0], [0, 1], [0, 2], [1, 0], [2, 0]], [[3, 3], [0, 3], [1, 3], [2, 3]])

@@ -1,19 +1,20 @@
-"""What every beam search shares: the loop over steps, the finished hypotheses and the length penalty.
+"""The common parts of beam searches: the loop over steps, the finished hypotheses and the length penalty.
 
-An algorithm brings an `Expand`, which says how the beams of a step become those of the next and which hypotheses end.
+An algorithm defines an `Expand`, from the beams of a step to those of the next step and the hypotheses that end.
 
-* A sentence is done when it has as many finished hypotheses as it is to have, or when no hypothesis still alive can
-  become better than its N best finished ones even if it lost nothing more until the length limit. The second rule
-  changes no result.
-* At the length limit the hypotheses still alive are cut and compete with the finished ones.
+* A sentence is done when it has the required number of finished hypotheses, or when no unfinished one can exceed its N
+  best finished ones even if its log-probability stayed the same until the length limit. The second rule changes no
+  result.
+* At the length limit the unfinished hypotheses are cut and compete with the finished ones.
 * The length of a hypothesis is its number of slots t, as in the s_t / t of Zhang et al. (2020).
 """
 
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -21,30 +22,24 @@ from torch import Tensor
 from pipeline.checks import Amount, Checked
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit, shortest_and_longest
+from pipeline.decoding.prefix import Ints
 from pipeline.decoding.protocol import Model
+from pipeline.engine import sentence
 from pipeline.errors import PipelineError
-
-LENGTH_PENALTIES = ("average", "gnmt")
 
 Slots = TypeVar("Slots", Tensor, float)
 
 
 @dataclass(frozen=True)
 class LengthPenalty(Checked):
-    """What the log-probability of a hypothesis of t slots is divided by.
+    """The divisor of the log-probability of a hypothesis of t slots.
 
     `average`: t ** alpha (fairseq, and Zhang et al. 2020 with alpha 1); `gnmt`: ((5 + t) / 6) ** alpha (Wu et al.
     2016, equation 14). Alpha 0 ranks by log-probability.
     """
 
-    kind: str = "average"
+    kind: Literal["average", "gnmt"] = "average"
     alpha: Amount = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.kind not in LENGTH_PENALTIES:
-            raise PipelineError(f"length_penalty.kind: {self.kind!r} is unknown; choose one of "
-                                f"{', '.join(LENGTH_PENALTIES)}")
 
     def __call__(self, slots: Slots) -> Slots:
         """The divisor of each length.
@@ -56,7 +51,7 @@ class LengthPenalty(Checked):
 
 
 class Candidates(NamedTuple):
-    """N ways for each of S sentences to fill its next z slots."""
+    """N candidates for the next z slots of each of S sentences."""
 
     scores: Tensor
     """(S, N) log-probabilities of the hypotheses with this step; -inf where there is no candidate."""
@@ -65,43 +60,35 @@ class Candidates(NamedTuple):
     words: Tensor
     """(S, N, z)."""
 
-    def first(self, n: int) -> "Candidates":
-        """The first n of each sentence."""
-        return Candidates(self.scores[:, :n], self.parents[:, :n], self.words[:, :n])
-
 
 class Expansion(NamedTuple):
-    """What becomes of the beams in one step."""
+    """The candidates of one step."""
 
     going: Candidates
     """K candidates without an end symbol, best first."""
     ended: Candidates | None
-    """Those that end in this step, in any number; None where there is none."""
+    """Any number of candidates that end in this step; None if there is none."""
 
 
 Expand = Callable[[Tensor, Tensor], Expansion]
 """From the log-probabilities of a step (S * K, z, V), which it may overwrite, and the scores (S, K) of the beams."""
 
 
-InOneCall = Callable[[Any, int], Hypotheses | None]
-"""From the state of one sentence's beams and the most steps that it may take; None where the model has no such way."""
-
-
 @torch.inference_mode()
 def beam_search(model: Model, source: Tensor, limit: LengthLimit, expand: Expand, *, beams: int, hypotheses: int,
-                nbest: int, penalty: LengthPenalty, in_one_call: InOneCall | None = None) -> Hypotheses:
-    """Search with K beams a sentence.
+                nbest: int, penalty: LengthPenalty, candidates: tuple[Ints, Ints, int] | None) -> Hypotheses:
+    """Search with K beams per sentence.
 
     Args:
         model: anything with the three verbs.
-        source: (B, S) ids, padded with PAD behind.
-        limit: the longest output.
+        source: (B, S) ids, right-padded with PAD.
+        limit: the greatest length of a translation.
         expand: the algorithm.
         beams: K.
-        hypotheses: a sentence is done when so many are finished.
+        hypotheses: the number of finished hypotheses with which a sentence is done.
         nbest: N <= hypotheses, those to return.
         penalty: ranks finished hypotheses of different lengths.
-        in_one_call: another way to find the same, for one sentence.
+        candidates: those of `expand` for compiled code; see `sentence.beam`.
 
     Returns:
         Hypotheses with penalised scores.
@@ -113,17 +100,21 @@ def beam_search(model: Model, source: Tensor, limit: LengthLimit, expand: Expand
     steps = limit.steps(source, model.order)
     soonest, longest = shortest_and_longest(steps)
     state = model.start(model.encode(source), beams=K, capacity=longest * z)
-    if B == 1 and in_one_call is not None and (compiled := in_one_call(state, longest)) is not None:
-        return compiled
+    if B == 1:
+        divisors = np.array([penalty(float(step * z)) for step in range(longest + 1)])
+        if (compiled := sentence.beam(model, state, divisors, candidates, hypotheses, nbest)) is not None:
+            words, lengths = model.order.restore(torch.from_numpy(compiled.slots))
+            return Hypotheses(words[None], lengths[None], torch.from_numpy(compiled.scores)[None],
+                              torch.from_numpy(compiled.ended)[None], torch.tensor([compiled.calls]))
     found = _Finished(B, nbest, longest * z, end, source)
     calls = torch.zeros_like(steps)
 
-    # Of the S sentences that are still searched, S * K beams: …
+    # The S unfinished sentences and their S * K beams.
     sentences, finished = torch.arange(B, device=source.device), _Finished(B, hypotheses, longest * z, end, source)
     first_rows, most = sentences.unsqueeze(1) * K, penalty(steps * z)
     filled, tokens = source.new_empty(B * K, 0), source.new_tensor(model.order.starts).repeat(B * K, 1)
     scores = torch.full((B, K), -torch.inf, device=source.device)
-    scores[:, :1] = 0  # at first all beams are one
+    scores[:, :1] = 0  # initially a sentence has one hypothesis
     for step in range(1, longest + 1):
         log_probabilities, divisor = model.step(tokens, state).log_softmax(2), penalty(step * z)
         if step == 1 and log_probabilities.shape[2] <= K:
@@ -145,13 +136,13 @@ def beam_search(model: Model, source: Tensor, limit: LengthLimit, expand: Expand
                 leave = over.nonzero().squeeze(1)
                 found.put(sentences[leave], finished.keep(leave))
                 calls[sentences[leave]] = step
-                alive = (~over).nonzero().squeeze(1)
-                if len(alive) == 0:
+                stay = (~over).nonzero().squeeze(1)
+                if len(stay) == 0:
                     break
-                of_alive = (alive.unsqueeze(1) * K + torch.arange(K, device=source.device)).view(-1)
-                rows, tokens, filled = rows[of_alive], tokens[of_alive], filled[of_alive]
-                sentences, steps, scores, most = sentences[alive], steps[alive], scores[alive], most[alive]
-                finished, first_rows = finished.keep(alive), first_rows[:len(alive)]
+                beams_of = (stay.unsqueeze(1) * K + torch.arange(K, device=source.device)).view(-1)
+                rows, tokens, filled = rows[beams_of], tokens[beams_of], filled[beams_of]
+                sentences, steps, scores, most = sentences[stay], steps[stay], scores[stay], most[stay]
+                finished, first_rows = finished.keep(stay), first_rows[:len(stay)]
         state.select(rows)
     return found.hypotheses(model, calls)
 
@@ -167,7 +158,7 @@ class _Finished:
         self.ended = torch.zeros((S, N), dtype=torch.bool, device=like.device)
 
     def add(self, slots: Tensor, scores: Tensor, *, ended: bool) -> None:
-        """Merge hypotheses: (S * K, t) slots with scores (S, K), -inf where there is none."""
+        """Merge hypotheses: (S * K, t) slots with scores (S, K), -inf where a hypothesis is missing."""
         self.any = True
         (S, N, T), (t, K) = self.slots.shape, (slots.shape[1], scores.shape[1])
         self.scores, at = torch.cat((self.scores, scores), 1).topk(N)
@@ -175,18 +166,18 @@ class _Finished:
         self.slots = torch.cat((self.slots, slots), 1).gather(1, at.unsqueeze(2).expand(-1, -1, T))
         self.ended = torch.where(at < N, self.ended.gather(1, at.clamp(max=N - 1)), ended)
 
-    def settled(self, nbest: int, hope: Tensor) -> Tensor:
-        """(S,) whether all N hypotheses are finished, or the first few and none of them is below `hope` (S,)."""
-        return (self.scores[:, -1] > -torch.inf) | (self.scores[:, nbest - 1] >= hope)
+    def settled(self, nbest: int, bounds: Tensor) -> Tensor:
+        """(S,) whether all N hypotheses are finished, or `nbest` of them with scores of at least `bounds` (S,)."""
+        return (self.scores[:, -1] > -torch.inf) | (self.scores[:, nbest - 1] >= bounds)
 
     def keep(self, sentences: Tensor) -> "_Finished":
-        """Those of some sentences."""
+        """The hypotheses of the given sentences."""
         kept = copy(self)
         kept.slots, kept.scores, kept.ended = self.slots[sentences], self.scores[sentences], self.ended[sentences]
         return kept
 
     def put(self, sentences: Tensor, others: "_Finished") -> None:
-        """Set the hypotheses of some sentences; others may have more of them."""
+        """Set the hypotheses of the given sentences to the N best of `others`."""
         N = self.slots.shape[1]
         self.slots[sentences], self.scores[sentences] = others.slots[:, :N], others.scores[:, :N]
         self.ended[sentences] = others.ended[:, :N]

@@ -1,18 +1,16 @@
-"""Linear chains: the best paths through a lattice, and the sum of all of them, by one recursion over a semiring.
+"""Linear chains: the best paths through a lattice, and the sum over all paths, by one recursion over a semiring.
 
-A chain has N positions of K states. A path starts in a state of the first position, steps from neighbour to neighbour,
-and stops behind any position that lets it: paths of all lengths are searched in one pass. Its score is the sum of its
-edges' scores, so the semirings multiply by adding and differ in what they make of alternatives: the highest score
-(Viterbi), the k highest (k-best), or the logarithm of a sum (the partition function). The recursion is a row vector
-times N - 1 matrices, serial, or as an associative scan of depth O(log N) (Särkkä and García-Fernández 2019), which
-needs K times the arithmetic and pays where there are cores to spare.
+A chain has N positions of K states. A path starts in a state of the first position, steps from position to position and
+may end after any of them: paths of all lengths are searched in one pass. The score of a path is the sum of its edges'
+scores. The semirings multiply by adding; they add by the maximum (Viterbi), the k highest (k-best) or the log-sum (the
+partition function). The recursion is a row vector times N - 1 matrices, serially, or as an associative scan of depth
+O(log N) (Särkkä and García-Fernández 2019), which needs K times the arithmetic and pays on devices with many cores.
 
-No recursion keeps back-pointers: a path is read from its end by asking the scores of all beginnings again which
-predecessor gave the one at hand.
+No back-pointers are stored: the backtrace finds each predecessor from the forward scores again.
 
 -inf means impossible. Of equally good paths the shorter one comes first, then the one with the lowest last state, then
 with the lowest state before it, and so on (the scan may round sums differently). Scores that cannot be reached from the
-first position or that lie behind the last end may be anything, NaN included.
+first position, or from which no end can be reached, may have any values, NaN included.
 """
 
 from collections.abc import Callable
@@ -34,7 +32,7 @@ class Edges(NamedTuple):
     inner: Tensor
     """(B, N - 1, K, K): [b, t, i, j] of stepping from state i of position t to state j of position t + 1."""
     end: Tensor
-    """(B, N, K), of stopping behind position t in state i."""
+    """(B, N, K), of ending after position t in state i."""
 
 
 class Paths(NamedTuple):
@@ -45,7 +43,7 @@ class Paths(NamedTuple):
     lengths: Tensor
     """(B, k) positions."""
     states: Tensor
-    """(B, k, N), 0 behind the length."""
+    """(B, k, N), 0 after the length."""
 
 
 def viterbi(edges: Edges, divisors: Tensor | None = None) -> Paths:
@@ -56,7 +54,7 @@ def viterbi(edges: Edges, divisors: Tensor | None = None) -> Paths:
     """
     if edges.first.device.type != "cpu" or edges.first.dtype not in (torch.float32, torch.float64):
         return best_paths(edges, 1, divisors)
-    from pipeline.engine.viterbi import best_path  # numba: half a second that no other search needs
+    from pipeline.engine.viterbi import best_path  # numba takes half a second to import
     first, inner, end = (scores.detach().contiguous().numpy() for scores in edges)
     B, N, _ = end.shape
     scores, lengths, states = np.empty(B, first.dtype), np.empty(B, np.int64), np.zeros((B, N), np.int64)
@@ -69,25 +67,25 @@ def viterbi(edges: Edges, divisors: Tensor | None = None) -> Paths:
 
 @torch.no_grad()
 def best_paths(edges: Edges, k: int, divisors: Tensor | None = None, *, associative: bool = False) -> Paths:
-    """The k best paths of every chain, exactly. Two paths are different if their lengths or their states are.
+    """The exact k best paths of every chain, which differ in their lengths or states.
 
     Args:
         edges: the chains.
-        k: how many, at least 1.
+        k: at least 1.
         divisors: (N,) positive numbers of the scores' type, by which the scores of paths of 1, 2, … N positions are
             divided before they are compared.
-        associative: scan instead of one step after the other.
+        associative: whether to use the scan.
 
     Raises:
         PipelineError: a score that can be reached is NaN or +inf.
     """
     B, N, K = edges.end.shape
-    beginnings = _beginnings(edges, lambda scores: _k_largest(scores, k), associative)
-    wholes = _extend(beginnings, edges.end.unsqueeze(3))
+    forward = _forward_scores(edges, lambda scores: _k_largest(scores, k), associative)
+    totals = _extend(forward, edges.end.unsqueeze(3))
     if divisors is not None:
-        wholes = wholes / divisors.view(N, 1, 1)
-    _check(wholes)
-    scores, at = (one[:, :k] for one in wholes.flatten(1).sort(dim=1, descending=True, stable=True))
+        totals = totals / divisors.view(N, 1, 1)
+    _check(totals)
+    scores, at = (one[:, :k] for one in totals.flatten(1).sort(dim=1, descending=True, stable=True))
     lengths = (at // (K * k) + 1).masked_fill(scores == -torch.inf, 0)
     state, rank = at // k % K, at % k  # of the last position
 
@@ -96,8 +94,8 @@ def best_paths(edges: Edges, k: int, divisors: Tensor | None = None, *, associat
         if t < N - 1:
             inner = edges.inner[:, t].transpose(1, 2)  # by the later state
             steps = inner.gather(1, state.unsqueeze(2).expand(-1, -1, K))
-            ways = _extend(beginnings[:, t].unsqueeze(1), steps.unsqueeze(3)).flatten(2)
-            before = ways.argsort(dim=2, descending=True, stable=True).gather(2, rank.unsqueeze(2)).squeeze(2)
+            predecessors = _extend(forward[:, t].unsqueeze(1), steps.unsqueeze(3)).flatten(2)
+            before = predecessors.argsort(dim=2, descending=True, stable=True).gather(2, rank.unsqueeze(2)).squeeze(2)
             inside = lengths > t + 1
             state, rank = torch.where(inside, before // k, state), torch.where(inside, before % k, rank)
         states[:, :, t] = state.masked_fill(lengths <= t, 0)
@@ -112,33 +110,31 @@ def log_partition(edges: Edges, *, associative: bool = False) -> Tensor:
     Raises:
         PipelineError: a score that can be reached is NaN or +inf.
     """
-    wholes = _extend(_beginnings(edges, _log_sum, associative), edges.end.unsqueeze(3))
-    _check(wholes)
-    return _log_sum(wholes.flatten(1)).squeeze(1)
+    totals = _extend(_forward_scores(edges, _log_sum, associative), edges.end.unsqueeze(3))
+    _check(totals)
+    return _log_sum(totals.flatten(1)).squeeze(1)
 
 
 Plus = Callable[[Tensor], Tensor]
-"""A semiring's addition: n alternatives in the last dimension, (…, n), to its m ways of remembering them, (…, m).
-
-Of a single alternative it makes an element of the semiring."""
+"""A semiring's addition: n scores in the last dimension, (…, n), to an element of m numbers, (…, m)."""
 
 
 def _log_sum(scores: Tensor) -> Tensor:
-    """One way: the logarithm of the sum. Impossible alternatives alone have gradient 0, where PyTorch's is NaN."""
+    """The log-sum, m = 1. If all scores are impossible, the gradient is 0, where that of PyTorch is NaN."""
     impossible = (scores == -torch.inf).all(-1, keepdim=True)
     return scores.masked_fill(impossible, 0).logsumexp(-1, keepdim=True).masked_fill(impossible, -torch.inf)
 
 
 def _k_largest(scores: Tensor, k: int) -> Tensor:
-    """k ways: the k highest scores in falling order, -inf where there are fewer."""
+    """The k highest scores, m = k, highest first, and -inf if there are fewer."""
     if k == 1:
         return scores.amax(-1, keepdim=True)
     n = scores.shape[-1]
     return F.pad(scores.topk(min(k, n)).values, (0, max(k - n, 0)), value=-torch.inf)
 
 
-def _beginnings(edges: Edges, plus: Plus, associative: bool) -> Tensor:
-    """The sum over all beginnings of paths that reach a state: (B, N, K, m), impossible behind the last end."""
+def _forward_scores(edges: Edges, plus: Plus, associative: bool) -> Tensor:
+    """The sum over all paths from the start to each state: (B, N, K, m), impossible after the last end."""
     first = plus(edges.first[:, None, :, None])
     if associative:
         products = _scan(plus(edges.inner.unsqueeze(4)), plus)
@@ -149,12 +145,12 @@ def _beginnings(edges: Edges, plus: Plus, associative: bool) -> Tensor:
             rows.append(_product(rows[-1], inner, plus))
         reached = torch.cat(rows, 1)
     ends = (edges.end != -torch.inf).any(2)
-    behind = ~ends.flip(1).cummax(1).values.flip(1)
-    return reached.masked_fill(behind[:, :, None, None], -torch.inf)
+    endless = ~ends.flip(1).cummax(1).values.flip(1)
+    return reached.masked_fill(endless[:, :, None, None], -torch.inf)
 
 
 def _scan(matrices: Tensor, plus: Plus) -> Tensor:
-    """All products of the first 1, 2, … n of n matrices, (B, n, K, K, m) both, in O(log n) products of many at once."""
+    """The products of the first 1, 2, … n of n matrices, both (B, n, K, K, m), in O(log n) batched products."""
     n = matrices.shape[1]
     if n < 2:
         return matrices
@@ -168,17 +164,17 @@ def _scan(matrices: Tensor, plus: Plus) -> Tensor:
 
 def _product(left: Tensor, right: Tensor, plus: Plus) -> Tensor:
     """The product of matrices of a semiring: (…, I, J, a) and (…, J, L, b) to (…, I, L, m)."""
-    ways = _extend(left[..., :, None, :, :, None], right.transpose(-3, -2)[..., None, :, :, None, :])
-    return plus(ways.flatten(-3))
+    terms = _extend(left[..., :, None, :, :, None], right.transpose(-3, -2)[..., None, :, :, None, :])
+    return plus(terms.flatten(-3))
 
 
 def _extend(left: Tensor, right: Tensor) -> Tensor:
-    """The sum, but impossible where the left one is, whatever lies behind it."""
+    """left + right, and impossible where left is, whatever right is."""
     return (left + right).masked_fill(left == -torch.inf, -torch.inf)
 
 
-def _check(wholes: Tensor) -> None:
-    finite = wholes.flatten(1).amax(1) < torch.inf
+def _check(totals: Tensor) -> None:
+    finite = totals.flatten(1).amax(1) < torch.inf
     if not bool(finite.all()):
         raise _not_finite(int((~finite).nonzero()[0]))
 

@@ -1,6 +1,6 @@
-"""The count model alone: the best candidate of every position (Deng and Rush 2021, K = 1 of their Table 2).
+"""Search with the count model only: the best candidate of every position (Deng and Rush 2021, Table 2, K = 1).
 
-There is no end symbol to score, so a translation has the predicted length, cut at the limit.
+No end symbol is scored, so a translation has the predicted length, or the limit if that is shorter.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from pipeline.decoding.protocol import LatticeModel
 from pipeline.vocabulary import PAD
 
 KIND = "lattice"
-"""Of the models that it searches."""
+"""The kind of model that it searches."""
 
 
 @dataclass(frozen=True)
@@ -24,17 +24,11 @@ class Settings:
 
 @torch.inference_mode()
 def search(model: LatticeModel, source: Tensor, limit: LengthLimit, settings: Settings) -> Hypotheses:
-    """Translate by look-up.
-
-    Args:
-        model: a count model; its scorer is not asked.
-        source: (B, S) ids, padded with PAD behind.
-        limit: the longest output.
-        settings: none.
+    """Translate by look-up, without the scorer.
 
     Returns:
-        Hypotheses that all have `ended`, without a call. Scores are sums of the words' log P(y | x, t). There is no
-        hypothesis where a position has no candidate.
+        Hypotheses that all have `ended`, with 0 calls. Scores are sums of the words' log P(y | x, t). A sentence with a
+        position without candidates has no hypothesis.
     """
     lengths = torch.minimum(model.length(source), limit.words(source)).unsqueeze(1)
     N = int(lengths.max()) if len(source) else 1

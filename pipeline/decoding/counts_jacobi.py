@@ -1,6 +1,6 @@
-"""Parallel Jacobi decoding that starts from counts: the most frequent word of every position, and the expected length.
+"""Parallel Jacobi decoding that starts from the count model's words and length.
 
-The Jacobi paper (Santilli et al. 2023) starts from padding and leaves other starts open.
+The Jacobi paper (Santilli et al. 2023) starts from padding and does not examine other starts.
 """
 
 from dataclasses import dataclass
@@ -16,23 +16,17 @@ from pipeline.decoding.protocol import LatticeModel
 from pipeline.decoding.verify import verify
 
 KIND = "lattice"
-"""Of the models that it searches."""
+"""The kind of model that it searches."""
 
 
 @dataclass(frozen=True)
 class Settings(Blocks):
-    """Blocks, which start from counts."""
+    """The blocks of Jacobi decoding."""
 
 
 @torch.inference_mode()
 def search(model: LatticeModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
-    """Translate as the lattice's verifier does; see `verify` for what comes back.
-
-    Args:
-        model: a count model with a verifier; its scorer is not asked.
-        source: (B, S) ids, padded with PAD behind.
-        limit: the longest output.
-        settings: blocks.
+    """Translate as the lattice's verifier does, without the scorer; see `verify` for the result.
 
     Raises:
         PipelineError: the model has no verifier.

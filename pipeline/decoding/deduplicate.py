@@ -1,7 +1,7 @@
-"""N-gram de-duplication of finished translations (Zhang et al. 2020, Figure 4), which names no algorithm.
+"""N-gram de-duplication of finished translations (Zhang et al. 2020, Figure 4; the paper gives no algorithm).
 
-Words that are produced at the same time do not see each other and are sometimes produced twice. It is a post-process:
-a hypothesis that it shortens keeps the score of what was searched.
+Words that are predicted at the same time do not see each other and are sometimes predicted twice. De-duplication does
+not change the scores of the hypotheses.
 """
 
 from collections.abc import Sequence
@@ -24,13 +24,13 @@ def collapse(words: Sequence[int], longest: int) -> list[int]:
             if 2 * n > len(kept):
                 break
             if kept[-n:] == kept[-2 * n:-n]:
-                del kept[-n:]  # what is left was free of repeats before
+                del kept[-n:]  # the remaining words had no repeats before
                 break
     return kept
 
 
 def deduplicated(found: Hypotheses, longest: int) -> Hypotheses:
-    """The hypotheses without immediate repeats of n-grams of up to `longest` words; all else stays as it was."""
+    """The hypotheses without immediate repeats of n-grams of up to `longest` words, but with the same scores."""
     tokens, lengths = found.tokens.clone(), found.lengths.clone()
     for row, (hypotheses, words) in enumerate(zip(found.tokens.tolist(), found.lengths.tolist(), strict=True)):
         for rank, (hypothesis, length) in enumerate(zip(hypotheses, words, strict=True)):

@@ -1,6 +1,6 @@
-"""The drafter alone: block behind block of its own tokens, none of which is verified (the paper's "NAR drafter").
+"""Search with the drafter only: block after block without verification (the "NAR drafter" of Ge et al. 2022).
 
-What drafts and verification cost and buy is measured against it: it is the fastest and the worst.
+This shows what verification costs and gains: it is the fastest decoder of a drafter and the one with the worst quality.
 """
 
 from dataclasses import dataclass
@@ -14,26 +14,22 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import DrafterModel
 
 KIND = "drafter"
-"""Of the models that it searches."""
+"""The kind of model that it searches."""
 
 
 @dataclass(frozen=True)
 class Settings(Checked):
-    """The drafter alone."""
+    """Search with the drafter only."""
 
     block: Natural = 0
-    """k, tokens a call; 0: as many as the drafter was trained for."""
+    """k, tokens per call; 0: as many as the drafter was trained for."""
 
 
 @torch.inference_mode()
 def search(model: DrafterModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
-    """Take every block as it is drafted, up to its first end symbol. Sentences that have ended leave the batch.
+    """Accept every drafted block up to its first end symbol. Sentences that have ended leave the batch.
 
-    Args:
-        model: a drafter; of its verifier nothing is asked but the encoded source.
-        source: (B, S) ids, padded with PAD behind.
-        limit: the longest output.
-        settings: block size.
+    Of the verifier, at most its encoder is used.
 
     Returns:
         Hypotheses with N = 1. Scores are sums of the drafter's log-probabilities; calls are the drafter's.
@@ -48,7 +44,7 @@ def search(model: DrafterModel, source: Tensor, limit: LengthLimit, settings: Se
     calls = torch.zeros_like(steps)
     ended = torch.zeros(B, dtype=torch.bool, device=source.device)
 
-    # Of the rows that are still alive, which are equally long: their sentences, tokens and scores.
+    # The unfinished rows, which have one length: their sentences, tokens and scores.
     sentences, score, length = torch.arange(B, device=source.device), scores, 1
     tokens = source.new_full((B, 1 + longest), end)
     tokens[:, 0] = order.starts[0]
@@ -60,8 +56,8 @@ def search(model: DrafterModel, source: Tensor, limit: LengthLimit, settings: Se
         logits = model.draft_logits(states.flatten(0, 1), previous.flatten()).view(*drafted.shape, -1)
         ends, places = drafted == end, torch.arange(length, length + drafted.shape[1], device=source.device)
         inside = (ends.cumsum(1) - ends.long() == 0) & (places <= steps[sentences].unsqueeze(1))
-        said = logits.gather(2, drafted.unsqueeze(2)).squeeze(2) - logits.logsumexp(2)
-        score = score + said.masked_fill(~inside, 0).sum(1)
+        log_probabilities = logits.gather(2, drafted.unsqueeze(2)).squeeze(2) - logits.logsumexp(2)
+        score = score + log_probabilities.masked_fill(~inside, 0).sum(1)
         tokens[:, places] = drafted.masked_fill(~inside, end)
         length += drafted.shape[1]
         calls[sentences] += 1

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Hypotheses:
     """The N best translations of B sentences, in reading order, best first.
 
-    N is 1 for greedy. A sentence with fewer than N hypotheses repeats none: the missing ones have score -inf.
+    Greedy search has N = 1. Where a sentence has fewer than N hypotheses, the missing ones have score -inf.
     """
 
     tokens: Tensor
@@ -23,20 +23,20 @@ class Hypotheses:
     lengths: Tensor
     """(B, N) words."""
     scored: Tensor | Callable[[], Tensor]
-    """Their `scores`, or what computes them, where a search can do without. It holds ids alone and no state of the
-    search, so that many hypotheses may be kept (`rescoring.scored_later`)."""
+    """The `scores`, or a function that computes them, if the search does not need them. The function holds ids and not
+    the state of the search, so that many hypotheses can be kept (`rescoring.scored_later`)."""
     ended: Tensor
-    """(B, N) booleans: false where no end symbol came before the length limit and the rest was cut. Mask-Predict and
-    the count model need no end, and the lattice has no other: true wherever there is a hypothesis."""
+    """(B, N) booleans: false where the length limit cut a hypothesis before an end symbol. Mask-Predict, the count
+    model and the lattice cut nothing: true for every hypothesis."""
     calls: Tensor
     """(B,) decoder calls that the sentence took part in, counted in the loop."""
     verification: "Verification | None" = None
-    """How drafts fared, where the search drafts and verifies."""
+    """Which drafted tokens were accepted, if the search drafts and verifies."""
 
     @cached_property
     def scores(self) -> Tensor:
-        """(B, N) log-probability of the slots, end symbols included, divided by the length penalty where there is one.
+        """(B, N) log-probabilities of the slots, end symbols included, divided by the length penalty if there is one.
 
-        Mask-Predict: the mean over the words, each as it was last predicted. The count model: without an end symbol.
+        Mask-Predict: means over the words, each as last predicted. The count model has no end symbol.
         """
         return self.scored if isinstance(self.scored, Tensor) else self.scored()

@@ -1,11 +1,11 @@
-"""Search in a lattice of candidates (Deng and Rush 2021): few words a position, all steps scored at once, Viterbi.
+"""Search in a lattice of candidates (Deng and Rush 2021): K words per position, all steps scored at once, Viterbi.
 
-Translations of T words for all T from L - D to L + D, where L is the predicted length, are paths of one lattice that
-stop behind different positions: neither the candidates nor the scores know T. The paper's padding symbol, which makes
-them equally long, is therefore not needed.
+Translations of L - D to L + D words, where L is the predicted length, are paths of one lattice that end after different
+positions, because candidates and scores do not depend on the length. The padding symbol with which the paper makes them
+equally long is therefore not needed.
 
-What the paper leaves open, chosen here: lengths compete by the plain sum of log-probabilities, the end symbol's
-included, unless a length penalty is asked for.
+The paper does not specify how lengths compete. Here it is by the sum of log-probabilities, the end symbol's included,
+divided by a length penalty if one is set.
 """
 
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from pipeline.decoding.protocol import LatticeModel
 from pipeline.vocabulary import PAD
 
 KIND = "lattice"
-"""Of the models that it searches."""
+"""The kind of model that it searches."""
 
 
 @dataclass(frozen=True)
@@ -30,30 +30,24 @@ class Settings(Checked):
     """Search in a lattice."""
 
     candidates: Positive = 64
-    """K, words a position at most."""
+    """K, the most words per position."""
     window: Natural = 3
-    """D, by how much a translation may be shorter or longer than predicted (the paper's delta L)."""
+    """D, by how many words a translation may be shorter or longer than predicted (the paper's delta L)."""
     nbest: Positive = 1
     """N, hypotheses to return, of all lengths together."""
     length_penalty: LengthPenalty = field(default_factory=lambda: LengthPenalty(alpha=0.0))
     """Ranks translations of different lengths; a translation of T words fills T + 1 slots."""
     associative: bool = False
-    """Search in O(log N) steps instead of N, for devices with cores to spare."""
+    """Search in O(log N) steps instead of N, for devices with many cores."""
 
 
 @torch.inference_mode()
 def search(model: LatticeModel, source: Tensor, limit: LengthLimit, settings: Settings) -> Hypotheses:
-    """Translate with K candidates a position and lengths L - D to L + D.
-
-    Args:
-        model: a count model with a scorer.
-        source: (B, S) ids, padded with PAD behind.
-        limit: the longest output; where it is below L - D, all translations have that length.
-        settings: candidates, window and hypotheses to return.
+    """Translate with K candidates per position and lengths L - D to L + D, or the limit if that is below L - D.
 
     Returns:
-        Hypotheses that all have `ended`, in one call. Scores are the log-probabilities that the scorer gives to the
-        words and the end symbol, divided by the length penalty. There is no hypothesis where no length is possible.
+        Hypotheses that all have `ended`, with one call. Scores are the scorer's log-probabilities of the words and the
+        end symbol, divided by the length penalty. A sentence without a possible path has no hypothesis.
 
     Raises:
         PipelineError: the model's scores are not finite.
@@ -77,9 +71,9 @@ def search(model: LatticeModel, source: Tensor, limit: LengthLimit, settings: Se
 
 
 def _possible(edges: Edges, padding: Tensor, outside: Tensor) -> Edges:
-    """Rule out candidates (B, N, K) that are none, and ends behind positions (B, N) outside the window."""
+    """Exclude padding among candidates (B, N, K), and ends after positions (B, N) outside the window."""
     first, inner, end = edges
-    if bool(padding.any()):  # else every sentence would pay for a copy
+    if bool(padding.any()):  # otherwise no copy is needed
         first = first.masked_fill(padding[:, 0], -torch.inf)
         inner = inner.masked_fill(padding[:, 1:].unsqueeze(2), -torch.inf)
     return Edges(first, inner, end.masked_fill(outside.unsqueeze(2), -torch.inf))

@@ -1,8 +1,7 @@
-"""How long a translation may become: by its own source, never by its batch, never by a reference."""
+"""The greatest length of a translation, which depends on its own source alone, not on its batch or a reference."""
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from pipeline.errors import PipelineError
@@ -12,7 +11,7 @@ from pipeline.vocabulary import PAD
 
 @dataclass(frozen=True)
 class LengthLimit:
-    """At most `ratio` * source pieces + `extra` words (source end symbol included), and never over `longest`."""
+    """At most `ratio` * source pieces + `extra` words (source end symbol included), and at most `longest`."""
 
     ratio: float = 2.0
     extra: int = 10
@@ -24,23 +23,19 @@ class LengthLimit:
                                 "leave no room for a single word")
 
     def words(self, source: Tensor) -> Tensor:
-        """(B,) words that the translations of the rows of `source` (B, S) may have."""
-        pieces = (source != PAD).sum(1)
-        return (pieces.double() * self.ratio + self.extra).long().clamp(1, self.longest)
+        """The greatest numbers of words (B,) in translations of the rows of `source` (B, S)."""
+        return source.new_tensor(self._words(source))
 
     def steps(self, source: Tensor, order: Order) -> Tensor:
-        """(B,) decoder steps that the rows of `source` (B, S) may take."""
-        if len(source) == 1:  # searched so quickly that the operations below would be a tenth of the whole
-            row, = source.tolist()
-            return source.new_tensor([self._of(len(row) - row.count(PAD)) // order.width + 1])
-        return torch.div(self.words(source), order.width, rounding_mode="floor") + 1
+        """The greatest numbers of decoder steps (B,) for the rows of `source` (B, S)."""
+        return source.new_tensor([words // order.width + 1 for words in self._words(source)])
 
-    def _of(self, pieces: int) -> int:
-        """`words` of a source of so many pieces."""
-        return min(max(int(pieces * self.ratio + self.extra), 1), self.longest)
+    def _words(self, source: Tensor) -> list[int]:
+        pieces = [len(row) - row.count(PAD) for row in source.tolist()]  # quicker than tensors for a single row
+        return [min(max(int(count * self.ratio + self.extra), 1), self.longest) for count in pieces]
 
 
 def shortest_and_longest(steps: Tensor) -> tuple[int, int]:
-    """The least and the most of (B,) steps; 0 where there are none."""
+    """The smallest and the largest number of steps (B,); 0 if there is none."""
     found = steps.tolist()
     return min(found, default=0), max(found, default=0)

@@ -1,13 +1,13 @@
 """Mask-Predict (Ghazvininejad et al. 2019): predict all words, hide the least certain ones, predict those again.
 
-What the paper leaves open, chosen here:
+The paper leaves open, and this file chooses:
 
-* Iteration t = 0, 1, … hides floor(n * (T - t) / T) of n words, all of them at first. A sentence of few words may so
-  have none left to hide before iteration T; it is then done, and the remaining calls are neither made nor counted.
-* Equally likely words: the lowest id. Equally certain words: the first is hidden. Equally good candidates: that of the
-  more probable length.
-* Symbols that are no words are never predicted; what they would have had is not shared out among the words.
-* An empty target has no words to average: it is the translation where 0 is the most probable length, and no candidate
+* Iteration t = 0, 1, … hides floor(n * (T - t) / T) of n words, all of them at first. Where that is 0 before iteration
+  T, a short sentence is done, and the remaining calls are neither made nor counted.
+* Of equally probable words the one with the lowest id is predicted; of equally certain words the first is hidden; of
+  equally good candidates the one of the more probable length is the better.
+* Symbols that are not words are never predicted; the probabilities of words are not renormalised.
+* An empty target has no words to average over: it is the translation if 0 is the most probable length, and no candidate
   otherwise.
 """
 
@@ -26,7 +26,7 @@ from pipeline.model.top import best, lowest
 from pipeline.vocabulary import BOS, EOD, EOS, LENGTH, MASK, PAD
 
 KIND = "masked"
-"""Of the models that it searches."""
+"""The kind of model that it searches."""
 _NO_WORDS = (PAD, BOS, EOS, MASK, EOD, LENGTH)
 
 
@@ -49,18 +49,12 @@ class Settings(Checked):
 
 @torch.inference_mode()
 def search(model: MaskedModel, source: Tensor, limit: LengthLimit, settings: Settings) -> Hypotheses:
-    """Translate with K lengths a sentence and T iterations.
-
-    Args:
-        model: a conditional masked language model.
-        source: (B, S) ids, padded with PAD behind.
-        limit: the longest output; longer lengths are no candidates.
-        settings: iterations, candidates and hypotheses to return.
+    """Translate with K lengths per sentence, none over the limit, and T iterations.
 
     Returns:
         Hypotheses that all have `ended`. Scores are means of log-probabilities, each word's from the iteration that
-        last predicted it. Calls are those in which a word of the sentence was predicted; the length is predicted by
-        the encoder and costs none.
+        last predicted it. Calls are those in which a word of the sentence was predicted; predicting the length takes
+        none.
 
     Raises:
         PipelineError: the model knows fewer than K lengths.
@@ -85,7 +79,7 @@ def search(model: MaskedModel, source: Tensor, limit: LengthLimit, settings: Set
 
 def _in_one_call(model: MaskedModel, state: DecoderState, lengths: Tensor,
                  iterations: int) -> tuple[Tensor, Tensor, Tensor] | None:
-    """`_predict` for one sentence, compiled, where the model has that."""
+    """`_predict` for one sentence in one compiled call; None if the model is not compiled."""
     found = mask_predict(model, state, lengths.cpu().numpy(), iterations, _NO_WORDS)
     if found is None:
         return None
@@ -94,18 +88,18 @@ def _in_one_call(model: MaskedModel, state: DecoderState, lengths: Tensor,
 
 def _predict(model: MaskedModel, state: DecoderState, lengths: Tensor, iterations: int,
              dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-    """Predict all words of every candidate, and again those that are the least certain.
+    """Predict all words of every candidate, and repeatedly the least certain ones.
 
     Args:
         model: a conditional masked language model.
         state: of B sentences with K candidates.
         lengths: (B, K) words.
-        iterations: how often at most.
+        iterations: T.
         dtype: of log-probabilities.
 
     Returns:
-        Words (B * K, N), PAD after them, their log-probabilities (B * K, N), infinite there, and the calls that each
-        sentence took part in, (B,).
+        Words (B * K, N), right-padded with PAD, their log-probabilities (B * K, N), infinite for PAD, and each
+        sentence's calls (B,).
     """
     (B, _), rows, longest = lengths.shape, lengths.flatten(), int(lengths.max()) if len(lengths) else 0
     padding = torch.arange(longest, device=rows.device) >= rows.unsqueeze(1)
@@ -130,11 +124,11 @@ def _candidates(log_probabilities: Tensor, words: Tensor, K: int) -> tuple[Tenso
 
     Args:
         log_probabilities: (B, n) of the lengths 0 .. n - 1.
-        words: (B,) the longest output.
-        K: how many.
+        words: (B,) greatest lengths.
+        K: number of lengths.
 
     Returns:
-        Lengths (B, K), most probable first, and whether each is one: where fewer than K are allowed, the rest are 0.
+        Lengths (B, K), most probable first, and whether each is allowed; lengths that are not allowed are 0.
     """
     n = log_probabilities.shape[1]
     if n < K:

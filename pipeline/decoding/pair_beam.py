@@ -1,28 +1,25 @@
 """Beam search with pairs (Algorithm 1 of Imamura and Sumita), for every order that fills two slots a step.
 
-Of all W beams the 2W best (beam, left word) are kept; of these, by the score with the right word, the 3W best (beam,
-left word, right word). Those among the first W that hold an end symbol are finished, and of all 3W the first W that
-hold none go on. A sentence is done when it has K finished hypotheses. At W = 1 this is greedy search.
+The 2W best pairs (beam, left word) of all W beams are kept and extended by right words; the 3W best triples (beam,
+left word, right word) are kept. Of the first W triples those with an end symbol are finished, and of all 3W the first W
+without an end symbol go on. A sentence is done when it has K finished hypotheses. With W = 1 this is greedy search.
 
-What the paper leaves open, chosen here (and in `beams`):
+The paper leaves open, and this file (like `beams`) chooses:
 
-* "2W tokens for y_L" are those of all beams together, not of each.
-* A word behind the end has no place in the target (see `model.orders`): behind a left word that is the end, the end is
-  the only right word. So each of the 2W left words is in one pair with an end at most, and at least W of the 3W pairs
-  hold none: there are always W to go on with, which is why it is 2W and 3W. A beam is free (score -inf) only where
-  fewer than W continuations are possible at all.
-* A pair that ends and is not among the first W is dropped.
-* More than K hypotheses may be finished once the last step is counted; the best are kept.
+* "2W tokens for y_L" are those of all beams together, not of each beam.
+* A word after the end symbol has no index in the target (see `model.orders`): if the left word is the end symbol, so is
+  the right word. So each of the 2W left words is in at most one triple with an end symbol, and at least W of the 3W
+  triples have none and can go on. A beam is empty (score -inf) only if fewer than W continuations are possible.
+* A triple that ends and is not among the first W is dropped.
+* If the last step finishes more than K hypotheses, the best are kept.
 """
 
 from dataclasses import dataclass, field
-from functools import partial
 
 import torch
 from torch import Tensor
 
 from pipeline.checks import Checked, Positive
-from pipeline.decoding.beam import in_one_call
 from pipeline.decoding.beams import Candidates, Expand, Expansion, LengthPenalty, beam_search
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
@@ -36,9 +33,9 @@ class Settings(Checked):
     """Beam search with pairs."""
 
     beams: Positive
-    """W, hypotheses that go on; smaller than the vocabulary."""
+    """W, unfinished hypotheses per sentence; smaller than the vocabulary."""
     hypotheses: Positive | None = None
-    """K, finished hypotheses at which a sentence is done; W where nothing is said."""
+    """K, finished hypotheses with which a sentence is done; W by default."""
     length_penalty: LengthPenalty = field(default_factory=LengthPenalty)
     """Ranks finished hypotheses of different lengths."""
     nbest: Positive = 1
@@ -56,18 +53,18 @@ class Settings(Checked):
 
 
 def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings) -> Hypotheses:
-    """Search with W beams a sentence; see `beam_search` for arguments and result.
+    """Search with W beams per sentence; see `beam_search` for the result.
 
     Raises:
-        PipelineError: the order does not fill two slots a step, or W is not smaller than the vocabulary.
+        PipelineError: the order does not fill two slots per step, or W is not smaller than the vocabulary.
     """
     order = model.order
     if order.width != 2:
-        raise PipelineError(f"pair_beam: order {order.name} fills {order.width} slots a step and not 2; choose the "
+        raise PipelineError(f"pair_beam: order {order.name} fills {order.width} slots per step and not 2; choose the "
                             "algorithm beam")
     W, H, N, penalty = settings.beams, settings.finish, settings.nbest, settings.length_penalty
     return beam_search(model, source, limit, _expansion(W, order.end), beams=W, hypotheses=H, nbest=N, penalty=penalty,
-                       in_one_call=partial(in_one_call, model, penalty, None, H, N))
+                       candidates=None)
 
 
 def _expansion(W: int, end: int) -> Expand:
@@ -76,20 +73,20 @@ def _expansion(W: int, end: int) -> Expand:
     def expand(log_probabilities: Tensor, scores: Tensor) -> Expansion:
         nonlocal n
         rows = log_probabilities.view(-1, log_probabilities.shape[2])
-        # Never more than the 3W best words of a slot are needed, and of a sure model W are nearly always enough: they
-        # are tried while the step before was content with so many.
+        # At most the 3W best words of a slot are needed. For a confident model W nearly always are, and are tried
+        # first if they were enough for the previous step.
         most = min(3 * W, rows.shape[1] - 1)
-        few = min(W, most)
+        first_try = min(W, most)
         n = min(n, most)
         word_scores, words = best_words(rows, n, end)
         pairs, hidden, ranks = _best_pairs(word_scores.view(-1, W, 2, n + 1), words, scores, end)
         if n < most and bool((pairs.scores[:, -1] < hidden).any()):
-            rows.scatter_(1, words, word_scores)  # what `best_words` has overwritten
+            rows.scatter_(1, words, word_scores)  # `best_words` has overwritten them
             n = most
             word_scores, words = best_words(rows, n, end)
             pairs, hidden, ranks = _best_pairs(word_scores.view(-1, W, 2, n + 1), words, scores, end)
-        if n == most and int(ranks.max()) < few:
-            n = few
+        if n == most and int(ranks.max()) < first_try:
+            n = first_try
         ends = pairs.words[:, :, 1] == end
         unfinished, on = pairs.scores.masked_fill(ends, -torch.inf).topk(W)
         going = Candidates(unfinished, pairs.parents.gather(1, on),
@@ -103,33 +100,33 @@ def _expansion(W: int, end: int) -> Expand:
 
 
 def _best_pairs(word_scores: Tensor, words: Tensor, scores: Tensor, end: int) -> tuple[Candidates, Tensor, Tensor]:
-    """The 3W best pairs that can be made of the n best words of each slot and the end.
+    """The 3W best triples of beams, the n best words of each slot, and the end symbol.
 
     Args:
         word_scores: (S, W, 2, n + 1), best first and the end symbol last.
-        words: the same words' ids, in as many rows as there are slots.
+        words: (S * W * 2, n + 1), ids of the same words.
         scores: (S, W) of the beams.
         end: the end symbol.
 
     Returns:
-        The pairs, best first; of each sentence (S,) a bound of what other words could reach; and the ranks (S, 3W) of
-        the words in the pairs, the higher one of two, the end's not counted.
+        The triples, best first; an upper bound (S,) of the scores of triples with other words; and for each triple the
+        higher of its words' ranks (S, 3W), where an end symbol has rank 0.
     """
     S, W, _, width = word_scores.shape
     ids = words.view(S, W, 2, width)
     left = word_scores[:, :, 0] + scores.unsqueeze(2)
     left_scores, left_at = left.view(S, -1).topk(2 * W)
-    beams = torch.div(left_at, width, rounding_mode="floor")
+    beams = left_at // width
     lefts = ids[:, :, 0].reshape(S, -1).gather(1, left_at)
 
     right = word_scores[:, :, 1].gather(1, beams.unsqueeze(2).expand(-1, -1, width))
     right[:, :, :-1].masked_fill_((lefts == end).unsqueeze(2), -torch.inf)
     joint = right.add_(left_scores.unsqueeze(2))
     best, at = joint.view(S, -1).topk(3 * W)
-    chosen, rank = torch.div(at, width, rounding_mode="floor"), at % width
+    chosen, rank = at // width, at % width
     parents = beams.gather(1, chosen)
     rights = ids[:, :, 1].reshape(S, -1).gather(1, parents * width + rank)
-    # A word that is not here is no better than the last one that is. One on the left counts only if it is among 2W.
+    # A word that is not here is no better than the last one that is. A left word matters only if it is among the 2W.
     above = left[:, :, -2].amax(1)
     hidden = torch.maximum(joint[:, :, -2].amax(1), above.masked_fill(above <= left_scores[:, -1], -torch.inf))
     ranks = torch.maximum(rank, (left_at % width).gather(1, chosen)) % (width - 1)

@@ -1,4 +1,4 @@
-"""Scores that a search did not need, computed when somebody asks for them."""
+"""Scores that a search did not need, computed on request."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,20 +11,17 @@ from pipeline.engine import sentence
 
 
 def scored_later(model: Any, source: Tensor, steps: Ints) -> Callable[[], Tensor]:
-    """What computes the score of a sentence that was searched in one compiled call.
+    """A function that returns the log-probability (1, 1) of a sentence that was searched in one compiled call.
 
-    It holds ids alone, and reads them once more: with the state of the search, its keys and values would stay in memory
-    for as long as the hypotheses do.
+    The function runs the model once more over ids. The state of the search would keep keys and values in memory for as
+    long as the hypotheses live.
 
     Args:
         model: that was searched.
         source: (1, S) ids.
         steps: (T, z), the steps taken, end symbols included.
-
-    Returns:
-        A function that returns the summed log-probability, (1, 1).
     """
-    source, steps = source.clone(), steps.copy()  # not the batch and the room that they are parts of
+    source, steps = source.clone(), steps.copy()  # do not keep the batch and the buffer that they are parts of
 
     @torch.inference_mode()
     def scored() -> Tensor:

@@ -1,10 +1,14 @@
-"""From an entry of `decoders` in params.yaml to a function.
+"""Decoders: from an entry of `decoders` in params.yaml to a function.
 
-The entry's `algorithm` is the name of a file of this package, which has two names to offer: `Settings`, a dataclass
-of what the entry may say, and `search(model, source, limit, settings) -> Hypotheses`; if it searches models of another
-kind than `ordered`, a third, `KIND`. A new algorithm is therefore one file, and nothing here knows it. Every entry may
-also say `deduplicate: N`: immediate repeats of n-grams of up to N words are then removed from what was found, within
-the decoder's own time.
+The entry's `algorithm` names a file of this package, which defines
+
+* `Settings`, a dataclass of the entry's other fields,
+* `search(model, source, limit, settings) -> Hypotheses`, where source is (B, S) ids, right-padded with PAD, and limit
+  the greatest length of a translation,
+* `KIND`, the kind of model that it searches, if that is not `ordered`.
+
+A new algorithm is therefore one file, and nothing here knows it. Any entry may also have `deduplicate: N`: immediate
+repeats of n-grams of up to N words are then removed from the hypotheses, within the decoder's own time.
 
 Whether compiled code searches is decided here and nowhere else in this package (`engine.door`).
 """
@@ -18,15 +22,15 @@ from typing import Any
 from torch import Tensor
 
 from pipeline.blocks import build
-from pipeline.decoding.apart import search_apart
 from pipeline.decoding.deduplicate import deduplicated
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.threaded import search_in_threads
 from pipeline.engine.door import is_quicker_apart, open_engine
 from pipeline.errors import PipelineError
 
 Decoder = Callable[[Any, Tensor], Hypotheses]
-"""From a model of the kind that the algorithm searches and (B, S) padded ids."""
+"""From a model of the algorithm's kind and padded ids (B, S) to hypotheses."""
 
 
 def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit) -> Decoder:
@@ -34,8 +38,8 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit) -> Dec
 
     Args:
         name: of the entry, for error messages.
-        block: `algorithm`, the fields of that file's `Settings`, and `deduplicate` (0, the default: nothing).
-        limit: the longest output.
+        block: `algorithm`, the fields of that file's `Settings`, and `deduplicate` (default 0: no removal).
+        limit: the greatest length of a translation.
 
     Raises:
         PipelineError: no such algorithm, or a setting that it does not have.
@@ -62,7 +66,7 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit) -> Dec
                                 "choose another decoder for its family")
         model = open_engine(model)
         if is_quicker_apart(algorithm, model, source):
-            found = search_apart(lambda sentence: search(model, sentence, limit, settings), source)
+            found = search_in_threads(lambda sentence: search(model, sentence, limit, settings), source)
         else:
             found = search(model, source, limit, settings)
         return deduplicated(found, longest) if longest else found

@@ -27,7 +27,7 @@ from pipeline.decoding.protocol import DecoderState
 from pipeline.decoding.settings import Decoder
 from pipeline.engine.door import open_engine, use_engine
 from pipeline.errors import PipelineError
-from pipeline.model.bidirectional_drafter import BidirectionalDrafter
+from pipeline.model.drafter import BidirectionalDrafter
 from pipeline.model.settings import NetworkSettings
 
 BACKWARD = 2

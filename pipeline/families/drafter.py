@@ -20,8 +20,7 @@ from pipeline.engine.door import open_engine
 from pipeline.families.base import TranslationModule
 from pipeline.families.settings import OptimisationSettings
 from pipeline.model.checkpoint import load_checkpoint
-from pipeline.model.drafter import DrafterTransformer
-from pipeline.model.drafters import make_drafter
+from pipeline.model.drafter import DrafterTransformer, make_drafter
 from pipeline.model.settings import NetworkSettings, VocabularySettings
 from pipeline.vocabulary import BOS, PAD
 

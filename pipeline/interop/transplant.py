@@ -16,11 +16,11 @@ from torch import Tensor
 
 from pipeline.interop.export_huggingface import correspondence
 from pipeline.interop.network import HuggingFaceModel, Renumbered, Symbols, position_table
-from pipeline.model.settings import ACTIVATIONS, NetworkSettings
+from pipeline.model.settings import ACTIVATIONS, NetworkSettings, Norm
 from pipeline.model.state import Memory, State
 from pipeline.model.transformer import Transformer
 
-_NORMS = {"marian": "post", "pegasus": "pre", "m2m_100": "pre"}
+_NORMS: dict[str, Norm] = {"marian": "post", "pegasus": "pre", "m2m_100": "pre"}
 
 
 class TransplantedModel(Renumbered):

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pipeline.engine.plain import PlainWeights
 from pipeline.errors import PipelineError
 from pipeline.model.chained import ChainedTransformer
 from pipeline.model.networks import rebuild
@@ -19,7 +20,7 @@ from pipeline.model.settings import NetworkSettings, OrderSettings, VocabularySe
 from pipeline.model.state import Memory, State
 from pipeline.model.top import best
 from pipeline.model.transformer import Transformer
-from pipeline.vocabulary import BOS, MASK
+from pipeline.vocabulary import BOS, MASK, PAD
 
 
 class DrafterTransformer(ChainedTransformer):
@@ -28,7 +29,7 @@ class DrafterTransformer(ChainedTransformer):
     Every token of the prefix predicts the next one, as in any autoregressive model, and so does a MASK in place of an
     unknown token: the last token of the prefix and k - 1 masks predict the next k tokens. A mask sees the prefix and
     the masks before it. A draft therefore reads k - 1 masks and the tokens accepted since the last draft; the paper's
-    drafter reads its prefix again (`bidirectional_drafter.py`).
+    drafter reads its prefix again (`BidirectionalDrafter`).
     """
 
     kind = "drafter"
@@ -40,11 +41,9 @@ class DrafterTransformer(ChainedTransformer):
 
     def __init__(self, settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int, block: int,
                  chained: bool) -> None:
-        """Args:
-            settings: shape; with `encoder_layers` = 0 it reads the verifier's encoder.
-            source_vocabulary, target_vocabulary: pieces.
-            block: k, tokens that it is trained to draft at once.
-            chained: whether a drafted token sees the one before it; otherwise they are independent, as in the paper.
+        """Like `ChainedTransformer`; with `encoder_layers` = 0 it reads the verifier's encoder.
+
+        The block is k, the number of tokens that it is trained to draft at once.
         """
         order = make_order(OrderSettings("left_to_right"))
         super().__init__(settings, source_vocabulary, target_vocabulary, order, chained)
@@ -59,7 +58,6 @@ class DrafterTransformer(ChainedTransformer):
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any], vocabulary: VocabularySettings) -> "DrafterTransformer":
-        from pipeline.model.drafters import make_drafter  # imports this file
         network = make_drafter(NetworkSettings(**described["network"]), vocabulary.source, vocabulary.target,
                                described["block"], described["prefix"], described["chained"])
         network.attach_verifier(cast(Transformer, rebuild(described["verifier"], vocabulary)))
@@ -200,6 +198,69 @@ class DrafterTransformer(ChainedTransformer):
         return super()._encoder_states(source) if self.settings.encoder_layers else self.verifier.encode(source)
 
 
+class BidirectionalDrafter(DrafterTransformer):
+    """The paper's drafter: its prefix and k masks all see each other, so that no keys and values can be kept.
+
+    A mask predicts the token at its own position.
+    """
+
+    prefix = "bidirectional"
+
+    def hidden_after(self, source: Tensor, target: Tensor, prefixes: Tensor, revealed: Tensor | None = None) -> Tensor:
+        """Hidden states of the masks after one prefix of every target.
+
+        Args:
+            source, target: see `DrafterTransformer.hidden_after`.
+            prefixes: (B,) lengths of the prefixes in words.
+            revealed: (B, k) booleans, true where the true token replaces a mask; None: nowhere.
+
+        Returns:
+            (B, k, D): state j predicts word p + j of a target whose prefix has p words.
+        """
+        prefixes = prefixes.unsqueeze(1)
+        blocks = prefixes + torch.arange(self.block, device=target.device)
+        known = F.pad(target, (0, int(prefixes.max()) + self.block - target.shape[1]), value=PAD)
+        tokens = _with_masks(known, prefixes, self.block)
+        if revealed is not None:
+            tokens = tokens.scatter(1, blocks, torch.where(revealed, known.gather(1, blocks), MASK))
+        tokens = tokens[:, :self.settings.max_length]
+        states = self._decoder_states(tokens, _present(tokens), self._encoder_states(source))
+        rows = torch.arange(len(target), device=target.device).unsqueeze(1)
+        return states[rows, blocks.clamp(max=tokens.shape[1] - 1)]
+
+    @torch.no_grad()
+    def propose(self, tokens: Tensor, lengths: Tensor | int, block: int, state: State) -> Tensor:
+        """See `DrafterTransformer.propose`; the state is rewound to its start."""
+        lengths = tokens.new_full((len(tokens),), lengths) if isinstance(lengths, int) else lengths
+        words = lengths.unsqueeze(1) - 1  # without the start symbol
+        longest = int(words.max())
+        block = min(block, self.settings.max_length - longest)
+        length = longest + block
+        inputs = _with_masks(F.pad(tokens[:, 1:], (0, length + 1 - tokens.shape[1]), value=PAD), words, block)
+        state.rewind(0)
+        state.reserve(length)
+        x = self._embed(self.target_embedding, inputs, self._position_tables().target[:length])
+        x = self._decode(x, state, _present(inputs))
+        rows = torch.arange(len(tokens), device=tokens.device).unsqueeze(1)
+        return self.decoder_norm(x[rows, words + torch.arange(block, device=tokens.device)])
+
+    def plain_weights(self) -> PlainWeights:
+        """See `Transformer.plain_weights`."""
+        return super().plain_weights()._replace(keeps=False)
+
+    def continue_greedily(self, tokens: Tensor, lengths: Tensor | int, count: int, state: State) -> Tensor:
+        """Not possible."""
+        raise PipelineError("this drafter reads its prefix in both directions and keeps nothing, so it cannot predict "
+                            "tokens one by one; choose a family with drafting.prefix causal")
+
+
+def make_drafter(settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int, block: int, prefix: str,
+                 chained: bool) -> DrafterTransformer:
+    """The drafter that reads its prefix as given: `causal` or `bidirectional`."""
+    made = {one.prefix: one for one in (DrafterTransformer, BidirectionalDrafter)}[prefix]
+    return made(settings, source_vocabulary, target_vocabulary, block, chained)
+
+
 def check_verifier(verifier: Transformer, vocabularies: tuple[int, int], width: int | None = None) -> None:
     """Raise a PipelineError unless a model can verify drafts in these vocabularies (and share its encoder)."""
     theirs = verifier.vocabularies
@@ -212,3 +273,14 @@ def check_verifier(verifier: Transformer, vocabularies: tuple[int, int], width: 
     if width is not None and verifier.settings.width != width:
         raise PipelineError(f"network.width: {width}, but the verifier's encoder, which is to be shared, has "
                             f"{verifier.settings.width}; give the drafter encoder_layers of its own")
+
+
+def _with_masks(words: Tensor, prefixes: Tensor, block: int) -> Tensor:
+    """Of words (B, T) the first of each row, as many as `prefixes` (B, 1), then a block of masks, then PAD."""
+    columns = torch.arange(words.shape[1], device=words.device)
+    return words.masked_fill(columns >= prefixes, MASK).masked_fill(columns >= prefixes + block, PAD)
+
+
+def _present(tokens: Tensor) -> Tensor:
+    """(B, 1, 1, T), true where there is no padding."""
+    return (tokens != PAD)[:, None, None, :]

@@ -30,12 +30,9 @@ class BlockwiseHeads(ChainedTransformer):
 
     def __init__(self, settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int, order: Order,
                  block: int, chained: bool) -> None:
-        """Args:
-            settings: shape of the Transformer.
-            source_vocabulary, target_vocabulary: pieces.
-            order: in which it generates, one word per step.
-            block: k, tokens that one pass yields at most: the Transformer's own and one per head.
-            chained: whether a drafted word sees the one before it; otherwise they are independent, as in the paper.
+        """Like `ChainedTransformer`, in an order of one word per step.
+
+        The block is k, the most tokens that one pass yields: the Transformer's own and one per head.
 
         Raises:
             PipelineError: the block leaves no word to the heads.

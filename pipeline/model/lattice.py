@@ -9,6 +9,7 @@ Devlin et al. 2014).
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -178,8 +179,8 @@ class LatticeTransformer(Transformer):
         layers = cast(Sequence[DecoderLayer], self.decoder)
         for layer, own, (keys, values) in zip(layers, self._single_keys(), self._source_keys_values(memory),
                                               strict=True):
-            around = layer.around_self_attention
-            x = layer.after_self_attention(around.after(x, F.linear(around.before(x), *own)), keys, values, memory.mask)
+            x = layer.around_self_attention.add(x, partial(F.linear, weight=own[0], bias=own[1]))
+            x = layer.after_self_attention(x, keys, values, memory.mask)
         return x
 
     def _single_keys(self) -> list[tuple[Tensor, Tensor]]:

@@ -120,13 +120,12 @@ class Residual(nn.Module):
         self.pre = settings.norm == "pre"
         self.dropout = settings.dropout
 
-    def before(self, x: Tensor) -> Tensor:
-        return self._normalised(x) if self.pre else x
-
-    def after(self, x: Tensor, block: Tensor) -> Tensor:
+    def add(self, x: Tensor, block: Callable[[Tensor], Tensor]) -> Tensor:
+        """x plus the block's output, normalised."""
+        output = block(self._normalised(x) if self.pre else x)
         if self.training:
-            block = dropout(block, self.dropout)
-        return x + block if self.pre else self._normalised(x + block)
+            output = dropout(output, self.dropout)
+        return x + output if self.pre else self._normalised(x + output)
 
     def _normalised(self, x: Tensor) -> Tensor:
         norm = self.norm
@@ -147,10 +146,8 @@ class EncoderLayer(nn.Module):
         self.around_feed_forward = Residual(settings)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        around = self.around_self_attention
-        x = around.after(x, self.self_attention(around.before(x), mask))
-        around = self.around_feed_forward
-        return around.after(x, self.feed_forward(around.before(x)))
+        x = self.around_self_attention.add(x, lambda y: self.self_attention(y, mask))
+        return self.around_feed_forward.add(x, self.feed_forward)
 
     def weights(self) -> tuple[Block, Block]:
         """The parameters of self-attention and feed-forward."""
@@ -172,16 +169,13 @@ class DecoderLayer(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None, keys: Tensor, values: Tensor,
                 source_mask: Tensor | None, past: Past | None = None) -> Tensor:
         """The layer applied to tokens x (R, n, D); see `SelfAttention` and `CrossAttention` for the other arguments."""
-        around = self.around_self_attention
-        x = around.after(x, self.self_attention(around.before(x), mask, past))
+        x = self.around_self_attention.add(x, lambda y: self.self_attention(y, mask, past))
         return self.after_self_attention(x, keys, values, source_mask)
 
     def after_self_attention(self, x: Tensor, keys: Tensor, values: Tensor, source_mask: Tensor | None) -> Tensor:
         """The rest of the layer: attention to the source and feed-forward."""
-        around = self.around_cross_attention
-        x = around.after(x, self.cross_attention(around.before(x), keys, values, source_mask))
-        around = self.around_feed_forward
-        return around.after(x, self.feed_forward(around.before(x)))
+        x = self.around_cross_attention.add(x, lambda y: self.cross_attention(y, keys, values, source_mask))
+        return self.around_feed_forward.add(x, self.feed_forward)
 
     def weights(self) -> tuple[Block, Block, Block]:
         """The parameters of self-attention, attention to the source and feed-forward."""

@@ -113,7 +113,7 @@ class Order:
             length = row.index(self.end) if self.end in row else len(row)
             return (arranged.index_select(1, _slots_of_words(self, length).to(arranged.device)),
                     arranged.new_tensor([length]))
-        lengths = self.lengths(arranged)
+        lengths = (arranged == self.end).cumsum(1).eq(0).sum(1)  # words before the first end symbol
         longest = int(lengths.max()) if len(lengths) else 0
         slots = torch.arange(longest, device=arranged.device).unsqueeze(0)
         inside = slots < lengths.unsqueeze(1)
@@ -122,10 +122,6 @@ class Order:
         words = arranged.new_full((len(arranged), longest + 1), PAD)
         words.scatter_(1, indices, arranged[:, :longest].masked_fill(~inside, PAD))
         return words[:, :longest], lengths
-
-    def lengths(self, arranged: Tensor) -> Tensor:
-        """Numbers of words (B,) before the first end symbol of each row of (B, T); T where there is none."""
-        return (arranged == self.end).cumsum(1).eq(0).sum(1)
 
     def mask(self, slots: int, device: torch.device | None = None) -> Tensor:
         """(T, T) booleans, true where the row sees the column: M(h, c) of equation 4, or less.
@@ -202,57 +198,35 @@ def _same_direction(rows: Tensor, columns: Tensor) -> Tensor:
     return rows % 2 == columns % 2
 
 
-def _one_direction(name: str, h: int, c: int) -> Order:
-    indices = _first_to_last if name == "left_to_right" else _last_to_first
-    return Order(name, h, c, indices, _counted)
-
-
-def _interleaved(name: str, h: int, c: int) -> Order:
-    return Order(name, h, c, _from_both_ends(1), _signed)
-
-
-def _multi_directional(name: str, h: int, c: int) -> Order:
-    return Order(name, h, c, _from_both_ends(h // 2), _stepped(h), direction_embeddings=True)
-
-
-def _ablation(name: str, h: int, c: int) -> Order:
-    """Table 2 of Zhang et al.: the interleaved order with one part replaced."""
-    indices = _from_the_middle if name == "middle_to_side" else _from_both_ends(1)
-    positions = _counted if name == "vanilla_positions" else _signed
-    visible = {"vanilla_mask": _earlier, "independent_directions": _same_direction}.get(name)
-    return Order(name, h, c, indices, positions, visible=visible)
-
-
-def _double_token(name: str, h: int, c: int) -> Order:
-    """Imamura and Sumita: left directions start from BOS and right ones from EOS, and EOD is the end symbol."""
-    if name == "double_token":
-        return Order(name, h, c, _from_both_ends(1), _signed, (BOS, EOS), EOD)
-    if name == "double_token_l2r":
-        return Order(name, h, c, _first_to_last, _counted, (BOS, BOS), EOD)
-    return Order(name, h, c, _last_to_first, _counted, (EOS, EOS), EOD)
-
-
 @dataclass(frozen=True)
 class _Kind:
-    """A named order: its constructor, and its h and c (None: a setting)."""
+    """A named order. By default it goes from both ends, with signed positions."""
 
-    make: Callable[[str, int, int], Order]
     directions: int | None
+    """h; None: a setting. The directions then have embeddings, and the positions count steps."""
     words: int | None = None
+    """c; None: a setting."""
+    indices: SlotIndices | None = None
+    positions: SlotPositions = _signed
+    starts: tuple[int, ...] = ()
+    end: int = EOS
+    visible: SlotVisibility | None = None
 
 
 _KINDS = {
-    "left_to_right": _Kind(_one_direction, 1),
-    "right_to_left": _Kind(_one_direction, 1),
-    "interleaved": _Kind(_interleaved, 2),
-    "multi_directional": _Kind(_multi_directional, None),
-    "double_token": _Kind(_double_token, 2, 1),
-    "double_token_l2r": _Kind(_double_token, 1, 2),
-    "double_token_r2l": _Kind(_double_token, 1, 2),
-    "vanilla_mask": _Kind(_ablation, 2),
-    "vanilla_positions": _Kind(_ablation, 2),
-    "middle_to_side": _Kind(_ablation, 2),
-    "independent_directions": _Kind(_ablation, 2),
+    "left_to_right": _Kind(1, None, _first_to_last, _counted),
+    "right_to_left": _Kind(1, None, _last_to_first, _counted),
+    "interleaved": _Kind(2),
+    "multi_directional": _Kind(None),
+    # Imamura and Sumita: left directions start from BOS and right ones from EOS, and EOD is the end symbol.
+    "double_token": _Kind(2, 1, starts=(BOS, EOS), end=EOD),
+    "double_token_l2r": _Kind(1, 2, _first_to_last, _counted, (BOS, BOS), EOD),
+    "double_token_r2l": _Kind(1, 2, _last_to_first, _counted, (EOS, EOS), EOD),
+    # Table 2 of Zhang et al.: the interleaved order with one part replaced.
+    "vanilla_mask": _Kind(2, visible=_earlier),
+    "vanilla_positions": _Kind(2, positions=_counted),
+    "middle_to_side": _Kind(2, indices=_from_the_middle),
+    "independent_directions": _Kind(2, visible=_same_direction),
 }
 
 ORDER_NAMES = tuple(_KINDS)
@@ -264,19 +238,19 @@ def make_order(settings: OrderSettings) -> Order:
     Raises:
         PipelineError: no order has that name, or it cannot have these directions or words.
     """
-    name, h, c = settings.name, settings.directions, settings.words
+    name = settings.name
     if name not in _KINDS:
         raise PipelineError(f"order: {name!r} is unknown; choose one of {', '.join(_KINDS)}")
     kind = _KINDS[name]
-    h = h if h is not None else kind.directions or 4
-    c = c if c is not None else kind.words or 1
+    h, c = settings.directions or kind.directions or 4, settings.words or kind.words or 1
     if kind.directions is None and (h < 4 or h % 2):
         raise PipelineError(f"order: {name} with directions {h}: its segments have two directions each; choose an even "
                             "number above 2")
     if kind.directions not in (None, h):
         raise PipelineError(f"order: {name} has {kind.directions} directions, not {h}; remove `directions` or choose "
                             "multi_directional")
-    if c < 1 or kind.words not in (None, c):
-        raise PipelineError(f"order: {name} cannot produce {c} words per direction; "
-                            f"{'choose 1 or more' if kind.words is None else f'it produces {kind.words}'}")
-    return kind.make(name, h, c)
+    if kind.words not in (None, c):
+        raise PipelineError(f"order: {name} cannot produce {c} words per direction; it produces {kind.words}")
+    return Order(name, h, c, kind.indices or _from_both_ends(h // 2),
+                 _stepped(h) if kind.directions is None else kind.positions, kind.starts, kind.end, kind.visible,
+                 direction_embeddings=kind.directions is None)

@@ -1,14 +1,16 @@
 """The settings of a Transformer (no torch here: the command line reads this at start-up)."""
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from pipeline.checks import Checked, Natural, Positive, ProperShare
 from pipeline.errors import PipelineError
 
-NORMS = ("pre", "post")
-TIES = ("all", "target", "none")
-POSITIONS = ("sinusoidal", "learned")
-ACTIVATIONS = ("relu", "gelu")
+Norm = Literal["pre", "post"]
+Ties = Literal["all", "target", "none"]
+PositionVectors = Literal["sinusoidal", "learned"]
+Activation = Literal["relu", "gelu"]
+NORMS, TIES, POSITIONS, ACTIVATIONS = map(get_args, (Norm, Ties, PositionVectors, Activation))
 
 
 @dataclass(frozen=True)
@@ -24,13 +26,13 @@ class NetworkSettings(Checked):
     encoder_layers: Natural = 6
     """0: none, only in a drafter, which then reads its verifier's encoder."""
     decoder_layers: Positive = 6
-    norm: str = "pre"
+    norm: Norm = "pre"
     """Layer normalisation before each block (`pre`) or after its residual sum (`post`)."""
-    tied_embeddings: str = "all"
+    tied_embeddings: Ties = "all"
     """`all`: source, target and output share one matrix (joint vocabulary); `target`: target and output; `none`."""
-    positions: str = "sinusoidal"
+    positions: PositionVectors = "sinusoidal"
     """`sinusoidal` (an order with negative positions gets the odd continuation of the sine) or `learned`."""
-    activation: str = "relu"
+    activation: Activation = "relu"
     dropout: ProperShare = 0.1
     """On embeddings and on the output of every block."""
     attention_dropout: ProperShare = 0.0
@@ -40,11 +42,6 @@ class NetworkSettings(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, allowed in (("norm", NORMS), ("tied_embeddings", TIES), ("positions", POSITIONS),
-                              ("activation", ACTIVATIONS)):
-            if getattr(self, name) not in allowed:
-                raise PipelineError(f"network.{name}: {getattr(self, name)!r} is unknown; "
-                                f"choose one of {', '.join(allowed)}")
         if self.width % self.heads or self.width % 2:
             raise PipelineError(f"network.width: {self.width} must be even and divisible by "
                                 f"network.heads = {self.heads}")

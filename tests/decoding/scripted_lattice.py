@@ -25,7 +25,7 @@ class Sentence(NamedTuple):
 
 @dataclass
 class ScriptedLattice:
-    """Whatever no search may look at is NaN: steps from and to padding, and those behind a sentence's positions."""
+    """Whatever no search may look at is NaN: steps from and to padding, and those after a sentence's positions."""
 
     script: Callable[[Row], Sentence]
     asked: list[tuple[int, ...]] = field(default_factory=list)
@@ -39,7 +39,7 @@ class ScriptedLattice:
         self.asked.append((len(source), positions, k))
         words = torch.full((len(source), positions, k), PAD)
         scores = torch.full(words.shape, -torch.inf, dtype=torch.float64)
-        words[:, :, 0], scores[:, :, 0] = UNK, -9.0  # proposed behind all positions that the script knows
+        words[:, :, 0], scores[:, :, 0] = UNK, -9.0  # proposed after all positions that the script knows
         for row, sentence in enumerate(self.encode(source)):
             for t, known in enumerate(sentence.words[:positions]):
                 words[row, t], scores[row, t] = PAD, -torch.inf

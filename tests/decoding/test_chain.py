@@ -219,7 +219,7 @@ def test_a_batch_is_its_chains() -> None:
 
 @given(small_chains(), st.sampled_from([0.0, 3.0, -INF, INF, NAN]))
 def test_padding_changes_nothing(edges: Edges, padding: float) -> None:
-    """Positions behind the last end and states that cannot be reached, whatever they say."""
+    """Positions after the last end and states that cannot be reached, whatever their scores are."""
     B, N, K = edges.end.shape
     wide = Edges(torch.full((B, K + 2), padding), torch.full((B, N + 2, K + 2, K + 2), padding),
                  torch.full((B, N + 3, K + 2), padding))
@@ -269,7 +269,7 @@ def test_what_cannot_be_reached_may_be_anything(search: Search) -> None:
     expected = search(edges)
     edges.inner[:, 0, 1, 0] = edges.end[:, 0, 1] = NAN  # from a state in which no path starts
     edges.inner[:, 1, 2] = INF  # from a state into which no path steps
-    edges.inner[:, 2] = NAN  # to a position behind which no path stops
+    edges.inner[:, 2] = NAN  # to a position after which no path stops
     for found, before in zip(search(edges), expected, strict=True):
         assert torch.equal(found, before)
 

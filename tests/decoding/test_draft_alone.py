@@ -1,4 +1,4 @@
-"""The drafter alone: block behind block, as the drafter says them, up to the first end symbol."""
+"""The drafter without verification: block after block of its own predictions, up to the first end symbol."""
 
 from collections.abc import Callable
 
@@ -13,8 +13,7 @@ from pipeline.decoding import draft
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
-from pipeline.model.drafter import DrafterTransformer
-from pipeline.model.drafters import make_drafter
+from pipeline.model.drafter import DrafterTransformer, make_drafter
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, EOS

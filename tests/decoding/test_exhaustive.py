@@ -18,12 +18,12 @@ PENALTIES = [LengthPenalty("average", 1.0), LengthPenalty("average", 0.0), Lengt
 BEST = 20
 
 SIZES = {1: [(4, 4)], 2: [(4, 2)], 3: [(2, 2)], 4: [(4, 1), (2, 2)], 6: [(2, 1), (1, 3)], 8: [(2, 1), (1, 2)]}
-"""Of every width of a step, how many words the vocabulary has besides the end symbol, and how many steps there are."""
+"""By step width, the number of words in the vocabulary without the end symbol, and the number of steps."""
 
 
 def enumerate_hypotheses(model: Scripted, source: Row, steps: int, prefix: Row = (),
                          score: float = 0.0) -> list[tuple[float, Row, bool]]:
-    """(score, slots, ended) of everything that can be generated in so many steps."""
+    """(score, slots, ended) of everything that can be generated in a number of steps."""
     z, end = model.order.width, model.order.end
     rows = model.script(source, prefix).log_softmax(1)
     words = [word for word in rows[0].isfinite().nonzero().squeeze(1).tolist() if word != end]

@@ -29,7 +29,7 @@ Translation = tuple[float, list[int]]
 
 
 def translations(found: Hypotheses, row: int) -> list[Translation]:
-    """The hypotheses of a sentence; what is missing, and what stands behind a translation, must look like it."""
+    """The hypotheses of a sentence; what is missing, and what stands after a translation, must look like it."""
     there = []
     for tokens, length, score, ended in zip(*(one[row].tolist() for one in (
             found.tokens, found.lengths, found.scores, found.ended)), strict=True):
@@ -57,7 +57,7 @@ def same(found: list[Translation], expected: list[Translation]) -> bool:
 
 
 def certain(*words: int, length: int | None = None, vocabulary: int = 12) -> Sentence:
-    """One candidate a position, each step's probability one half, and the end behind every position one quarter."""
+    """One candidate per position, each step's probability one half, and the end after every position one quarter."""
     steps = torch.full((len(words) + 1, vocabulary, vocabulary), math.log(0.5), dtype=torch.float64)
     steps[:, :, EOS] = math.log(0.25)
     return Sentence(length or len(words), [{word: -1.0} for word in words], steps)

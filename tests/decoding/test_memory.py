@@ -10,9 +10,9 @@ from sentences import sources
 from torch import Tensor
 
 from pipeline.decoding import beam, blockwise, gad, greedy, iad, jacobi, speculative, verify
-from pipeline.decoding.apart import search_apart
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.threaded import search_in_threads
 from pipeline.model.transformer import Transformer
 
 Tiny = Callable[..., Transformer]
@@ -40,9 +40,9 @@ def searches(tiny: Tiny) -> dict[str, Callable[[Tensor], Hypotheses]]:
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_sentence_that_is_kept_holds_its_ids_and_its_rounds(tiny: Tiny, name: str) -> None:
     batch = sources(*[17] * 8)
-    found = search_apart(searches(tiny)[name], batch)
+    found = search_in_threads(searches(tiny)[name], batch)
     rounds: list[Any] = [] if found.verification is None else found.verification.rounds
     # Of its rounds, two numbers for a round, and for every place of the widest one a drafted and a judged token.
     recorded = int(found.calls.sum()) * (2 * max((one.verdict.shape[1] for one in rounds), default=0) + 2)
     ids = batch.numel() + 4 * len(batch) * LIMIT.longest  # sources, steps, slots and words
-    assert held_bytes(search_apart(searches(tiny)[name], batch)) <= 8 * (ids + recorded + 16 * len(batch))
+    assert held_bytes(search_in_threads(searches(tiny)[name], batch)) <= 8 * (ids + recorded + 16 * len(batch))

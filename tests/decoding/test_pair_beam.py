@@ -45,7 +45,7 @@ def test_left_words_are_chosen_before_the_right_ones_are_seen() -> None:
     assert texts(jointly) == [[B, D, D, C]]
     assert texts(by_pairs)[0][0] == A
     assert by_pairs.scores.item() < jointly.scores.item()
-    # With twice the beam there is a place for the left word behind B.
+    # With twice the beam there is a place for the left word after B.
     assert texts(search(script, pair_beam.Settings(4, length_penalty=BY_SCORE))) == [[B, D, D, C]]
 
 
@@ -91,5 +91,5 @@ def test_beams_are_free_where_nothing_else_is_possible() -> None:
     ("left_to_right", "left_to_right", 1), ("right_to_left3", "right_to_left", 3),
     ("interleaved_sa2", "interleaved", 4)])
 def test_orders_without_pairs(order: str, name: str, slots: int) -> None:
-    with pytest.raises(PipelineError, match=f"pair_beam: order {name} fills {slots} slots a step and not 2; choose"):
+    with pytest.raises(PipelineError, match=f"pair_beam: order {name} fills {slots} slots per step and not 2; choose"):
         search(lambda source, prefix: logits(), pair_beam.Settings(2), order)

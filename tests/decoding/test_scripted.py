@@ -88,7 +88,7 @@ def test_sentences_end_at_steps_of_their_own_and_leave(decoder: str, order: str)
         assert model.fed == [3, 2, 1]
 
 
-def test_a_word_behind_an_end_is_never_proposed() -> None:
+def test_a_word_after_an_end_is_never_proposed() -> None:
     """Slot by slot, the end and then B are best; of the steps that the order allows, A and then the end is."""
     def script(source: Row, prefix: Row) -> Tensor:
         if prefix:

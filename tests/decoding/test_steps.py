@@ -32,7 +32,7 @@ def check(found: Candidates, sentence: int, expected: list[Way]) -> None:
     assert [way[0] for way in ways] == pytest.approx([way[0] for way in expected], abs=1e-12)
 
 
-def no_word_behind_an_end(words: Row, end: int) -> bool:
+def no_word_after_an_end(words: Row, end: int) -> bool:
     return all(first != end or second == end for first, second in pairwise(words))
 
 
@@ -48,7 +48,7 @@ def test_a_step_of_beam_search_against_all_candidates(z: int, K: int, V: int, se
         ways: list[Way] = sorted((
             (scores[sentence, k].item() + sum(rows[sentence * K + k, slot, word].item()
                                               for slot, word in enumerate(step)), k, step)
-            for k in range(K) for step in product(range(V), repeat=z) if no_word_behind_an_end(step, end)),
+            for k in range(K) for step in product(range(V), repeat=z) if no_word_after_an_end(step, end)),
             reverse=True)
         check(found.going, sentence, [way for way in ways if end not in way[2]][:K])
         ends = [way for way in ways[:K] if end in way[2]]

@@ -30,10 +30,10 @@ from pipeline.decoding import (
     speculative,
     verify,
 )
-from pipeline.decoding.apart import search_apart
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance
+from pipeline.decoding.threaded import search_in_threads
 from pipeline.engine.network import Compiled
 from pipeline.errors import PipelineError
 from pipeline.model.settings import ACTIVATIONS, NORMS
@@ -261,7 +261,7 @@ def test_hypotheses_that_are_kept_keep_no_state(tiny: Tiny, monkeypatch: pytest.
         lambda: verify.search(verifier, sources(5), limit), lambda: iad.search(verifier, sources(5), limit),
         lambda: jacobi.search(verifier, sources(5), limit), lambda: gad.search(network, sources(5), limit),
         lambda: speculative.search(network, sources(5), limit), lambda: blockwise.search(heads, sources(5), limit),
-        lambda: search_apart(lambda source: iad.search(verifier, source, limit), sources(5, 3, 4))]
+        lambda: search_in_threads(lambda source: iad.search(verifier, source, limit), sources(5, 3, 4))]
     for search in searches:
         states.clear()
         kept = search()

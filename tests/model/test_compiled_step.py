@@ -103,7 +103,7 @@ def test_more_tokens_than_places_are_refused(tiny: Tiny) -> None:
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("width", [16, 128, 512])
 @pytest.mark.parametrize("verb", ["advance", "step"])
-def test_the_same_bits_alone_together_and_behind_any_draft(tiny: Tiny, norm: str, width: int, verb: str) -> None:
+def test_the_same_bits_alone_together_and_after_any_draft(tiny: Tiny, norm: str, width: int, verb: str) -> None:
     network = tiny("left_to_right", norm=norm, width=width).float()
     source, inputs = sources(6, 6), tokens(2, 9)
     memory = network.encode(source)

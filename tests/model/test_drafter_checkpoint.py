@@ -37,13 +37,13 @@ def test_round_trip(tmp_path: Path, tiny: Tiny, prefix: str, encoder_layers: int
     assert (loaded.settings, loaded.verifier.settings, loaded.block, loaded.chained) == (
         network.settings, network.verifier.settings, BLOCK, bool(encoder_layers))
     source = sources(5, 8)
-    said, judged = [], []
+    drafted, judged = [], []
     for one in (network, loaded):
         memory = one.verifier.encode(source)
         states = one.propose(STARTED, 4, BLOCK, one.start(one.draft_memory(source, memory)))
-        said.append(one.draft_logits(states.flatten(0, 1), TARGET[:, :BLOCK].flatten()))
+        drafted.append(one.draft_logits(states.flatten(0, 1), TARGET[:, :BLOCK].flatten()))
         judged.append(one.verifier.step(STARTED, one.verifier.start(memory)))
-    torch.testing.assert_close(*said)
+    torch.testing.assert_close(*drafted)
     torch.testing.assert_close(*judged)
     weights = unique_weights(loaded)
     assert all(torch.equal(weights[name], weight) for name, weight in unique_weights(network).items())

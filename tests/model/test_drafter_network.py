@@ -12,8 +12,7 @@ from torch import Tensor
 
 from pipeline.errors import PipelineError
 from pipeline.model.checkpoint import unique_weights
-from pipeline.model.drafter import DrafterTransformer
-from pipeline.model.drafters import make_drafter
+from pipeline.model.drafter import DrafterTransformer, make_drafter
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, MASK, PAD
@@ -33,7 +32,7 @@ def started(target: Tensor) -> Tensor:
 
 
 def trained(network: DrafterTransformer, source: Tensor, target: Tensor, words: Tensor) -> Tensor:
-    """(R, k, D): by the forward pass of training, the states of the next k tokens behind each row's number of words."""
+    """(R, k, D): by the forward pass of training, the states of the next k tokens after each row's number of words."""
     if network.prefix == "bidirectional":
         return network.hidden_after(source, target, words)
     states = network.hidden_after(source, target, torch.arange(target.shape[1] + 1))
@@ -49,7 +48,7 @@ def trained(network: DrafterTransformer, source: Tensor, target: Tensor, words: 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 @pytest.mark.parametrize(("encoder_layers", "decoder_layers", "block"), [(0, 1, 4), (0, 2, 1), (1, 2, 7), (2, 1, 2)])
-def test_behind_all_prefixes(tiny: Tiny, prefix: str, norm: str, positions: str, encoder_layers: int,
+def test_after_all_prefixes(tiny: Tiny, prefix: str, norm: str, positions: str, encoder_layers: int,
                              decoder_layers: int, block: int) -> None:
     """From a fresh state, with rows that are level and with rows that are not."""
     network = drafter(tiny(norm=norm), prefix=prefix, norm=norm, positions=positions, block=block,
@@ -141,7 +140,7 @@ def test_a_block_sees_its_prefix_and_itself(tiny: Tiny) -> None:
         alone = network.hidden_after(source, target, place.unsqueeze(0))
         torch.testing.assert_close(alone[:, :WORDS + 1], before[:, :WORDS + 1], **EXACT)
         torch.testing.assert_close(alone[:, WORDS + 1:], blocks[:, index], **EXACT)
-    for word in range(WORDS):  # a word is seen behind it
+    for word in range(WORDS):  # a word is seen after it
         other = target.clone()
         other[:, word] = 7 + (target[:, word] - 6) % 13
         moved = (network.hidden_after(source, other, places) - before).abs().amax((0, 2)) > 0
@@ -151,7 +150,7 @@ def test_a_block_sees_its_prefix_and_itself(tiny: Tiny) -> None:
 
 
 def test_a_token_that_is_shown_is_the_one_before_what_is_predicted(tiny: Tiny) -> None:
-    """The mask behind p words stands for word p, and a state predicts what follows: by plain steps of the decoder."""
+    """The mask after p words replaces word p, and a state predicts what follows: by plain decoder steps."""
     network = drafter(tiny(), decoder_layers=2, block=BLOCK)
     source, target = sources(6), targets(1)
     for place in range(WORDS - BLOCK):
@@ -165,7 +164,7 @@ def test_a_token_that_is_shown_is_the_one_before_what_is_predicted(tiny: Tiny) -
 
 
 def test_both_directions(tiny: Tiny) -> None:
-    """Words behind the prefix are unknown, words that are shown are seen by all masks, padding by none."""
+    """Words after the prefix are unknown, words that are shown are seen by all masks, padding by none."""
     network = drafter(tiny(), prefix="bidirectional", decoder_layers=2, block=BLOCK)
     source, target = sources(6, 4, 9), targets(3)
     places = torch.tensor([2, 5, 9])
@@ -181,7 +180,7 @@ def test_both_directions(tiny: Tiny) -> None:
         torch.testing.assert_close(alone[0], shown[row], **EXACT)
 
 
-# What is said.
+# Predicted tokens.
 
 @PREFIXES
 @torch.no_grad()
@@ -203,8 +202,8 @@ def test_a_chained_token_hears_the_one_before_it(tiny: Tiny, prefix: str) -> Non
             expected.append(last)
         found = network.draft_tokens(states, target[:, 2])
         assert torch.equal(found, torch.stack(expected, 1))
-        said = [network.draft_logits(states[:, 0], before) for before in (target[:, 2], target[:, 3])]
-        assert torch.equal(*said) != chained
+        both = [network.draft_logits(states[:, 0], before) for before in (target[:, 2], target[:, 3])]
+        assert torch.equal(*both) != chained
 
 
 # The batch.

@@ -213,7 +213,7 @@ def test_edges_have_no_gradient() -> None:
 # The count model.
 
 def test_candidates_and_lengths_are_those_of_the_words_of_the_source() -> None:
-    """Neither the end symbol nor the padding behind them is a word."""
+    """Neither the end symbol nor the padding after them is a word."""
     counts = counted(random_corpus())
     network = lattice(counts=counts)
     for row in MIXED:

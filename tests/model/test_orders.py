@@ -16,10 +16,10 @@ every_order = pytest.mark.parametrize("order", EVERY_ORDER.values(), ids=EVERY_O
 words = st.integers(7, 30)
 
 
-def batch(rows: list[list[int]], behind: int = 99) -> tuple[Tensor, Tensor]:
-    """A target (B, N) with arbitrary ids behind the rows, and its lengths."""
+def batch(rows: list[list[int]], after: int = 99) -> tuple[Tensor, Tensor]:
+    """A target (B, N) with arbitrary ids after the rows, and its lengths."""
     longest = max(map(len, rows))
-    return (torch.tensor([row + [behind] * (longest - len(row)) for row in rows]).view(len(rows), longest),
+    return (torch.tensor([row + [after] * (longest - len(row)) for row in rows]).view(len(rows), longest),
             torch.tensor([len(row) for row in rows]))
 
 
@@ -127,10 +127,10 @@ def test_a_row_without_an_end_is_all_words(order: Order) -> None:
 
 @every_order
 @settings(max_examples=30)
-@given(row=st.lists(words, max_size=12), behind=st.lists(st.sampled_from([PAD, EOS, EOD, 8, 9]), max_size=8))
-def test_what_is_behind_the_first_end_does_not_count(order: Order, row: list[int], behind: list[int]) -> None:
+@given(row=st.lists(words, max_size=12), after=st.lists(st.sampled_from([PAD, EOS, EOD, 8, 9]), max_size=8))
+def test_what_is_after_the_first_end_does_not_count(order: Order, row: list[int], after: list[int]) -> None:
     arranged = order.arrange(*batch([row]))[0, :len(row) + 1].tolist()
-    restored, lengths = order.restore(torch.tensor([arranged + behind]))
+    restored, lengths = order.restore(torch.tensor([arranged + after]))
     assert lengths.tolist() == [len(row)]
     assert restored.tolist() == [row]
 

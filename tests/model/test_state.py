@@ -59,7 +59,7 @@ def test_select_moves_beams_and_drops_sentences(tiny: Tiny, order: str, rows: li
     state.select(moved)
     assert state.rows == len(rows)
 
-    # Each row goes on with words of its own behind the past of the row that it stems from.
+    # Each row goes on with words of its own after the past of the row that it stems from.
     arranged = torch.cat([arranged[moved][:, :past], random_slots(len(rows), seed=2)[:, past:]], 1)
     whole = network(SOURCE[moved // beams], arranged)
     inputs = inputs_of(network, arranged)
@@ -86,7 +86,7 @@ def test_a_rejected_draft_leaves_no_trace(tiny: Tiny, order: str) -> None:
 @given(accepted=st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=1, max_size=6), block=st.integers(1, 4))
 def test_rows_may_accept_different_parts_of_their_drafts(tiny: Tiny, order: str, accepted: list[tuple[int, ...]],
                                                          block: int) -> None:
-    """Draft-and-verify in miniature: each row keeps as many steps of a block as the example says."""
+    """Draft-and-verify in miniature: each row keeps the number of steps of a block that the example gives."""
     network = tiny(order)
     z = network.order.width
     arranged = random_slots(3, seed=5)

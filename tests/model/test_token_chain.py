@@ -1,4 +1,4 @@
-"""Chained drafts: the compiled way and the plain way find the same tokens, those of the formula."""
+"""Chained drafts: compiled code and torch find the same tokens, those of the formula."""
 
 import pytest
 import torch
@@ -41,7 +41,7 @@ def by_formula(states: Tensor, last: int, chain: TokenChain, embeddings: Tensor,
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("rows", "k"), [(1, 1), (1, 7), (3, 4), (4, 2), (9, 4), (2, 0)])
-def test_both_ways_are_the_formula(dtype: torch.dtype, rows: int, k: int) -> None:
+def test_both_engines_compute_the_formula(dtype: torch.dtype, rows: int, k: int) -> None:
     chain, embeddings, outputs, weights = chained(dtype)
     states, last = torch.randn(rows, k, D, dtype=dtype), torch.arange(7, 7 + rows)
     expected = [by_formula(row, int(token), chain, embeddings, outputs)

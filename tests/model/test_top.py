@@ -36,7 +36,7 @@ def test_best_k_are_those_of_topk(logits: torch.Tensor, data: st.DataObject) -> 
 
 
 @given(matrices(), st.data())
-def test_the_end_stands_behind_the_best_words(logits: torch.Tensor, data: st.DataObject) -> None:
+def test_the_end_stands_after_the_best_words(logits: torch.Tensor, data: st.DataObject) -> None:
     V = logits.shape[1]
     end, k = data.draw(st.integers(0, V - 1)), data.draw(st.integers(0, min(40, V - 1)))
     scores, ids = best_words(logits.clone(), k, end)

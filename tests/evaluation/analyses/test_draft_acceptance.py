@@ -17,7 +17,7 @@ from pipeline.evaluation.analyses.drafting.acceptance import Validation, draft_a
 from pipeline.evaluation.analyses.drafting.sizes import Size, draft_sizes, drafter_size
 from pipeline.evaluation.analyses.measured import Measured, Measurements
 from pipeline.evaluation.speed import Contestant
-from pipeline.model.drafters import make_drafter
+from pipeline.model.drafter import make_drafter
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.transformer import Transformer
 

@@ -1,4 +1,4 @@
-"""A batch whose sentences are searched alone: what a search of the whole batch finds."""
+"""A batch whose sentences are searched one by one in threads: the same as a search of the entire batch."""
 
 import threading
 from collections.abc import Callable
@@ -15,10 +15,10 @@ from sentences import sources
 from torch import Tensor
 
 from pipeline.decoding import beam, blockwise, gad, greedy, iad, jacobi, speculative, verify
-from pipeline.decoding.apart import join, search_apart
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
+from pipeline.decoding.threaded import join, search_in_threads
 from pipeline.engine import door
 from pipeline.engine.choice import Engine
 from pipeline.engine.door import is_quicker_apart, use_engine
@@ -78,7 +78,7 @@ def test_apart_as_together(tiny: Tiny, lengths: list[int], seed: int, count: int
         found = greedy.search(tiny(seed=seed), batch, LIMIT)
         assume(bool(((found.tokens != PAD).sum(2) == found.lengths).all()))  # or no draft agrees with who says PAD
         for search in searches(tiny, seed).values():
-            found, together = search_apart(search, batch), search(batch)
+            found, together = search_in_threads(search, batch), search(batch)
             assert_same(found, together)
             if together.verification is None:
                 assert found.verification is None
@@ -101,7 +101,7 @@ def test_the_longest_first_and_every_sentence_once() -> None:
         return found_in(source, len(seen))
 
     with threads(1):
-        found = search_apart(search, batch)
+        found = search_in_threads(search, batch)
     assert seen == [[[5, 6, 7, EOS]], [[8, 9, EOS]], [[5, EOS]]]
     assert found.tokens.tolist() == [[[5, PAD, PAD]], [[5, 6, 7]], [[8, 9, PAD]]]
     assert found.lengths.tolist() == [[1], [3], [2]] and found.calls.tolist() == [3, 1, 2]
@@ -116,7 +116,7 @@ def test_as_many_at_once_as_there_are_threads(count: int) -> None:
         return found_in(source, 1)
 
     with threads(count):
-        assert len(search_apart(search, torch.full((4, 3), 9)).tokens) == 4
+        assert len(search_in_threads(search, torch.full((4, 3), 9)).tokens) == 4
 
 
 @pytest.mark.parametrize("error", [PipelineError("no such word"), IndexError("no such place"), KeyboardInterrupt()])
@@ -129,7 +129,7 @@ def test_an_error_ends_it(error: BaseException, count: int) -> None:
         raise error
 
     with threads(count), pytest.raises(type(error)):
-        search_apart(search, torch.full((9, 3), 9))
+        search_in_threads(search, torch.full((9, 3), 9))
     assert len(begun) <= count
 
 

@@ -1,9 +1,9 @@
-"""A batch of sentences, each searched by itself, on all cores at the same time.
+"""The sentences of a batch, searched one by one in several threads.
 
-Sentences share a batch so that weights are read, and operations started, once for all of them. A small model has no use
-for that: its weights stay in the processor's caches, and one sentence is one compiled call. That call holds no lock, so
-as many sentences as there are threads are searched at a time. None of them is padded, waits for the longest one of its
-batch, or comes back to Python between its steps, and what is found for one does not depend on the others.
+Sentences share a batch so that weights are read, and operations started, once for all of them. A small model does not
+need that: its weights stay in the processor's caches, and one compiled call searches a sentence. That call does not
+hold Python's global lock, so the threads run in parallel. No sentence is padded, waits for a longer one or depends on
+the others.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,29 +18,25 @@ from pipeline.engine.threads import in_threads
 from pipeline.vocabulary import PAD
 
 
-def search_apart(search: Callable[[Tensor], Hypotheses], source: Tensor) -> Hypotheses:
+def search_in_threads(search: Callable[[Tensor], Hypotheses], source: Tensor) -> Hypotheses:
     """Search the sentences of a batch one by one, in as many threads as PyTorch has.
 
     Args:
         search: of one sentence, (1, S) ids.
-        source: (B, S) ids, B >= 1, padded with PAD after them.
+        source: (B, S) ids, B >= 1, right-padded with PAD.
 
     Returns:
-        What it finds, of all sentences. An error of one of them is raised here, and no further one is begun.
+        The hypotheses of all sentences. The first error is raised here, and no further sentence is begun.
     """
     lengths = (source != PAD).sum(1).clamp(min=1).tolist()
-    # The longest first, so that no thread begins with one when the others have nothing left to do.
+    # The longest first, so that no thread begins with one when the others are done.
     rows = sorted(range(len(source)), key=lengths.__getitem__, reverse=True)
     found = in_threads(lambda row: search(source[row:row + 1, :lengths[row]]), rows)
     return join([found[row] for row in range(len(source))])
 
 
 def join(found: Sequence[Hypotheses]) -> Hypotheses:
-    """The hypotheses of several searches as those of one.
-
-    Args:
-        found: at least one, as many hypotheses a sentence in each.
-    """
+    """The hypotheses of one or more searches, all with the same number per sentence, as those of one search."""
     longest = max(one.tokens.shape[2] for one in found)
     tokens = torch.cat([F.pad(one.tokens, (0, longest - one.tokens.shape[2]), value=PAD) for one in found])
     lengths, ended, calls = (torch.cat([getattr(one, name) for one in found]) for name in ("lengths", "ended", "calls"))
@@ -56,7 +52,7 @@ def _join_verifications(parts: Sequence[Verification]) -> Verification | None:
 
 
 def _join_rounds(parts: Sequence[Sequence[Round]]) -> list[Round]:
-    """The rounds of single sentences as those of a batch, in which a sentence takes part as long as it is not done."""
+    """The rounds of single sentences as those of a batch, which a sentence leaves when it is done."""
     joined = []
     for now in range(max(map(len, parts))):
         rounds = {row: part[now] for row, part in enumerate(parts) if now < len(part)}
