@@ -93,7 +93,7 @@ def _check(kind: Any, value: Any, where: str) -> None:
         _check(kind.__origin__, value, where)
     elif origin is typing.Literal:
         if value not in arguments:
-            raise Refused(f"{where}: {value!r} is unknown; choose one of {', '.join(map(str, arguments))}")
+            raise Refused(f"{where} is {value!r}; choose one of {', '.join(map(str, arguments))}")
     elif origin in (typing.Union, types.UnionType):
         if value is not None:
             _check(next(one for one in arguments if one is not type(None)), value, where)

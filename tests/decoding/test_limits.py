@@ -50,7 +50,7 @@ def test_settings_of_search() -> None:
         pair_beam.Settings(beams=3, hypotheses=0)
     with pytest.raises(PipelineError, match="beams: 0 must be at least 1"):
         pair_beam.Settings(beams=0, hypotheses=2)
-    with pytest.raises(PipelineError, match="kind: 'wu' is unknown; choose one of average, gnmt"):
+    with pytest.raises(PipelineError, match="kind is 'wu'; choose one of average, gnmt"):
         LengthPenalty(kind="wu")  # type: ignore[arg-type]
     with pytest.raises(PipelineError, match="alpha: -1 must be at least 0"):
         LengthPenalty(alpha=-1)

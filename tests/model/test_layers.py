@@ -67,10 +67,10 @@ def test_sinusoids_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("changes", "message"), [
-    ({"norm": "sandwich"}, "norm: 'sandwich' is unknown; choose one of pre, post"),
-    ({"tied_embeddings": "source"}, "tied_embeddings: 'source' is unknown"),
-    ({"positions": "rotary"}, "positions: 'rotary' is unknown"),
-    ({"activation": "swish"}, "activation: 'swish' is unknown"),
+    ({"norm": "sandwich"}, "norm is 'sandwich'; choose one of pre, post"),
+    ({"tied_embeddings": "source"}, "tied_embeddings is 'source'; choose one of all"),
+    ({"positions": "rotary"}, "positions is 'rotary'; choose one of sinusoidal"),
+    ({"activation": "swish"}, "activation is 'swish'; choose one of relu"),
     ({"width": 0}, "width: 0 must be at least 1"),
     ({"width": 20, "heads": 3}, "network.width: 20 must be even and divisible by network.heads = 3"),
     ({"width": 9, "heads": 3}, "network.width: 9 must be even"),
