@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pipeline.alignment.counts import CountModel
 from pipeline.corpus.datamodule import Batch
+from pipeline.count_model.model import CountModel
 from pipeline.decoding import lattice
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
