@@ -41,7 +41,7 @@ def test_a_sentence(workspace: Path, capfd: pytest.CaptureFixture[str], monkeypa
     printed, said = capfd.readouterr()
     assert printed.startswith(f"  {SENTENCE}\n\n     1 ")
     assert max(map(len, printed.split("\n  = ")[0].splitlines())) <= 60
-    assert re.search(r"\d+ tokens? in \d+ iterations?, \d\.\d\d an iteration; \d+ settled together", printed)
+    assert re.search(r"\d+ tokens? in \d+ iterations?, \d\.\d\d per iteration; \d+ settled together", printed)
     assert "written: ddg/ddg.html, ddg.png, ddg.svg" in said
     first = files(Path("ddg"))
     assert set(first) == FILES and SENTENCE.encode() in first["ddg.html"] and b'lang="xx"' in first["ddg.html"]
@@ -95,7 +95,7 @@ def test_an_output_that_cannot_be_written(workspace: Path, monkeypatch: pytest.M
     (" \t", (), "has no words; give one that has"),
     (os.fsdecode(b"otter \xff"), (), "sentence: not UTF-8"),
     (SENTENCE, ("--family", "nosuch"), "nosuch"),
-    (SENTENCE, ("--family", "interleaved"), "order interleaved, 2 words a step; choose one of one word a step"),
+    (SENTENCE, ("--family", "interleaved"), "order interleaved, 2 words per step; choose one of one word per step"),
     (SENTENCE, ("--device", "abacus"), "device: 'abacus' is unknown")])
 def test_what_cannot_be_shown(workspace: Path, capsys: pytest.CaptureFixture[str], sentence: str,
                               options: tuple[str, ...], message: str) -> None:

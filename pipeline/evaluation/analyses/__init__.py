@@ -1,1 +1,1 @@
-"""What the papers ask of their own systems, asked of a run: a package a paper, a question a file."""
+"""What the papers measure of their own systems, measured of a run: one package per paper, one analysis per file."""

@@ -1,27 +1,29 @@
-"""The stage `analyses`: every question of this package, on what the run has trained and measured."""
+"""The stage `analyses`: every analysis of this package, on what the run has trained and measured."""
 
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import torch
 
+from pipeline.evaluation import analyses
 from pipeline.evaluation.analyses.chart import png
-from pipeline.evaluation.analyses.drafting.questions import draft_questions
-from pipeline.evaluation.analyses.jacobi.questions import jacobi_questions
-from pipeline.evaluation.analyses.lab import Lab
-from pipeline.evaluation.analyses.lattice.questions import lattice_questions
+from pipeline.evaluation.analyses.finding import Question
+from pipeline.evaluation.analyses.finished_run import FinishedRun
 from pipeline.files import atomic_path, remove, write_json
 from pipeline.params import Params
 
 
 def analyse(params: Params, pictures: Path, report: Path) -> None:
-    """Answer every question: the figures of all go into one file, and the picture of each into a folder.
+    """Run every analysis: the figures of all go into one file, and the picture of each into a folder.
 
-    A question about a family that is not among the systems is answered by saying so.
+    An analysis of a family that is not among the systems reports that it is not.
 
     Args:
         params: all of them.
-        pictures: folder of a PNG per question; it is replaced whole or not at all.
-        report: JSON, {question: its figures}.
+        pictures: folder of a PNG per analysis; it is replaced as a whole or not at all.
+        report: JSON, {analysis: its figures}.
 
     Raises:
         PipelineError: what an earlier stage writes is missing or damaged, or a family is of another kind than it
@@ -29,13 +31,30 @@ def analyse(params: Params, pictures: Path, report: Path) -> None:
     """
     if params.speed.threads:
         torch.set_num_threads(params.speed.threads)
-    lab = Lab.open(params)
-    # All are prepared before the first is asked: settings that do not fit are refused before any work is done.
-    questions = {**lattice_questions(lab), **draft_questions(lab), **jacobi_questions(lab)}
-    findings = {name: ask() for name, ask in questions.items()}
+    # All contexts are opened before the first analysis runs: settings that do not fit are refused before any work.
+    findings = {name: ask() for name, ask in find_questions(FinishedRun.open(params)).items()}
     with atomic_path(pictures) as folder:
         folder.mkdir()
         for name, finding in findings.items():
             (folder / f"{name}.png").write_bytes(png(finding.figure))
-        remove(report)  # of what is replaced now
+        remove(report)  # its pictures are replaced now
     write_json(report, {name: finding.metric for name, finding in findings.items()})
+
+
+def find_questions(run: FinishedRun) -> dict[str, Question]:
+    """All analyses of a run by name.
+
+    A package in this folder is a paper. Its `context.py` has `open_context(run)`, which reads what the paper's analyses
+    share. Each of its modules that has a function `ask(context)` is an analysis, and the module's name is its name.
+
+    Raises:
+        PipelineError: the settings do not fit the run.
+    """
+    questions: dict[str, Question] = {}
+    for paper in (f"{analyses.__name__}.{one.name}" for one in iter_modules(analyses.__path__) if one.ispkg):
+        context = import_module(f"{paper}.context").open_context(run)
+        for name in (one.name for one in iter_modules(import_module(paper).__path__)):
+            module = import_module(f"{paper}.{name}")
+            if hasattr(module, "ask"):
+                questions[name] = partial(module.ask, context)
+    return questions

@@ -20,10 +20,10 @@ def new_picture(columns: int = 1, *, above: float = 0.0) -> tuple[Figure, list[A
 
     Args:
         columns: axes side by side.
-        above: share of the height that a second row of axes takes above the first; they share its x.
+        above: share of the height for a second row of axes above the first, with the same x.
 
     Returns:
-        The figure, and the axes of the lower row and then those above them.
+        The figure, and the axes of the lower row and then of the upper one.
     """
     figure = Figure(figsize=(_PIXELS[0] / _DPI, _PIXELS[1] / _DPI), dpi=_DPI, facecolor=THEME.paper,
                     layout="constrained")
@@ -43,7 +43,7 @@ def new_picture(columns: int = 1, *, above: float = 0.0) -> tuple[Figure, list[A
 
 
 def name_axes(axes: Axes, x: str, y: str, title: str = "") -> None:
-    """Write what the axes show."""
+    """Label the axes."""
     axes.set_xlabel(x, color=THEME.ink, fontsize=10)
     axes.set_ylabel(y, color=THEME.ink, fontsize=10)
     axes.set_title(title, color=THEME.ink, fontsize=10, loc="left")
@@ -51,7 +51,7 @@ def name_axes(axes: Axes, x: str, y: str, title: str = "") -> None:
 
 def curve(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, *, label: str = "", style: str = "-",
           intervals: Sequence[tuple[float, float]] = ()) -> None:
-    """A line with a dot at each point, and a bar behind it where there are intervals."""
+    """A line with a dot at each point, and a bar at each interval."""
     axes.plot(x, y, color=colour, linestyle=style, linewidth=1.6, marker="o", markersize=4, label=label or None)
     for at, (low, high) in zip(x, intervals, strict=False):
         axes.plot([at, at], [low, high], color=colour, linewidth=3, alpha=0.3, solid_capstyle="round")
@@ -83,7 +83,7 @@ def logarithmic(axes: Axes, unit: str = "") -> None:
 
 
 def add_legend(figure: Figure, columns: int) -> None:
-    """Name the lines that have a label, above the axes."""
+    """A legend of the labelled lines, above the axes."""
     if not any(axes.get_legend_handles_labels()[0] for axes in figure.axes):
         return
     figure.legend(loc="outside upper left", ncols=columns, fontsize=9, labelcolor=THEME.ink, frameon=False,
@@ -98,7 +98,7 @@ def png(figure: Figure) -> bytes:
 
 
 def svg(figure: Figure) -> bytes:
-    """The picture as curves, letters among them; the same bytes for the same picture."""
+    """The picture with letters as curves; the same bytes for the same picture."""
     written = io.BytesIO()
     with rc_context({"svg.hashsalt": "picture"}):  # names of clips and marks are random otherwise
         figure.savefig(written, format="svg", facecolor=THEME.paper, metadata={"Date": None, "Creator": None})

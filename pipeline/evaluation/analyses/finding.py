@@ -1,4 +1,4 @@
-"""What an analysis hands back."""
+"""What an analysis returns."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,17 +11,18 @@ from pipeline.evaluation.analyses.chart import new_picture
 
 @dataclass(frozen=True)
 class Finding:
-    """An answer, as numbers to compare and as a picture."""
+    """The result of an analysis, as numbers to compare and as a picture."""
 
     metric: dict[str, Any]
     figure: Figure
 
 
 Question = Callable[[], Finding]
+"""An analysis with its context."""
 
 
 def not_measured(reason: str) -> Finding:
-    """The finding that there is nothing to look into."""
+    """The finding that there is nothing to analyse."""
     figure, (axes,) = new_picture()
     axes.set_axis_off()
     axes.text(0.5, 0.5, f"not measured: {reason}", ha="center", va="center", transform=axes.transAxes, fontsize=12,

@@ -1,8 +1,7 @@
-"""What `evaluate` and `speed` measured of every decoder, for the analyses that set it against a setting."""
+"""What `evaluate` and `speed` measured of every decoder, for the analyses that plot it against a setting."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pipeline.errors import PipelineError
 from pipeline.evaluation.rows import Name, read_speed, timed_decoders
@@ -15,16 +14,16 @@ class Measured:
 
     bleu: float
     milliseconds: float
-    """A sentence."""
+    """Per sentence."""
     speedup: float
     """Against the baseline's beam 5."""
     interval: tuple[float, float]
-    """95 % of it."""
+    """The 95 % interval of the speedup."""
     accepted_per_call: float | None = None
-    """Tokens that a call accepts; None where nothing is drafted."""
+    """None where nothing is drafted."""
 
     def metric(self) -> dict[str, float]:
-        """As a block of a metrics file."""
+        """The entry of a metrics file."""
         return {"bleu": self.bleu, "milliseconds": self.milliseconds, "speedup_vs_beam5": self.speedup,
                 "speedup_low": self.interval[0], "speedup_high": self.interval[1]}
 
@@ -34,7 +33,7 @@ class Measurements:
     """All decoders of a run."""
 
     sentences: str
-    """Over which times are: `long`, or `all` where no sentence is long."""
+    """The sentences that were timed: `long`, or `all` where no sentence is long."""
     decoders: dict[Name, Measured]
 
 
@@ -58,12 +57,8 @@ def read_measurements(quality: Path, speed: Path) -> Measurements:
         if "bleu" not in scored:
             raise PipelineError(f"{quality / family}.json: decoder {decoder!r} of family {family!r} was timed but not "
                                 "scored; run `dvc repro`")
-        decoders[family, decoder] = _measured(scored, entry, "_long" if sentences == "long" else "",
-                                              "" if sentences == "long" else "_all")
+        time, speedup = ("_long", "") if sentences == "long" else ("", "_all")
+        ratio, low, high = entry[f"speedup_vs_beam5{speedup}"]
+        decoders[family, decoder] = Measured(scored["bleu"], entry[f"ms_per_sentence{time}"], ratio, (low, high),
+                                             scored.get("accepted_per_call"))
     return Measurements(sentences, decoders)
-
-
-def _measured(quality: dict[str, Any], entry: dict[str, Any], of_time: str, of_ratio: str) -> Measured:
-    ratio, low, high = entry[f"speedup_vs_beam5{of_ratio}"]
-    return Measured(quality["bleu"], entry[f"ms_per_sentence{of_time}"], ratio, (low, high),
-                    quality.get("accepted_per_call"))

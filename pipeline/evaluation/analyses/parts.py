@@ -1,7 +1,7 @@
-"""Where does the time of a search go? Its models in a stopwatch, on the one clock.
+"""Times of the parts of a search, measured with a stopwatch around its models, on the one clock.
 
-Their verbs are timed, synchronised at both ends; what is left of the whole is the search's own. A search that is one
-compiled call has no parts that a stopwatch sees: it is watched step by step, where it takes longer.
+Their verbs are timed, synchronised at both ends; the remaining time is the search's own. A search that is one compiled
+call has no parts that a stopwatch sees: it is timed step by step, which takes longer.
 """
 
 import time
@@ -10,37 +10,36 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.engine.door import open_engine
-from pipeline.evaluation.speed import Clock, Contestant, measure
+from pipeline.evaluation.speed import Clock, Contestant, Floats, measure
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Floats = NDArray[np.float64]
 
 
 class Stopwatch:
-    """Notes how long the parts of something take; `seconds` adds up until it is set back."""
+    """Records how long the parts of a search take; `seconds` adds up until `reset`."""
 
     def __init__(self, parts: Sequence[str], device: torch.device, clock: Clock = time.perf_counter) -> None:
         self.device, self.clock = device, clock
         self.seconds = dict.fromkeys(parts, 0.0)
 
     def timed(self, part: str, work: Callable[P, T]) -> Callable[P, T]:
-        """`work`, whose time will be added to a part's."""
-        def run(*arguments: P.args, **options: P.kwargs) -> T:
+        """`work`, with its time added to a part's."""
+        def timed_work(*arguments: P.args, **options: P.kwargs) -> T:
             self._synchronise()
             start = self.clock()
             result = work(*arguments, **options)
             self._synchronise()
             self.seconds[part] += self.clock() - start
             return result
-        return run
+        return timed_work
 
-    def set_back(self) -> None:
+    def reset(self) -> None:
+        """Start again from zero."""
         self.seconds = dict.fromkeys(self.seconds, 0.0)
 
     def _synchronise(self) -> None:
@@ -48,26 +47,26 @@ class Stopwatch:
             torch.cuda.synchronize(self.device)
 
 
-class Search(NamedTuple):
-    """A search of models that are watched."""
+class WatchedSearch(NamedTuple):
+    """A search of `Watched` models, with their stopwatch."""
 
     translate: Callable[[Tensor], Hypotheses]
     watch: Stopwatch
 
 
 class Watched:
-    """A model in a stopwatch: some of its verbs are timed, all else is its own.
+    """A model some of whose verbs are timed by a stopwatch; all other attributes are the model's own.
 
-    The verbs are those of the engine in use, which other decoders are timed with; the loop around them is Python's.
+    The verbs are those of the engine in use, with which decoders are also timed elsewhere; the loop is Python's.
     """
 
     def __init__(self, model: Any, watch: Stopwatch, parts: Mapping[str, str],
                  verifier: "Watched | None" = None) -> None:
         """Args:
             model: of any kind.
-            watch: to note times with.
-            parts: of each verb to time, the part that its time belongs to; verbs that the model lacks are left out.
-            verifier: what stands in the place of the model's own; None: that.
+            watch: records the times.
+            parts: the part to which the time of each verb belongs; verbs that the model lacks are ignored.
+            verifier: replaces the model's own; None: it is not replaced.
         """
         self._model = model = open_engine(model)
         for verb, part in parts.items():
@@ -80,32 +79,32 @@ class Watched:
         return getattr(self._model, name)
 
 
-def time_parts(searches: Sequence[Search], sentences: Sequence[Tensor], repetitions: int, warmup: int) -> Floats:
-    """Time the parts of searches, by turns, one sentence at a time.
+def time_parts(searches: Sequence[WatchedSearch], sentences: Sequence[Tensor], repetitions: int, warmup: int) -> Floats:
+    """Time the parts of searches, in turn, one sentence at a time.
 
     Args:
-        searches: of `Watched` models, each with their stopwatch; all stopwatches have the same parts.
+        searches: their stopwatches have the same parts.
         sentences: N of (1, S) ids.
         repetitions, warmup: see `speed.measure`.
 
     Returns:
-        (searches, N, parts + 1) seconds of each part, and of what is left of the whole: medians over the repetitions.
+        (searches, N, parts + 1) seconds of each part and the remaining time: medians over the repetitions.
     """
     logs: list[list[list[float]]] = [[] for _ in searches]
 
-    def contestant(search: Search, log: list[list[float]]) -> Contestant:
+    def contestant(search: WatchedSearch, log: list[list[float]]) -> Contestant:
         def translate(source: Tensor) -> Hypotheses:
-            search.watch.set_back()
+            search.watch.reset()
             found = search.translate(source)
             log.append(list(search.watch.seconds.values()))
             return found
         return Contestant("parts", "parts", translate)
 
     watch = searches[0].watch
-    whole = measure([contestant(*each) for each in zip(searches, logs, strict=True)], sentences,
+    total = measure([contestant(*each) for each in zip(searches, logs, strict=True)], sentences,
                     repetitions=repetitions, warmup=warmup, device=watch.device, batch_sizes=(1,),
                     clock=watch.clock)[1].seconds
-    timed = [log[-repetitions * len(sentences):] for log in logs]  # behind the warm-up
-    parts = np.array(timed).reshape(*whole.shape, len(watch.seconds))
-    rest = whole - parts.sum(3)
-    return np.median(np.concatenate([parts, rest[..., None]], 3), axis=1)
+    timed = [log[-repetitions * len(sentences):] for log in logs]  # after the warm-up
+    parts = np.array(timed).reshape(*total.shape, len(watch.seconds))
+    remaining = total - parts.sum(3)
+    return np.median(np.concatenate([parts, remaining[..., None]], 3), axis=1)

@@ -14,10 +14,10 @@ from pipeline.vocabulary import PAD
 
 
 class Sentences(NamedTuple):
-    """B sentences of like length."""
+    """B sentences of similar length."""
 
     source: Tensor
-    """(B, S) ids, EOS behind each, then PAD."""
+    """(B, S) ids, EOS after each, then PAD."""
     target: Tensor
     """(B, N) words without an end symbol, padded with PAD."""
 
@@ -28,8 +28,8 @@ def make_batches(pairs: Sequence[tuple[Ids, Ids]], *, rows: int, longest: int,
 
     Args:
         pairs: (source ids, target ids).
-        rows: sentences a batch.
-        longest: tokens that the networks take.
+        rows: sentences per batch.
+        longest: tokens that the networks accept.
         device: of the tensors.
 
     Returns:
@@ -52,6 +52,6 @@ def make_sources(sources: Sequence[Ids], *, rows: int, longest: int, device: tor
 
 
 def _by_length(sources: Sequence[Ids], rows: int) -> Iterator[Rows]:
-    """Places of sources of like length, a batch at a time."""
+    """Indices of sources of similar length, batch by batch."""
     lengths = np.array([len(source) for source in sources], np.int64)
     return (chosen.rows for chosen in EvaluationBatches(lengths, rows=rows))

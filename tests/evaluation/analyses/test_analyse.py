@@ -19,7 +19,10 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.pairs import Pairs
 from pipeline.count_model.arrays import write_arrays
 from pipeline.errors import PipelineError
-from pipeline.evaluation.analyses.analyse import analyse
+from pipeline.evaluation import analyses
+from pipeline.evaluation.analyses import finished_run
+from pipeline.evaluation.analyses.analyse import analyse, find_questions
+from pipeline.evaluation.analyses.finding import not_measured
 from pipeline.evaluation.quality import HypothesisLine, write_hypotheses
 from pipeline.evaluation.speed import Timings, speed_report
 from pipeline.files import read_json, write_json, write_text
@@ -27,10 +30,10 @@ from pipeline.model.checkpoint import load_checkpoint, save_checkpoint, unique_w
 from pipeline.model.settings import VocabularySettings
 from pipeline.params import AnalysesSettings, Params, load_params
 
-LATTICE = ("recall", "candidates", "layers", "search_moves", "breakdown")
-DRAFTING = ("draft_speedup", "draft_breakdown", "draft_memory", "draft_acceptance", "draft_sizes")
+LATTICE = ("breakdown", "candidates", "layers", "recall", "search_moves")
+DRAFTING = ("draft_acceptance", "draft_breakdown", "draft_memory", "draft_sizes", "draft_speedup")
 JACOBI = ("ddg", "known_length", "operations", "scaling")
-NAMES = (*LATTICE, *DRAFTING, *JACOBI)
+NAMES = (*DRAFTING, *JACOBI, *LATTICE)
 TIMINGS = ("breakdown", "draft_speedup", "draft_breakdown", "draft_acceptance", "known_length", "scaling")
 ONE_POINT = {"layers", "draft_sizes"}
 """What compares depths and sizes, of which a lattice, a NAT and a drafter have one."""
@@ -114,10 +117,13 @@ def figures() -> dict[str, Any]:
     return found
 
 
-def test_every_question_is_answered(run: Callable[..., Params]) -> None:
-    params = run("nat", "lattice", "drafter")
+def test_every_question_is_answered(run: Callable[..., Params], monkeypatch: pytest.MonkeyPatch) -> None:
+    params, loaded = run("nat", "lattice", "drafter"), list[Path]()
+    monkeypatch.setattr(finished_run, "load_checkpoint", lambda folder, *rest: loaded.append(folder) or load_checkpoint(
+        folder, *rest))
     analyse(params, PICTURES, REPORT)
     metrics = figures()
+    assert len(loaded) == len(set(loaded)) == len(params.systems)  # the analyses share networks
     assert {name for name, metric in metrics.items() if "not_measured" in metric} == ONE_POINT
     # The teacher's hypotheses are the references of other sentences: as many words, and less to be recalled.
     references, teacher = metrics["recall"]["references"], metrics["recall"]["teacher"]
@@ -223,3 +229,17 @@ def test_hypotheses_of_another_test_set_are_refused(run: Callable[..., Params]) 
 def test_impossible_settings(block: dict[str, Any], message: str) -> None:
     with pytest.raises(PipelineError, match=message):
         AnalysesSettings(**block)
+
+
+def test_a_file_is_all_that_a_new_analysis_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(name: str, text: str) -> None:
+        write_text(tmp_path / "invented_paper" / f"{name}.py", text)
+
+    write("__init__", "")
+    write("context", "def open_context(run):\n    return [run]\n")
+    write("helper", "def asked():\n    pass\n")
+    write("invented", "from pipeline.evaluation.analyses.finding import not_measured\n\n\n"
+                      "def ask(context):\n    return not_measured(f'{context}')\n")
+    monkeypatch.setattr(analyses, "__path__", [str(tmp_path)])
+    questions = find_questions("run")  # type: ignore[arg-type]
+    assert {name: ask().metric for name, ask in questions.items()} == {"invented": not_measured("['run']").metric}

@@ -24,7 +24,7 @@ from pipeline.evaluation.analyses.lattice.breakdown import (
     choose,
     mean_by_bin,
 )
-from pipeline.evaluation.analyses.parts import Search, Stopwatch, Watched, time_parts
+from pipeline.evaluation.analyses.parts import Stopwatch, Watched, WatchedSearch, time_parts
 from pipeline.vocabulary import PAD
 
 CPU = torch.device("cpu")
@@ -76,7 +76,7 @@ def test_every_part_gets_its_own_time_and_search_what_is_left() -> None:
     sentences = [torch.tensor([[7, 3]]), torch.tensor([[8, 9, 3]])]
     watch = Stopwatch(MEASURED, CPU, slow.clock)
     timed = Watched(slow, watch, VERBS)
-    search = Search(lambda source: slow.search(timed, source), watch)
+    search = WatchedSearch(lambda source: slow.search(timed, source), watch)
     (seconds,) = time_parts([search], sentences, repetitions=3, warmup=2)
     once = [100, 11, 1000, 10_000]
     assert dict(zip(PARTS, once, strict=True)) == {"encoder": 100, "look_up": 11, "scorer": 1000, "viterbi": 10_000}

@@ -16,7 +16,7 @@ from torch import Tensor
 from pipeline.decoding import greedy
 from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
-from pipeline.evaluation.analyses.jacobi.ddg import Cell, Edge, Grid, dependencies, jacobi_grid
+from pipeline.evaluation.analyses.jacobi.grid import Cell, Edge, Grid, dependencies, jacobi_grid
 from pipeline.model.orders import make_order
 from pipeline.model.settings import OrderSettings
 from pipeline.model.transformer import Transformer
@@ -146,5 +146,5 @@ def test_what_a_token_need_not_wait_for_was_wrong_when_it_was_right(tiny: Tiny) 
 def test_models_that_cannot_be_iterated(tiny: Tiny) -> None:
     with pytest.raises(PipelineError, match="a masked model has no greedy search"):
         jacobi_grid(masked(), sources(4), LIMIT)  # type: ignore[arg-type]
-    with pytest.raises(PipelineError, match="order interleaved, 2 words a step; choose one of one word a step"):
+    with pytest.raises(PipelineError, match="order interleaved, 2 words per step; choose one of one word per step"):
         jacobi_grid(tiny("interleaved"), sources(4), LIMIT)

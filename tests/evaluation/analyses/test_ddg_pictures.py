@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.evaluation.analyses import chart
-from pipeline.evaluation.analyses.jacobi.ddg import Cell, Grid
+from pipeline.evaluation.analyses.jacobi.grid import Cell, Grid
 from pipeline.evaluation.analyses.jacobi.page import render_page
 from pipeline.evaluation.analyses.jacobi.picture import draw
 from pipeline.evaluation.analyses.jacobi.sentence import Inspected, render
@@ -41,8 +41,8 @@ def test_text() -> None:
         "  3  ·     ·       ▁three    ·\n"
         "\n"
         "  = one & <i>two\n"
-        "    4 tokens in 3 iterations, 1.33 an iteration; 2 settled together with others\n"
-        "    rows: iterations; a token: it settles; ~wrong~; (right, but not for good); · settled before\n")
+        "    4 tokens in 3 iterations, 1.33 per iteration; 2 settled together with others\n"
+        "    rows: iterations; a token: it settles; ~wrong~; (right, but changes again); · settled before\n")
 
 
 @pytest.mark.parametrize(("width", "bands"), [(20, ["1 2", "3", "4"]), (1, ["1", "2", "3", "4"]), (99, ["1 2 3 4"])])
@@ -116,13 +116,13 @@ def test_a_browser_runs_the_page(tmp_path: Path) -> None:
     assert console == []
     page = Tags(dom)
     assert page.count["td"] == 1 + 4 * 4 and "img" not in page.count
-    # The third token, chosen by the address, settles in iteration 4; it waits for the second, that for the first.
+    # The third token, chosen by the address, settles in iteration 4; it depends on the second, that on the first.
     columns = [page.classes[1 + place::4] for place in range(4)]
     assert all("chosen" in names for names in columns[2]) and all("direct" in names for names in columns[1])
     assert all("reached" in names and "direct" not in names for names in columns[0])
     assert not any(state in names for names in columns[3] for state in ("chosen", "direct", "reached"))
     text = re.sub(r"<[^>]*>", "", dom)
-    assert "${source} (3) settles in iteration 4" in text and "Waits for $\\frac{ (2)." in text
+    assert "${source} (3) settles in iteration 4" in text and "May depend on $\\frac{ (2)." in text
     assert page.count["li"] == 5 + 4  # the key, and a bar for each iteration
 
 

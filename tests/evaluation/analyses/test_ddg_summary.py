@@ -1,4 +1,4 @@
-"""How many tokens do without the one before them: counted by hand, and as a question to a toy run."""
+"""How many tokens are independent of the previous one: counted by hand, and in a toy run."""
 
 import json
 from collections.abc import Callable
@@ -14,10 +14,9 @@ from pipeline import layout
 from pipeline.analysis_settings import JacobiAnalysesSettings
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.errors import PipelineError
-from pipeline.evaluation.analyses.jacobi.ddg import Cell, Grid
-from pipeline.evaluation.analyses.jacobi.questions import jacobi_questions
-from pipeline.evaluation.analyses.jacobi.summary import Share, ddg, summarise
-from pipeline.evaluation.analyses.lab import Lab
+from pipeline.evaluation.analyses.finished_run import FinishedRun
+from pipeline.evaluation.analyses.jacobi.ddg import Share, ask, ddg, summarise
+from pipeline.evaluation.analyses.jacobi.grid import Cell, Grid
 from pipeline.evaluation.analyses.measured import Measurements
 from pipeline.params import load_params
 
@@ -77,16 +76,16 @@ def test_figures_and_picture() -> None:
 
 
 @pytest.fixture
-def lab(change_params: Callable[[dict[str, Any]], None]) -> Callable[..., Lab]:
+def run(change_params: Callable[[dict[str, Any]], None]) -> Callable[..., FinishedRun]:
     """A function from changed parameters to the toy run."""
-    def make(**changes: Any) -> Lab:
+    def make(**changes: Any) -> FinishedRun:
         change_params({"analyses": {"jacobi": {"sentences": 3}}, "speed": {"long_tokens": 6}, **changes})
-        return Lab(load_params(), Tokenizer.load(layout.BPE), torch.device("cpu"), Measurements("all", {}))
+        return FinishedRun(load_params(), Tokenizer.load(layout.BPE), torch.device("cpu"), Measurements("all", {}))
     return make
 
 
-def test_the_first_long_sentences_of_a_run(lab: Callable[..., Lab]) -> None:
-    metric = jacobi_questions(lab())["ddg"]().metric
+def test_the_first_long_sentences_of_a_run(run: Callable[..., FinishedRun]) -> None:
+    metric = ask(run()).metric
     assert metric["family"] == "teacher" and metric["sentences"] == 3
     assert metric["long_rule"] == "greedy output of teacher has at least 6 tokens"
     assert metric["tokens"] >= 3 * 6 and 0 < metric["iterations_per_token"] <= 1
@@ -95,10 +94,10 @@ def test_the_first_long_sentences_of_a_run(lab: Callable[..., Lab]) -> None:
 
 
 @pytest.mark.parametrize(("changes", "message"), [
-    ({"baseline": "interleaved"}, "the baseline 'interleaved' does not generate one word a step"),
+    ({"baseline": "interleaved"}, "the baseline 'interleaved' does not generate one word per step"),
     ({"speed": {"long_tokens": 1000}}, "no sentence is long")])
-def test_what_is_not_measured(lab: Callable[..., Lab], changes: dict[str, Any], message: str) -> None:
-    assert jacobi_questions(lab(**changes))["ddg"]().metric == {"not_measured": message}
+def test_what_is_not_measured(run: Callable[..., FinishedRun], changes: dict[str, Any], message: str) -> None:
+    assert ask(run(**changes)).metric == {"not_measured": message}
 
 
 def test_impossible_settings() -> None:

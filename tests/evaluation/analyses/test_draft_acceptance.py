@@ -13,8 +13,8 @@ from pipeline.decoding import gad, greedy
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance
 from pipeline.errors import PipelineError
-from pipeline.evaluation.analyses.drafting.acceptance import Validation, draft_acceptance
-from pipeline.evaluation.analyses.drafting.sizes import Size, draft_sizes, drafter_size
+from pipeline.evaluation.analyses.drafting.draft_acceptance import Validation, draft_acceptance
+from pipeline.evaluation.analyses.drafting.draft_sizes import Size, draft_sizes, drafter_size
 from pipeline.evaluation.analyses.measured import Measured, Measurements
 from pipeline.evaluation.speed import Contestant
 from pipeline.model.drafter import make_drafter

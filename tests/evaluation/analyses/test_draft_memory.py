@@ -9,7 +9,7 @@ from sentences import sources
 from pipeline.decoding import greedy
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
-from pipeline.evaluation.analyses.drafting.memory import LiveTensors, draft_memory, search_bytes, weight_bytes
+from pipeline.evaluation.analyses.drafting.draft_memory import LiveTensors, draft_memory, search_bytes, weight_bytes
 from pipeline.evaluation.speed import Contestant
 from pipeline.model.transformer import Transformer
 

@@ -17,9 +17,9 @@ from torch import Tensor
 from pipeline.decoding import gad
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
-from pipeline.evaluation.analyses.drafting.breakdown import MEASURED, PARTS, VERBS, draft_breakdown
-from pipeline.evaluation.analyses.drafting.speedup import draft_speedup, edit_distance, tokens_a_call
-from pipeline.evaluation.analyses.parts import Search, Stopwatch, Watched, time_parts
+from pipeline.evaluation.analyses.drafting.draft_breakdown import MEASURED, PARTS, VERBS, draft_breakdown
+from pipeline.evaluation.analyses.drafting.draft_speedup import draft_speedup, edit_distance, tokens_per_call
+from pipeline.evaluation.analyses.parts import Stopwatch, Watched, WatchedSearch, time_parts
 from pipeline.evaluation.speed import Contestant
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import PAD
@@ -67,12 +67,12 @@ class Clocked:
 def test_every_part_gets_its_own_time() -> None:
     clocked = Clocked()
 
-    def search(pace: float) -> Search:
+    def search(pace: float) -> WatchedSearch:
         watch = Stopwatch(MEASURED, CPU, lambda: clocked.now)
         model = Watched(clocked, watch, VERBS, Watched(clocked, watch, {
             "encode": "verifier_encoder", "start": "verifier", "step": "verifier"}))
         assert model.kind == "drafter"
-        return Search(lambda source: clocked.search(model, pace), watch)
+        return WatchedSearch(lambda source: clocked.search(model, pace), watch)
 
     seconds = time_parts([search(1.0), search(3.0)], [torch.ones(1, 2)] * 2, 3, 1)
     once = np.array([1, 10, 11_000, 700, 100_000])
@@ -123,9 +123,9 @@ def test_edit_distance_against_its_definition(source: list[str], target: list[st
     assert edit_distance(source, target) == fewest(len(source), len(target)) == edit_distance(target, source)
 
 
-def test_tokens_a_call_counts_end_symbols() -> None:
-    assert tokens_a_call(hypotheses([5, 2], [2, 1])) == (6 + 3) / 3
-    assert tokens_a_call(hypotheses([5], [2], ended=False)) == 5 / 2
+def test_tokens_per_call_counts_end_symbols() -> None:
+    assert tokens_per_call(hypotheses([5, 2], [2, 1])) == (6 + 3) / 3
+    assert tokens_per_call(hypotheses([5], [2], ended=False)) == 5 / 2
 
 
 @pytest.mark.parametrize("corrects", [True, False])

@@ -18,18 +18,19 @@ from pipeline.decoding import greedy
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
+from pipeline.evaluation.analyses.finished_run import FinishedRun
+from pipeline.evaluation.analyses.jacobi import known_length, training
+from pipeline.evaluation.analyses.jacobi import operations as operations_file
 from pipeline.evaluation.analyses.jacobi import scaling as scaling_file
-from pipeline.evaluation.analyses.jacobi import training
-from pipeline.evaluation.analyses.jacobi.known_length import LENGTHS, ask_known_length, told
-from pipeline.evaluation.analyses.jacobi.operations import Training, add_starts, ask_operations, operations, speeds
-from pipeline.evaluation.analyses.jacobi.scaling import ask_scaling, scaling, thread_counts
+from pipeline.evaluation.analyses.jacobi.known_length import with_known_length
+from pipeline.evaluation.analyses.jacobi.operations import Training, add_starts, operations, speeds
+from pipeline.evaluation.analyses.jacobi.scaling import scaling, thread_counts
 from pipeline.evaluation.analyses.jacobi.training import (
     counted_step,
     make_module,
     step_operations,
     training_operations,
 )
-from pipeline.evaluation.analyses.lab import Lab
 from pipeline.evaluation.analyses.measured import Measured, Measurements
 from pipeline.evaluation.flops import Costs, counted
 from pipeline.evaluation.speed import Contestant
@@ -156,14 +157,14 @@ def test_speeds_are_against_greedy_search() -> None:
 
 
 @pytest.fixture
-def lab(workspace: object, change_params: Change) -> Lab:
+def run(workspace: object, change_params: Change) -> FinishedRun:
     change_params({"decoders": {"pj": {"algorithm": "jacobi"}}, "families": {"teacher": {"decoders": ["greedy", "pj"]}},
                    "speed": {"sentences": 3, "long_sentences": 2, "long_tokens": 12, "repetitions": 1, "warmup": 1}})
-    return Lab(load_params(), Tokenizer.load(layout.BPE), torch.device("cpu"), Measurements("all", {}))
+    return FinishedRun(load_params(), Tokenizer.load(layout.BPE), torch.device("cpu"), Measurements("all", {}))
 
 
-def test_operations_of_a_run(lab: Lab) -> None:
-    finding = ask_operations(lab)
+def test_operations_of_a_run(run: FinishedRun) -> None:
+    finding = operations_file.ask(run)
     found = finding.metric["teacher"]
     assert finding.metric["test_sentences"] == 24 and finding.metric["sentences"] == 3
     assert found["decoders"]["greedy"]["ratio_to_greedy"] == 1 and found["decoders"]["pj"]["ratio_to_greedy"] > 1
@@ -172,20 +173,20 @@ def test_operations_of_a_run(lab: Lab) -> None:
     assert added == finding.metric["interleaved"]["training_operations"] > 0
 
 
-def test_scaling_of_a_run(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scaling_of_a_run(run: FinishedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scaling_file, "cores", lambda: 2)
-    metric = ask_scaling(lab).metric
+    metric = scaling_file.ask(run).metric
     assert (metric["baseline"], metric["threads"], metric["sentences"]) == ("teacher greedy", [1, 2], 2)
     assert list(metric["decoders"]) == ["greedy", "pj"]
     assert all(one["compiled_share"] == 1 for one in metric["decoders"].values())  # of short sentences alone
     assert torch.get_num_threads() == 1
 
 
-def test_without_jacobi_or_long_sentences_they_say_so(lab: Lab) -> None:
-    params = replace(lab.params, speed=replace(lab.params.speed, long_tokens=1000))
-    for ask in (ask_scaling, ask_known_length):
-        assert "1000 pieces" in ask(replace(lab, params=params)).metric["not_measured"]
-        other = replace(lab, params=replace(lab.params, baseline="interleaved"))
+def test_without_jacobi_or_long_sentences_they_say_so(run: FinishedRun) -> None:
+    params = replace(run.params, speed=replace(run.params.speed, long_tokens=1000))
+    for ask in (scaling_file.ask, known_length.ask):
+        assert "1000 pieces" in ask(replace(run, params=params)).metric["not_measured"]
+        other = replace(run, params=replace(run.params, baseline="interleaved"))
         assert "algorithm jacobi" in ask(other).metric["not_measured"]
 
 
@@ -198,7 +199,8 @@ def test_a_known_length_changes_nothing_but_what_is_drafted_after_it(tiny: Calla
     sentences = [sources(length) for length in lengths]
     expected = [greedy.search(network, sentence, limit) for sentence in sentences]
     words = [int(one.lengths[0, 0]) for one in expected]
-    search = told("any", {"algorithm": "jacobi", "block": block, "hybrid": hybrid}, limit, sentences, words)
+    entry = {"algorithm": "jacobi", "block": block, "hybrid": hybrid}
+    search = with_known_length("any", entry, limit, sentences, words)
     for sentence, one, length in zip(sentences, expected, words, strict=True):
         found = search(network, sentence)
         assert torch.equal(found.tokens, one.tokens) and found.calls <= one.calls
@@ -209,10 +211,10 @@ def test_a_known_length_changes_nothing_but_what_is_drafted_after_it(tiny: Calla
             settled += int(step.accepted)
 
 
-def test_known_lengths_of_a_run(lab: Lab) -> None:
-    metric = ask_known_length(lab).metric
+def test_known_lengths_of_a_run(run: FinishedRun) -> None:
+    metric = known_length.ask(run).metric
     assert (metric["baseline"], metric["sentences"]) == ("teacher greedy", 2)
-    assert all(metric["decoders"]["pj"][length]["milliseconds"] > 0 for length in LENGTHS)
+    assert all(metric["decoders"]["pj"][length]["milliseconds"] > 0 for length in ("expected", "known"))
 
 
 class Paced:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from pipeline.errors import PipelineError
-from pipeline.evaluation.analyses.lattice.candidates import candidates, ladder
-from pipeline.evaluation.analyses.lattice.layers import Network, layers
+from pipeline.evaluation.analyses.lattice.candidates import candidates, sweep
+from pipeline.evaluation.analyses.lattice.layers import Depth, layers
 from pipeline.evaluation.analyses.measured import Measured, Measurements, read_measurements
 from pipeline.evaluation.speed import Timings, speed_report
 from pipeline.files import read_json, write_json
@@ -31,9 +31,9 @@ def run(sentences: str = "long") -> Measurements:
 
 
 def test_a_ladder_rises_with_the_candidates_of_each_entry() -> None:
-    steps = ladder("lattice", run(), DECODERS)
+    steps = sweep("lattice", run(), DECODERS)
     assert [(k, name) for k, name, _ in steps] == [(1, "counts"), (8, "lattice8"), (64, "default")]
-    assert ladder("ar", run(), DECODERS) == ladder("nat", run(), DECODERS) == []
+    assert sweep("ar", run(), DECODERS) == sweep("nat", run(), DECODERS) == []
 
 
 def test_candidates_have_a_line_a_family() -> None:
@@ -52,9 +52,9 @@ def test_lattices_that_were_timed_under_no_lattice_search() -> None:
 
 
 def test_layers_are_sorted_and_what_is_missing_is_left_out() -> None:
-    groups = {"lattice": [Network("lattice", "lattice8", 3), Network("raw", "lattice8", 1),
-                          Network("untrained", "lattice8", 2), Network("lattice", "lattice9", 4)],
-              "nat": [Network("nat", "nat", 6)]}
+    groups = {"lattice": [Depth("lattice", "lattice8", 3), Depth("raw", "lattice8", 1),
+                          Depth("untrained", "lattice8", 2), Depth("lattice", "lattice9", 4)],
+              "nat": [Depth("nat", "nat", 6)]}
     finding = layers(run("all"), groups)
     assert finding.metric == {
         "sentences": "all", "lattice": {"raw": {"decoder": "lattice8", "layers": 1, **measured(18, 8.5).metric()},
@@ -64,9 +64,9 @@ def test_layers_are_sorted_and_what_is_missing_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("groups", [
-    {"lattice": [], "nat": [Network("absent", "nat", 1)]},
-    {"lattice": [Network("lattice", "lattice8", 3), Network("raw", "lattice8", 3)], "nat": [Network("nat", "nat", 6)]}])
-def test_one_depth_alone_says_nothing(groups: dict[str, list[Network]]) -> None:
+    {"lattice": [], "nat": [Depth("absent", "nat", 1)]},
+    {"lattice": [Depth("lattice", "lattice8", 3), Depth("raw", "lattice8", 3)], "nat": [Depth("nat", "nat", 6)]}])
+def test_one_depth_alone_says_nothing(groups: dict[str, list[Depth]]) -> None:
     finding = layers(run(), groups)
     assert "fewer than two depths" in finding.metric["not_measured"]
 

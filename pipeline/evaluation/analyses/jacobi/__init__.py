@@ -1,1 +1,1 @@
-"""The questions of the Jacobi paper (Santilli et al. 2023): what waits for what, operations, and threads."""
+"""What the Jacobi paper (Santilli et al. 2023) measures: dependencies of tokens, known lengths, operations, threads."""

@@ -1,154 +1,199 @@
-"""Which token became right in which iteration of Parallel Jacobi decoding, and behind which others?
+"""How often is a token independent of the previous one? (The paper's section 3.5, over many sentences.)
 
-DDGviz, the decoding dependency graph of Santilli et al. (2023, section 3.5 and "Visualizing Parallel Decoding", Figure
-4). Their Algorithm 1 puts the whole last iterate in, reads the whole next one, and stops where nothing changes; it
-starts from padding. It is run here as it is written, every iteration on every position: `pipeline.decoding.jacobi` is
-the one that is quick.
-
-A token *settles* in the first iteration from which on it is the one that the iteration stops at, which is greedy
-search's (Proposition 1). A token that is right, then wrong, and right again, settles when it is right again.
-
-Token i *may depend on* token j where j < i and j settled in an earlier iteration. Of every other j < i the model has
-shown that it can do without: in the iteration before j settled, j was wrong, and i was right in the next (the paper's
-p(y_6 | y_1:4, x), where y_5 settles with y_6). "Earlier in the sentence, and earlier in time" is a strict partial
-order. The *graph* is its transitive reduction, which is unique: the fewest edges by whose paths every token reaches
-just those that it may depend on. So an edge j → i is drawn where no token stands between the two and settles between
-them. The paper leaves out redundant edges as well ("omitting redundant edges on non-parallel tokens").
-
-Every token that has not settled in the first iteration has an edge from one of the iteration before: of the tokens that
-changed in an iteration the leftmost has nothing before it that changes any more, and so it has settled there; and a
-token changes only after one to the left of it has.
+Token i is independent of token i - 1 if it settles no later (see `grid`). The first token has no previous one and is
+not counted. Intervals assume that tokens are independent draws, which is only roughly true of those of a sentence.
 """
 
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from math import sqrt
+from typing import Any
 
-import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
-from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.protocol import Model, is_ordered
-from pipeline.engine.door import open_engine
-from pipeline.errors import PipelineError
-from pipeline.model.top import score_best
-from pipeline.vocabulary import PAD
+from pipeline.corpus.padding import pad_sources
+from pipeline.decoding.protocol import is_ordered
+from pipeline.decoding.settings import make_decoder
+from pipeline.evaluation.analyses import chart
+from pipeline.evaluation.analyses.finding import Finding, not_measured
+from pipeline.evaluation.analyses.finished_run import FinishedRun
+from pipeline.evaluation.analyses.jacobi.context import GREEDY
+from pipeline.evaluation.analyses.jacobi.grid import Grid, jacobi_grid
+from pipeline.model.transformer import Transformer
+
+PARTS = {"first_third": "first third", "middle_third": "middle third", "last_third": "last third"}
+KINDS = {"begins_word": "begins a word", "inside_word": "inside a word", "punctuation": "punctuation",
+         "end_symbol": "end symbol"}
+_WORD = "▁"
+"""The first character of a piece that begins a word."""
+_Z = 1.959964
+"""The normal distribution's 97.5 % quantile."""
+_ROWS = 64
+"""Sentences per batch where only lengths are needed."""
 
 
-class Cell(NamedTuple):
-    """What an iteration says at a position."""
+def ask(run: FinishedRun) -> Finding:
+    """Of the baseline, over the first long sentences of the test split."""
+    params, network = run.params, run.network(run.params.baseline)
+    if not is_ordered(network) or network.order.width != 1:
+        return not_measured(f"the baseline {params.baseline!r} does not generate one word per step")
+    sentences = _long_sentences(run, network, params.analyses.jacobi.sentences)
+    grids = [jacobi_grid(network, source, run.limit(network)) for source in sentences]
+    return ddg(grids, run.tokenizer.target_pieces, {
+        "family": params.baseline,
+        "long_rule": f"greedy output of {params.baseline} has at least {params.speed.long_tokens} tokens"})
 
-    token: int
-    probability: float
-    """That the model gives the token, behind the iterate before."""
-    right: bool
-    """Whether it is the final token of its position."""
 
-
-class Edge(NamedTuple):
-    """Two positions, from 0: the second one may depend on the first."""
-
-    before: int
-    after: int
+def _long_sentences(run: FinishedRun, network: Transformer, count: int) -> list[Tensor]:
+    """The first ones, (1, S) ids each."""
+    found: list[Tensor] = []
+    sources, longest = run.sources(), network.settings.max_length
+    greedy = make_decoder(GREEDY, run.params.decoder(GREEDY), run.limit(network))
+    for start in range(0, len(sources), _ROWS):
+        rows = sources[start:start + _ROWS]
+        lengths = greedy(network, pad_sources(rows, longest).to(run.device)).lengths[:, 0].tolist()
+        found += [pad_sources([row], longest).to(run.device) for row, length in zip(rows, lengths, strict=True)
+                  if length >= run.params.speed.long_tokens]
+        if len(found) >= count:
+            break
+    return found[:count]
 
 
 @dataclass(frozen=True)
-class Grid:
-    """The iterates of one sentence, up to the one that equals greedy search's output."""
+class Share:
+    """How many of some tokens are independent of the previous one."""
 
-    rows: list[list[Cell]]
-    """Of each iteration its m cells, in the order of generation. The paper's loop takes one more iteration where there
-    are fewer than m, to see that nothing changes."""
-    ended: bool
-    """Whether the last position holds the end symbol; false where the length limit came first."""
+    independent: int
+    tokens: int
 
     @property
-    def iterations(self) -> int:
-        """Until all is right; at most m."""
-        return len(self.rows)
+    def value(self) -> float:
+        """The share, of at least one token."""
+        return self.independent / self.tokens
 
     @property
-    def tokens(self) -> list[int]:
-        """The m final tokens, the end symbol among them."""
-        return [cell.token for cell in self.rows[-1]]
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95 % interval.
 
-    @cached_property
-    def settled(self) -> list[int]:
-        """The iteration, from 1, in which each position settled."""
-        wrong = [[number for number, cell in enumerate(column, 1) if not cell.right]
-                 for column in zip(*self.rows, strict=True)]
-        return [max(numbers, default=0) + 1 for numbers in wrong]
+        >>> [round(end, 4) for end in Share(3, 10).interval]
+        [0.1078, 0.6032]
+        """
+        n, p = self.tokens, self.value
+        middle, half = p + _Z**2 / (2 * n), _Z * sqrt(p * (1 - p) / n + _Z**2 / (4 * n**2))
+        scale = 1 + _Z**2 / n
+        # Rounding must not put the share itself outside, nor an end outside of 0 to 1.
+        return max(min((middle - half) / scale, p), 0.0), min(max((middle + half) / scale, p), 1.0)
 
-    @property
-    def together(self) -> list[bool]:
-        """Of each position, whether another one settled in the same iteration."""
-        return [self.settled.count(number) > 1 for number in self.settled]
+    def metric(self) -> dict[str, float]:
+        """The entry of a metrics file."""
+        low, high = self.interval
+        return {"independent": self.independent, "tokens": self.tokens, "share": self.value, "low": low, "high": high}
 
 
-@torch.inference_mode()
-def jacobi_grid(model: Model, source: Tensor, limit: LengthLimit) -> Grid:
-    """Run Parallel Jacobi decoding (Algorithm 1) on one sentence.
+@dataclass(frozen=True)
+class Summary:
+    """The independent tokens of some sentences."""
 
-    The paper takes greedy search's length m for known. Here there is room for all that the limit allows, and what
-    stands behind an end symbol counts for nothing: neither for whether anything changes, nor in the grid.
+    sentences: int
+    tokens: int
+    """First tokens and end symbols included."""
+    iterations: int
+    """Over all sentences, each until all tokens are right; the paper's loop takes one more where there are fewer
+    iterations than tokens."""
+    iterations_per_token: float
+    """The mean over the sentences."""
+    overall: Share | None
+    """None where no sentence has a second token."""
+    parts: dict[str, Share]
+    """By third of the sentence; those of `PARTS` that have tokens."""
+    kinds: dict[str, Share]
+    """By kind of piece; those of `KINDS` that have tokens."""
+
+    def metric(self) -> dict[str, Any]:
+        """The content of a metrics file."""
+        return {"sentences": self.sentences, "tokens": self.tokens, "iterations": self.iterations,
+                "iterations_per_token": self.iterations_per_token,
+                "overall": self.overall.metric() if self.overall else None,
+                "parts": {name: share.metric() for name, share in self.parts.items()},
+                "kinds": {name: share.metric() for name, share in self.kinds.items()}}
+
+
+def summarise(grids: Sequence[Grid], pieces: Sequence[str]) -> Summary:
+    """Count independent tokens.
 
     Args:
-        model: an ordered model of one word a step.
-        source: (1, S) ids.
-        limit: the longest output.
-
-    Raises:
-        PipelineError: the model is of another kind, or generates several words a step.
+        grids: of at least one sentence.
+        pieces: of the target vocabulary, by id.
     """
-    if not is_ordered(model):
-        raise PipelineError(f"dependency graph: a {model.kind} model has no greedy search to be iterated; choose an "
-                            "ordered family")
-    if model.order.width != 1:
-        raise PipelineError(f"dependency graph: the model generates in the order {model.order.name}, "
-                            f"{model.order.width} words a step; choose one of one word a step")
-    room = int(limit.steps(source, model.order))
-    model = open_engine(model)
-    state = model.start(model.encode(source), capacity=room)
-    start = source.new_tensor([model.order.starts])
-    iterate, iterates = source.new_full((1, room), PAD), []
-    for _ in range(room):  # as many as settle everything (Proposition 1)
-        logits = model.step(torch.cat((start, iterate[:, :-1]), 1), state)
-        state.rewind(0)
-        last, (iterate, scores) = iterate, score_best(logits)
-        iterates.append((iterate[0].tolist(), scores[0].exp().tolist()))
-        length = _length(iterates[-1][0], model.order.end)
-        if torch.equal(iterate[:, :length], last[:, :length]):
-            break
-    final = iterates[-1][0][:length]
-    rows = [[Cell(token, probability, token == wanted)
-             for token, probability, wanted in zip(*said, final, strict=False)] for said in iterates]
-    grid = Grid(rows, final[-1] == model.order.end)
-    return Grid(rows[:max(grid.settled)], grid.ended)
+    tokens = [(grid.settled[at] <= grid.settled[at - 1], list(PARTS)[3 * at // len(grid.tokens)],
+               "end_symbol" if grid.ended and at == len(grid.tokens) - 1 else kind_of(pieces[grid.tokens[at]]))
+              for grid in grids for at in range(1, len(grid.tokens))]
+    lengths = [len(grid.tokens) for grid in grids]
+    return Summary(
+        len(grids), sum(lengths), sum(grid.iterations for grid in grids),
+        sum(grid.iterations / length for grid, length in zip(grids, lengths, strict=True)) / len(grids),
+        _shares((independent, "all") for independent, _, _ in tokens).get("all"),
+        _in_order(_shares((independent, part) for independent, part, _ in tokens), PARTS),
+        _in_order(_shares((independent, kind) for independent, _, kind in tokens), KINDS))
 
 
-def dependencies(settled: list[int]) -> list[Edge]:
-    """The edges of the graph, sorted by the position that they lead to.
+def kind_of(piece: str) -> str:
+    """The kind of a piece that is not the end symbol.
 
-    The second token and the third wait for the first, and the fourth for both; that it waits for the first is implied.
+    >>> [kind_of(piece) for piece in ("▁Haus", "en", "▁-", ",", "▁")]
+    ['begins_word', 'inside_word', 'punctuation', 'punctuation', 'begins_word']
+    """
+    letters = piece.removeprefix(_WORD)
+    if letters and all(unicodedata.category(letter)[0] in "PS" for letter in letters):
+        return "punctuation"
+    return "begins_word" if piece.startswith(_WORD) else "inside_word"
 
-    >>> [tuple(edge) for edge in dependencies([1, 2, 2, 3])]
-    [(0, 1), (0, 2), (1, 3), (2, 3)]
+
+def ddg(grids: Sequence[Grid], pieces: Sequence[str], description: Mapping[str, Any]) -> Finding:
+    """Summarise grids and draw the summary.
 
     Args:
-        settled: the iteration in which each position settled.
+        grids, pieces: see `summarise`.
+        description: describes the sentences and the model in the metrics file.
     """
-    edges: list[Edge] = []
-    for after, time in enumerate(settled):
-        found: list[Edge] = []
-        latest = 0  # of the iterations in which the positions between the two settled, if before `after` did
-        for before in reversed(range(after)):
-            if latest <= settled[before] < time:
-                found.append(Edge(before, after))
-                latest = settled[before]
-        edges += reversed(found)
-    return edges
+    if not grids:
+        return not_measured("no sentence is long")
+    summary = summarise(grids, pieces)
+    if summary.overall is None:
+        return not_measured("no long sentence has a second token")
+    groups = {"overall": ("all", summary.overall)}
+    groups |= {name: (PARTS[name], share) for name, share in summary.parts.items()}
+    groups |= {name: (KINDS[name], share) for name, share in summary.kinds.items()}
+    return Finding({**description, **summary.metric()}, _draw(summary, list(groups.values())))
 
 
-def _length(tokens: list[int], end: int) -> int:
-    """Tokens up to the first end symbol, counted with it; all where there is none."""
-    return tokens.index(end) + 1 if end in tokens else len(tokens)
+def _shares(tokens: Iterable[tuple[bool, str]]) -> dict[str, Share]:
+    """The share of each group of tokens, each of which is independent or not."""
+    counted = Counter(tokens)
+    return {group: Share(counted[True, group], counted[True, group] + counted[False, group])
+            for group in {group for _, group in counted}}
+
+
+def _in_order(shares: Mapping[str, Share], names: Iterable[str]) -> dict[str, Share]:
+    return {name: shares[name] for name in names if name in shares}
+
+
+def _draw(summary: Summary, groups: Sequence[tuple[str, Share]]) -> Figure:
+    figure, (axes,) = chart.new_picture()
+    for at, (name, share) in enumerate(groups):
+        colour = chart.COLOURS[0 if at == 0 else 2 if name in PARTS.values() else 3]
+        low, high = share.interval
+        axes.plot([100 * low, 100 * high], [at, at], color=colour, linewidth=5, alpha=0.3, solid_capstyle="round")
+        axes.plot(100 * share.value, at, color=colour, marker="o", markersize=7)
+        axes.annotate(f"{100 * share.value:.1f} % of {share.tokens:,}", (100 * high, at), xytext=(9, 0),
+                      textcoords="offset points", va="center", fontsize=8, color=chart.THEME.muted)
+    axes.set_yticks(range(len(groups)), [name for name, _ in groups])
+    axes.set_ylim(len(groups) - 0.5, -0.5)
+    axes.set_xlim(0, 120 * max(share.interval[1] for _, share in groups))  # with room for the last number
+    axes.grid(axis="y", visible=False)
+    chart.name_axes(axes, "tokens that settle no later than the previous one, %; bars: 95 % intervals", "",
+                    f"{summary.sentences} sentences, {summary.iterations_per_token:.3f} iterations per token")
+    return figure

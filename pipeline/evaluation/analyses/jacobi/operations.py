@@ -1,12 +1,12 @@
-"""How many operations does a decoder take, and how many had to be spent on training it? (Table 3 of the paper.)
+"""How many operations does a decoder need, and how many does its training? (Table 3 of the paper.)
 
-The paper's Table 3 sets a decoder that needs no training (HGJ, 2.53e13 operations for the test set at 1.34 times the
-speed of greedy search) against models that have to be trained (from 1.55e17 operations on). Its last column divides all
-operations, training and one translation of the test set, by the speed. Here the same is said of every system of a run:
-training is what the family, and those whose weights it starts from, took beyond what the baseline needs anyhow.
+The paper's Table 3 compares a decoder that needs no training (HGJ, 2.53e13 operations for the test set at 1.34 times
+the speed of greedy search) with models that must be trained (from 1.55e17 operations on). Its last column divides all
+operations, training and one translation of the test set, by the speed. The same is done here for every system of a run:
+training is that of the family and of those whose weights it starts from, except what the baseline also needs.
 
-What is counted as an operation, and what is not: `pipeline.evaluation.flops`. The paper's are estimates from numbers of
-parameters and steps by the calculator of ELECTRA; here they are of the very sentences and batches.
+`pipeline.evaluation.flops` defines an operation. The paper estimates them from numbers of parameters and steps with the
+calculator of ELECTRA; here they are those of the actual sentences and batches.
 """
 
 from collections.abc import Mapping
@@ -20,61 +20,57 @@ from pipeline.corpus.padding import pad_sources
 from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
+from pipeline.evaluation.analyses.finished_run import FinishedRun
+from pipeline.evaluation.analyses.jacobi.context import GREEDY
 from pipeline.evaluation.analyses.jacobi.training import training_operations
-from pipeline.evaluation.analyses.lab import Lab
 from pipeline.evaluation.analyses.measured import Measurements
 from pipeline.evaluation.clock import spread
 from pipeline.evaluation.flops import sentence_operations
 from pipeline.evaluation.rows import Name
-from pipeline.evaluation.speed import REFERENCE_DECODERS
 from pipeline.params import Params
 from pipeline.systems import TEACHER
-
-_, GREEDY = REFERENCE_DECODERS
 
 
 class Training(NamedTuple):
     """Operations of a family's training."""
 
     own: int
-    """Of its steps alone."""
+    """Those of its own steps."""
     added: int
-    """And of those families that it starts from and the baseline does not."""
+    """Also those of the families that it starts from, except those of the baseline and what that starts from."""
 
 
-def ask_operations(lab: Lab) -> Finding:
+def ask(run: FinishedRun) -> Finding:
     """Of every system under each of its decoders, over some sentences of the test split."""
-    params = lab.params
-    sources = [source for source, _ in lab.pairs("test")]
+    params, sources = run.params, run.sources()
     lengths = np.array([len(source) for source in sources], np.int32)
     rows = spread(lengths, np.arange(len(lengths)), params.speed.sentences)
     longest = min(params.family(family).network.max_length for family in params.systems)
-    sentences = [pad_sources([sources[row]], longest).to(lab.device) for row in rows]
+    sentences = [pad_sources([sources[row]], longest).to(run.device) for row in rows]
     means = {}
     for family in params.systems:
-        network = lab.network(family)
-        assert network is not None  # it is one of the systems
+        network = run.network(family)
         for decoder in dict.fromkeys([*params.decoders_of(family), *([GREEDY] if family == params.baseline else [])]):
-            search = make_decoder(decoder, params.decoder(decoder), lab.limit(network))
+            search = make_decoder(decoder, params.decoder(decoder), run.limit(network))
             with torch.inference_mode():
                 means[family, decoder] = float(np.mean(sentence_operations(network, search, sentences)))
-    own = {family: training_operations(params, family, lab.tokenizer) for family in params.systems}
-    return operations(means, add_starts(own, params), speeds(lab.measurements, params.baseline),
+    own = {family: training_operations(params, family, run.tokenizer) for family in params.systems}
+    return operations(means, add_starts(own, params), speeds(run.measurements, params.baseline),
                       baseline=params.baseline, sentences=len(sentences), test_sentences=len(sources))
 
 
 def add_starts(own: Mapping[str, int], params: Params) -> dict[str, Training]:
     """What each family's training adds to the baseline's."""
-    def line(family: str) -> list[str]:
-        return [family] if family == TEACHER else [family, *line(params.starts[family])]
+    def trained(family: str) -> list[str]:
+        return [family] if family == TEACHER else [family, *trained(params.starts[family])]
 
-    there = line(params.baseline)
-    return {family: Training(operations, sum(own[one] for one in line(family) if one not in there))
+    for_baseline = trained(params.baseline)
+    return {family: Training(operations, sum(own[one] for one in trained(family) if one not in for_baseline))
             for family, operations in own.items()}
 
 
 def speeds(measurements: Measurements, baseline: str) -> dict[Name, float]:
-    """Of every decoder that was timed, how many times faster it is than the baseline's greedy search."""
+    """The speed of every timed decoder as a multiple of that of the baseline's greedy search."""
     greedy = measurements.decoders.get((baseline, GREEDY))
     return {} if greedy is None else {name: greedy.milliseconds / one.milliseconds
                                       for name, one in measurements.decoders.items()}
@@ -85,31 +81,28 @@ def operations(means: Mapping[Name, float], trainings: Mapping[str, Training], s
     """Set operations against the baseline's greedy search.
 
     Args:
-        means: operations a sentence of every decoder, the baseline's greedy search among them.
+        means: operations per sentence of every decoder, the baseline's greedy search included.
         trainings: of every family.
-        speeds: of decoders against the baseline's greedy search, as far as they were timed.
+        speeds: of the timed decoders, as multiples of that of the baseline's greedy search.
         baseline: the family that needs no further training.
-        sentences: that `means` are over.
+        sentences: over which `means` are.
         test_sentences: of the test set, one translation of which is added to training.
     """
     metric: dict[str, Any] = {"baseline": f"{baseline} {GREEDY}", "sentences": sentences,
                               "test_sentences": test_sentences}
     for (family, decoder), mean in means.items():
-        training = trainings[family]
-        figures: dict[str, float | None] = {
-            "operations": mean, "ratio_to_greedy": mean / means[baseline, GREEDY],
-            "speedup_vs_greedy": speeds.get((family, decoder)),
-            "total_operations": training.added + test_sentences * mean, "total_over_speed": None}
-        if (family, decoder) in speeds:
-            figures["total_over_speed"] = (training.added + test_sentences * mean) / speeds[family, decoder]
+        training, speed = trainings[family], speeds.get((family, decoder))
+        total = training.added + test_sentences * mean
         entry = metric.setdefault(family, {"training_operations": training.own,
                                            "added_training_operations": training.added, "decoders": {}})
-        entry["decoders"][decoder] = figures
+        entry["decoders"][decoder] = {
+            "operations": mean, "ratio_to_greedy": mean / means[baseline, GREEDY], "speedup_vs_greedy": speed,
+            "total_operations": total, "total_over_speed": None if speed is None else total / speed}
     return Finding(metric, _draw(means, trainings, baseline))
 
 
 def _draw(means: Mapping[Name, float], trainings: Mapping[str, Training], baseline: str) -> Figure:
-    """The baseline under all of its decoders and every other family under its first one, and what was trained."""
+    """The baseline under all of its decoders, every other family under its first one, and the training of each."""
     figure, (inference, training) = chart.new_picture(2)
     shown = [name for name in means if name[0] == baseline]
     for name in means:

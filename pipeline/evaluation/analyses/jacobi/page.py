@@ -1,4 +1,4 @@
-"""The page: a sentence's grid and graph to look into, in one file that opens from disk."""
+"""The interactive page of a sentence's grid and graph, in one file that opens from disk."""
 
 from collections.abc import Sequence
 from html import escape
@@ -6,14 +6,14 @@ from math import sqrt
 from pathlib import Path
 from string import Template
 
-from pipeline.evaluation.analyses.jacobi.ddg import Cell, Edge
+from pipeline.evaluation.analyses.jacobi.grid import Cell, Edge
 from pipeline.evaluation.analyses.jacobi.sentence import Inspected
 
 GENERATOR = "python -m pipeline ddg"
-"""By which the page is known again."""
+"""The page's generator, by which the page is recognised."""
 _TEMPLATE = Path(__file__).with_name("page.html")
 _LETTER, _NARROWEST, _WIDEST, _HEAD = 8.2, 56, 144, 44
-"""Pixels: a letter, a column at least and at most, and the column of the iterations' numbers."""
+"""Pixels: the width of a letter, the least and greatest of a column, and that of the column of iteration numbers."""
 
 
 def render_page(inspected: Inspected, source_language: str, target_language: str) -> str:
@@ -56,7 +56,7 @@ def _row(number: int, row: Sequence[Cell], inspected: Inspected) -> str:
 
 
 def _cell(cell: Cell, piece: str, age: int, together: bool) -> str:
-    """A cell `age` iterations after its position has settled; negative: before."""
+    """A cell `age` iterations after its position settled; negative: before that."""
     classes = ["settles" if age == 0 else "settled" if age > 0 else "lucky" if cell.right else "wrong"]
     if together:
         classes.append("together")
@@ -81,5 +81,5 @@ def _arc(edge: Edge, together: bool, column: int, height: float) -> str:
 
 
 def _rise(span: int) -> int:
-    """Pixels that an arc over so many columns rises."""
+    """The height in pixels of an arc over `span` columns."""
     return round(14 + 13 * sqrt(span))

@@ -11,17 +11,17 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 from matplotlib.path import Path
 
 from pipeline.evaluation.analyses.chart import COLOURS, THEME
-from pipeline.evaluation.analyses.jacobi.ddg import Cell
+from pipeline.evaluation.analyses.jacobi.grid import Cell
 from pipeline.evaluation.analyses.jacobi.sentence import Inspected
 
-ALONE, TOGETHER = COLOURS[0], COLOURS[4]
-"""Of what settles alone in its iteration, and together with others."""
+SINGLE, TOGETHER = COLOURS[0], COLOURS[4]
+"""Colours of a token that is the only one to settle in its iteration, and of one that settles together with others."""
 _DPI, _PIXELS = 160, 30_000_000
-"""Of the picture at most; long sentences are drawn with fewer dots an inch."""
+"""The resolution, and the most pixels of the picture: long sentences are drawn with fewer dots per inch."""
 _ROW, _LEFT, _RIGHT, _LINE = 0.36, 0.62, 0.2, 0.22
-"""Inches: a row's height, what is left and right of the cells, and a line of text."""
+"""Inches: the height of a row, the margins to the left and right of the cells, and the height of a line of text."""
 _LETTER, _LETTERS = 0.075, 14
-"""A letter's width in inches, and how many of a piece are shown."""
+"""The width of a letter in inches, and how many letters of a piece are shown."""
 
 
 def draw(inspected: Inspected) -> Figure:
@@ -46,7 +46,7 @@ def draw(inspected: Inspected) -> Figure:
     for number, (line, colour) in enumerate([*texts, (inspected.summary, THEME.muted)]):
         _write(axes, 0.2, 0.25 + _LINE * number, line, 9, colour, align="left")
     centres = [_LEFT + column * (position + 0.5) for position in range(len(names))]
-    hues = [TOGETHER if together else ALONE for together in grid.together]
+    hues = [TOGETHER if together else SINGLE for together in grid.together]
     for before, after in inspected.edges:
         _arc(axes, centres[before] + 0.12 * column, centres[after] - 0.12 * column, nodes, _rise(after - before),
              hues[after])
@@ -63,7 +63,7 @@ def draw(inspected: Inspected) -> Figure:
 
 
 def _cell(axes: Axes, centre: float, y: float, column: float, cell: Cell, name: str, age: int, hue: str) -> None:
-    """A cell `age` iterations after its position has settled; negative: before."""
+    """A cell `age` iterations after its position settled; negative: before that."""
     p = cell.probability
     if age > 0:
         _box(axes, centre, y, column, _mix(hue, 0.04 + 0.16 * p))
@@ -80,14 +80,14 @@ def _cell(axes: Axes, centre: float, y: float, column: float, cell: Cell, name: 
 
 
 def _legend(axes: Axes, y: float) -> None:
-    """What the colours mean, below the cells, and what the numbers are."""
+    """What colours and numbers mean, below the cells."""
     width = 0.2
     x = _LEFT + width / 2
-    for text, fill, edge, dashed in (("settles", _mix(ALONE, 0.45), ALONE, False),
+    for text, fill, edge, dashed in (("settles", _mix(SINGLE, 0.45), SINGLE, False),
                                      ("settles together with others", _mix(TOGETHER, 0.45), TOGETHER, False),
-                                     ("has settled", _mix(ALONE, 0.18), "none", False),
+                                     ("has settled", _mix(SINGLE, 0.18), "none", False),
                                      ("wrong", _mix(THEME.muted, 0.18), "none", False),
-                                     ("right, but not for good", _mix(THEME.muted, 0.1), ALONE, True)):
+                                     ("right, but changes again", _mix(THEME.muted, 0.1), SINGLE, True)):
         axes.add_patch(Rectangle((x - width / 2, y - width / 2), width, width, facecolor=fill, edgecolor=edge,
                                  linewidth=1, linestyle="--" if dashed else "-"))
         _write(axes, x + width, y, text, 7, THEME.muted, align="left")
@@ -117,7 +117,7 @@ def _write(axes: Axes, x: float, y: float, text: str, size: float, colour: str, 
 
 
 def _rise(span: int) -> float:
-    """Inches that an arc over so many columns rises."""
+    """The height in inches of an arc over `span` columns."""
     return 0.16 + 0.14 * sqrt(span)
 
 
@@ -126,7 +126,7 @@ def _short(piece: str) -> str:
 
 
 def _mix(colour: str, share: float) -> str:
-    """A share of a colour on paper."""
+    """A colour on paper with the opacity `share`."""
     red, green, blue = (share * ink + (1 - share) * paper
                         for ink, paper in zip(to_rgb(colour), to_rgb(THEME.paper), strict=True))
     return to_hex((red, green, blue))

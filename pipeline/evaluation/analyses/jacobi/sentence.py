@@ -1,4 +1,4 @@
-"""A sentence with its grid, as people read it: for the terminal, the picture and the page."""
+"""A sentence with its grid, for the terminal, the picture and the page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ import torch
 from pipeline.corpus.padding import pad_sources
 from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
-from pipeline.evaluation.analyses.jacobi.ddg import Cell, Edge, Grid, dependencies, jacobi_grid
+from pipeline.evaluation.analyses.jacobi.grid import Cell, Edge, Grid, dependencies, jacobi_grid
 from pipeline.translation import TextModel
 
 
 @dataclass(frozen=True)
 class Inspected:
-    """A sentence and how its translation came about."""
+    """A sentence, its translation and the iterates that led to it."""
 
     source: str
     translation: str
@@ -23,27 +23,27 @@ class Inspected:
     pieces: Sequence[str]
     """Of the target vocabulary, by id."""
     warning: str | None = None
-    """What the reader should know: the source was cut, or the translation was."""
+    """The source or the translation was cut."""
 
     @cached_property
     def edges(self) -> list[Edge]:
-        """Of the dependency graph."""
+        """The edges of the dependency graph."""
         return dependencies(self.grid.settled)
 
     @property
     def summary(self) -> str:
-        """What it took, in words."""
+        """Tokens and iterations, in words."""
         grid = self.grid
         m, iterations = len(grid.tokens), grid.iterations
-        return (f"{_count(m, 'token')} in {_count(iterations, 'iteration')}, {m / iterations:.2f} an iteration; "
+        return (f"{_count(m, 'token')} in {_count(iterations, 'iteration')}, {m / iterations:.2f} per iteration; "
                 f"{sum(grid.together)} settled together with others")
 
 
 def inspect(model: TextModel, limit: LengthLimit, sentence: str) -> Inspected:
-    """Translate a sentence, and keep all iterates.
+    """Translate a sentence and keep all iterates.
 
     Args:
-        model: of one word a step.
+        model: of one word per step.
         limit: the longest output.
         sentence: of the source language.
 
@@ -61,13 +61,13 @@ def inspect(model: TextModel, limit: LengthLimit, sentence: str) -> Inspected:
 
 
 _GAP, _MARGIN = 2, 5
-"""Blanks between two columns; letters that the number of the iteration takes, with its own."""
+"""Spaces between two columns; the width of the iteration's number with its spaces."""
 
 
 def render(inspected: Inspected, width: int) -> str:
     """The grid as text, in bands that are as wide as the terminal.
 
-    A band is of some positions, and has the iterations in which one of them settles.
+    A band has some positions, and the iterations in which one of them settles.
 
     Args:
         width: in letters.
@@ -77,11 +77,11 @@ def render(inspected: Inspected, width: int) -> str:
               for cell, settled in zip(row, grid.settled, strict=True)] for number, row in enumerate(grid.rows, 1)]
     lines = [f"  {inspected.source}"]
     for band in _bands([_column_width(column, grid) for column in zip(*texts, strict=True)], width - _MARGIN):
-        lines += ["", _line("", [str(position + 1) for position in band], band)]
-        lines += [_line(str(number), [texts[number - 1][position] for position in band], band)
+        lines += ["", _row("", [str(position + 1) for position in band], band)]
+        lines += [_row(str(number), [texts[number - 1][position] for position in band], band)
                   for number in sorted({grid.settled[position] for position in band})]
     lines += ["", f"  = {inspected.translation}", f"    {inspected.summary}",
-              "    rows: iterations; a token: it settles; ~wrong~; (right, but not for good); · settled before"]
+              "    rows: iterations; a token: it settles; ~wrong~; (right, but changes again); · settled before"]
     return "".join(line + "\n" for line in lines)
 
 
@@ -100,17 +100,17 @@ def _column_width(column: Sequence[str], grid: Grid) -> int:
 def _bands(widths: Sequence[int], room: int) -> list[dict[int, int]]:
     """Positions with the widths of their columns, in bands that fit the room or hold one position."""
     bands: list[dict[int, int]] = []
-    left = 0
+    remaining = 0
     for position, width in enumerate(widths):
-        if not bands or left < width:
+        if not bands or remaining < width:
             bands.append({})
-            left = room
+            remaining = room
         bands[-1][position] = width
-        left -= width + _GAP
+        remaining -= width + _GAP
     return bands
 
 
-def _line(head: str, texts: Sequence[str], band: dict[int, int]) -> str:
+def _row(head: str, texts: Sequence[str], band: dict[int, int]) -> str:
     cells = [text.ljust(width) for text, width in zip(texts, band.values(), strict=True)]
     return (head.rjust(_MARGIN - _GAP) + " " * _GAP + (" " * _GAP).join(cells)).rstrip()
 

@@ -1,4 +1,4 @@
-"""Operations of a family's training over the batches that it was trained on: by formula, or as torch counts them."""
+"""Operations of a family's training over its own batches: by formula, or as torch counts them."""
 
 import numpy as np
 import pytorch_lightning as lightning
@@ -21,16 +21,16 @@ from pipeline.training.fit import family_config
 from pipeline.training.quiet import quiet_lightning
 
 _BY_FORMULA = (ordered.Settings, masked.Settings, lattice.Settings)
-"""Kinds of families all of whose weights are trained. Drafters and heads learn beside a model that is only read."""
+"""Kinds of families all of whose weights are trained. Drafters and heads learn next to a frozen model."""
 _SAMPLE = 24
 """Batches, evenly spread over a training, that torch counts."""
 
 
 def training_operations(params: Params, name: str, tokenizer: Tokenizer) -> int:
-    """All steps that the family's block asks for.
+    """The operations of all steps of a family's training.
 
-    Validation, the search of the teacher that distils the data, and what the optimiser does are left out. Of drafters
-    and heads a sample of batches is counted, what their verifier is asked for included.
+    Validation, the search of the teacher that distils the data, and the optimiser are not counted. For drafters and
+    heads a sample of batches is counted, their verifier's operations included.
 
     Args:
         params: of a finished run.
@@ -54,8 +54,8 @@ def training_operations(params: Params, name: str, tokenizer: Tokenizer) -> int:
 
 
 def counted_step(module: TranslationModule, batch: Batch) -> int:
-    """What torch counts of the loss of a batch and its gradients."""
-    torch.manual_seed(module.seed)  # what a drafter learns of a batch is drawn
+    """The operations of the loss of a batch and its gradients, counted by torch."""
+    torch.manual_seed(module.seed)  # the blocks that a drafter learns of a batch are drawn
 
     def learn() -> None:
         loss, _ = module.loss(batch, module.optimisation.label_smoothing)
@@ -65,7 +65,7 @@ def counted_step(module: TranslationModule, batch: Batch) -> int:
 
 
 def make_module(params: Params, name: str, tokenizer: Tokenizer) -> TranslationModule:
-    """A family's module as its training begins, but for the weights that it starts from."""
+    """A family's module at the start of its training, except that its weights are random."""
     quiet_lightning()
     config = family_config(params, name, tokenizer)["model"]
     family = params.family(name)
@@ -78,13 +78,13 @@ def make_module(params: Params, name: str, tokenizer: Tokenizer) -> TranslationM
 
 
 def step_operations(family: FamilySettings, vocabulary: int, pieces: int, words: NDArray[np.int64]) -> float:
-    """Of one batch: three passes forward. Where a masked family hides words by chance, what is to be expected.
+    """The operations of one batch, the expected ones where a masked family draws the words to mask.
 
     Args:
-        family: ordered, masked or of lattices.
+        family: an ordered, masked or lattice family.
         vocabulary: target pieces.
-        pieces: S, of the longest source, its end symbol included.
-        words: (B,), of every target.
+        pieces: S, the length of the longest source, its end symbol included.
+        words: (B,), the length of every target.
     """
     costs, B, N = Costs(family.network, vocabulary), len(words), int(words.max())
     if family.order is not None:

@@ -1,1 +1,1 @@
-"""The questions that the sequence-to-lattice paper asks of its own system (its section 5 and appendix), one a file."""
+"""What the sequence-to-lattice paper measures of its own system (its section 5 and appendix), one analysis per file."""

@@ -1,14 +1,14 @@
 """Where does the time of a lattice go, and how does it grow with the target? (Figure 4 of the paper.)
 
-The search of the table itself is timed, on the one clock, one sentence at a time; its model is wrapped in a stopwatch
-(the paper: "asynchronous execution disabled"). What is left of the whole is Viterbi, with the masks before and the
-read-out behind it.
+The search is timed on the one clock, one sentence at a time, with a stopwatch around its model (the paper:
+"asynchronous execution disabled"). The remaining time is that of Viterbi, the masks before it and the backtrace.
 
-The length of a target is the predicted one, L: it is known for every test sentence without a translation, and it
-decides, with the window D, how large a lattice is.
+The length of a target is the predicted one, L: it is known for every test sentence without a translation, and with the
+window D it determines how large a lattice is.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,19 +18,31 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipeline.decoding.protocol import LatticeModel
-from pipeline.decoding.settings import Decoder
+from pipeline.decoding.settings import Decoder, make_decoder
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
-from pipeline.evaluation.analyses.parts import Search, Stopwatch, Watched, time_parts
+from pipeline.evaluation.analyses.lattice.context import LatticeContext
+from pipeline.evaluation.analyses.parts import Stopwatch, Watched, WatchedSearch, time_parts
 from pipeline.evaluation.clock import spread
+from pipeline.evaluation.speed import Floats
 
 MEASURED = ("encoder", "look_up", "scorer")
 PARTS = (*MEASURED, "viterbi")
 _LABELS = ("encoder", "look-up of candidates and length", "scorer", "Viterbi")
 VERBS = {"length": "look_up", "candidates": "look_up", "encode": "encoder", "edges": "scorer"}
-"""The parts that the time of a model's verbs belongs to."""
+"""The part to which the time of each verb of the model belongs."""
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+
+
+def ask(context: LatticeContext) -> Finding:
+    """Over some sentences of the test split."""
+    if context.lattice is None:
+        return context.not_measured()
+    params, run, name = context.run.params, context.run, context.run.params.analyses.decoder
+    return breakdown(name, make_decoder(name, params.decoder(name), run.limit(context.lattice)), context.lattice,
+                     context.sources(context.lattice, 1), count=params.analyses.sentences,
+                     bin_words=params.analyses.bin_words, repetitions=params.analyses.repetitions,
+                     warmup=params.speed.warmup, device=run.device)
 
 
 def breakdown(name: str, decoder: Decoder, model: LatticeModel, sources: Sequence[Tensor], *, count: int,
@@ -38,21 +50,21 @@ def breakdown(name: str, decoder: Decoder, model: LatticeModel, sources: Sequenc
     """Time the parts of a search by target length.
 
     Args:
-        name: of the search.
-        decoder: the search.
+        name: of the decoder.
+        decoder: searches a lattice.
         model: a count model with a scorer.
         sources: (1, S) ids of all test sentences, on the device.
         count: how many of them to time; see `choose`.
         bin_words: target lengths that share a bin.
         repetitions, warmup: see `speed.measure`.
-        device: that the model is on.
+        device: of the model.
     """
     lengths = np.array([int(model.length(source)) for source in sources], np.int64)
     bins = (lengths - 1) // bin_words
     chosen = choose(lengths, bins, count)
     watch = Stopwatch(MEASURED, device)
-    timed = Watched(model, watch, VERBS)
-    seconds = time_parts([Search(lambda source: decoder(timed, source), watch)], [sources[row] for row in chosen],
+    watched = Watched(model, watch, VERBS)
+    seconds = time_parts([WatchedSearch(partial(decoder, watched), watch)], [sources[row] for row in chosen],
                          repetitions, warmup)[0]
     every = np.bincount(bins)
     means = 1000 * mean_by_bin(seconds, bins[chosen], len(every))
@@ -69,7 +81,7 @@ def breakdown(name: str, decoder: Decoder, model: LatticeModel, sources: Sequenc
 
 
 def choose(lengths: Ints, bins: Ints, count: int) -> list[int]:
-    """About `count` sentences: the same number from every bin, all from one that has fewer, and at least one from each.
+    """Choose about `count` sentences: as many from every bin, all of a smaller bin, and at least one of each.
 
     Those of a bin are evenly spaced over its lengths. The last bin comes first, so that warm-up meets long sentences.
 
@@ -103,6 +115,7 @@ def _draw(name: str, means: Floats, lengths: Ints, bin_words: int) -> Figure:
     above.tick_params(labelbottom=False)
     chart.logarithmic(axes)
     chart.name_axes(above, "", "test\nsentences", f"{name}, one sentence at a time")
-    chart.name_axes(axes, f"predicted target length in words of the vocabulary (bins of {bin_words})", "ms a sentence")
+    chart.name_axes(axes, f"predicted target length in words of the vocabulary (bins of {bin_words})",
+                    "ms per sentence")
     chart.add_legend(figure, len(PARTS))
     return figure

@@ -8,51 +8,59 @@ from matplotlib.ticker import MaxNLocator
 
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, not_measured
+from pipeline.evaluation.analyses.lattice.context import LatticeContext
 from pipeline.evaluation.analyses.measured import Measured, Measurements
 
 _LABELS = {"lattice": "lattice scorer", "nat": "NAT decoder"}
 
 
-class Network(NamedTuple):
-    """A trained network, under the decoder that it is judged by."""
+class Depth(NamedTuple):
+    """A trained network and the decoder under which it is compared."""
 
     family: str
     decoder: str
     layers: int
-    """`decoder_layers`: of a lattice its scorer's."""
+    """`decoder_layers`: for a lattice, those of its scorer."""
 
 
-def layers(measurements: Measurements, groups: Mapping[str, Sequence[Network]]) -> Finding:
+Pairs = list[tuple[Depth, Measured]]
+
+
+def ask(context: LatticeContext) -> Finding:
+    """Of the families that the settings name."""
+    params, settings = context.run.params, context.run.params.analyses
+
+    def depths(names: Sequence[str], decoder: str | None) -> list[Depth]:
+        return [Depth(name, decoder or params.decoders_of(name)[0], params.family(name).network.decoder_layers)
+                for name in names if name in params.systems]
+
+    return layers(context.run.measurements, {"lattice": depths(settings.lattice_layers, settings.decoder),
+                                             "nat": depths(settings.nat_layers, None)})
+
+
+def layers(measurements: Measurements, groups: Mapping[str, Sequence[Depth]]) -> Finding:
     """Set BLEU and time against the number of layers.
 
     Args:
         measurements: of all decoders.
-        groups: of the kinds `lattice` and `nat` the networks that differ in their number of layers. What was not
-            measured is left out.
+        groups: by kind, `lattice` or `nat`, networks that differ in their number of layers. Those that were not
+            measured are ignored.
     """
-    found = {kind: _measured(networks, measurements) for kind, networks in groups.items()}
+    measured = measurements.decoders
+    found = {kind: sorted(((depth, measured[depth[:2]]) for depth in depths if depth[:2] in measured),
+                          key=lambda pair: (pair[0].layers, pair[0].family)) for kind, depths in groups.items()}
     found = {kind: pairs for kind, pairs in found.items() if pairs}
-    if all(len({network.layers for network, _ in pairs}) < 2 for pairs in found.values()):
+    if all(len({depth.layers for depth, _ in pairs}) < 2 for pairs in found.values()):
         return not_measured("fewer than two depths of the families of analyses.lattice_layers or analyses.nat_layers "
                             "are among the systems")
     metric = {"sentences": measurements.sentences,
-              **{kind: {network.family: {"decoder": network.decoder, "layers": network.layers, **measured.metric()}
-                       for network, measured in pairs}
-                 for kind, pairs in found.items()}}
+              **{kind: {depth.family: {"decoder": depth.decoder, "layers": depth.layers, **one.metric()}
+                        for depth, one in pairs} for kind, pairs in found.items()}}
     return Finding(metric, _draw(found, measurements.sentences))
 
 
-Pairs = list[tuple[Network, Measured]]
-
-
-def _measured(networks: Sequence[Network], measurements: Measurements) -> Pairs:
-    known = measurements.decoders
-    pairs = [(network, known[network[:2]]) for network in networks if network[:2] in known]
-    return sorted(pairs, key=lambda pair: (pair[0].layers, pair[0].family))
-
-
 def _label(kind: str, depths: Sequence[int]) -> str:
-    """What the legend says of networks.
+    """The legend of networks.
 
     >>> _label("lattice", [1, 2, 6]), _label("nat", [6])
     ('lattice scorer', 'NAT decoder, one depth trained')
@@ -63,7 +71,7 @@ def _label(kind: str, depths: Sequence[int]) -> str:
 def _draw(found: Mapping[str, Pairs], sentences: str) -> Figure:
     figure, (quality, speed) = chart.new_picture(2)
     for (kind, pairs), colour in zip(found.items(), chart.COLOURS, strict=False):
-        depths = [network.layers for network, _ in pairs]
+        depths = [depth.layers for depth, _ in pairs]
         chart.curve(quality, depths, [one.bleu for _, one in pairs], colour, label=_label(kind, depths))
         chart.curve(speed, depths, [one.speedup for _, one in pairs], colour,
                     intervals=[one.interval for _, one in pairs])

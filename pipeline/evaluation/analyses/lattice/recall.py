@@ -1,9 +1,9 @@
 """How many gold words do the candidates of their position hold? (Figure 1 of the paper.)
 
-At the gold length, without search, for three ways to choose K candidates: the position-aware count model; the shared
-vocabulary of L'Hostis et al. (2016), K words for each source word; and the K best words of a non-autoregressive
-network that sees nothing of the target. K means different things there, so that recall is also drawn against the
-number of different words that a position is offered.
+At the gold length, without search, for three methods of choosing K candidates: the position-aware count model; the
+shared vocabulary of L'Hostis et al. (2016), K words for each source word; and the K best words of a non-autoregressive
+network that sees nothing of the target. K has a different meaning in each, so recall is also plotted against the number
+of different words among which a position can choose.
 """
 
 from collections import defaultdict
@@ -15,24 +15,55 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pipeline import layout
+from pipeline.alignment.build import read_aligned
+from pipeline.corpus.pairs import Ids
 from pipeline.engine.door import open_engine
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
+from pipeline.evaluation.analyses.finished_run import FinishedRun
+from pipeline.evaluation.analyses.lattice.context import ROWS, LatticeContext
 from pipeline.evaluation.analyses.lattice.shared_vocabulary import SharedVocabulary
-from pipeline.evaluation.analyses.sentences import Sentences
+from pipeline.evaluation.analyses.sentences import Sentences, make_batches
+from pipeline.evaluation.rows import read_texts
+from pipeline.evaluation.speed import REFERENCE_DECODERS
 from pipeline.model.lattice import LatticeTransformer
 from pipeline.model.masked import MaskedTransformer
+from pipeline.systems import TEACHER
 from pipeline.vocabulary import BOS, EOD, EOS, LENGTH, MASK, PAD
 
 METHODS = {"position_aware": "position-aware counts", "shared": "shared vocabulary", "nat": "NAT"}
-"""Ways to choose candidates, and their names in the picture."""
+"""Methods of choosing candidates, and their names in the picture."""
 _STYLES = {"-": "solid", "--": "dashed", ":": "dotted"}
 
 Ranked = tuple[Tensor, Tensor]
-"""(B, N) ranks of the gold words from 0, and (B, N, sizes) how many words their position is offered."""
+"""(B, N) ranks of the gold words from 0, and (B, N, sizes) how many words their position can choose from."""
 Method = Callable[[Sentences], Ranked]
 Curves = dict[str, dict[str, list[float]]]
-"""Of each method its `recall` and its mean number of `words` at each K."""
+"""The `recall` of each method and its mean number of `words` at each K."""
+
+
+def ask(context: LatticeContext) -> Finding:
+    """On the test references, and on the teacher's translations of the test sources (the paper's distilled data)."""
+    if context.lattice is None:
+        return context.not_measured()
+    run, test, teacher = context.run, context.run.pairs("test"), (TEACHER, REFERENCE_DECODERS[0])
+    targets = run.tokenizer.encode_target(read_texts(layout.HYPOTHESES, [teacher], len(test))[teacher])
+    teachers: list[tuple[Ids, Ids]] = [(source, target) for (source, _), target in zip(test, targets, strict=True)]
+    longest = min(network.settings.max_length for network in (context.lattice, context.nat) if network is not None)
+    golds = {name: make_batches(pairs, rows=ROWS, longest=longest, device=run.device)
+             for name, pairs in {"references": test, "teacher": teachers}.items()}
+    sizes = sorted(run.params.analyses.candidates)
+    return recall(golds, sizes, context.lattice, _shared_vocabulary(run, sizes[-1]), context.nat)
+
+
+def _shared_vocabulary(run: FinishedRun, k: int) -> SharedVocabulary:
+    """Counted from the links from which the lattice's own count model was counted."""
+    side = run.params.family(run.params.analyses.lattice).data.side
+    names = layout.TRAINING_SIDES if side == "both" else (side,)
+    aligned = [read_aligned(layout.TRAINING_SIDES[name], layout.ALIGNMENT / f"{name}.safetensors", run.tokenizer)[0]
+               for name in names]
+    return SharedVocabulary.from_links(aligned, k, run.tokenizer.source_size, run.tokenizer.target_size)
 
 
 def recall(golds: Mapping[str, tuple[Sequence[Sentences], int]], sizes: Sequence[int], lattice: LatticeTransformer,
@@ -40,9 +71,9 @@ def recall(golds: Mapping[str, tuple[Sequence[Sentences], int]], sizes: Sequence
     """Measure recall at every K.
 
     Args:
-        golds: by name batches of sentences, and how many sentences are left out of them.
+        golds: by name, batches of sentences, and how many sentences are not in them.
         sizes: the values of K.
-        lattice: its count model is asked.
+        lattice: has the count model.
         shared: of at least the largest K.
         nat: None where there is no such network.
     """
@@ -62,7 +93,7 @@ def recall(golds: Mapping[str, tuple[Sequence[Sentences], int]], sizes: Sequence
 
 
 def measure_recall(batches: Sequence[Sentences], sizes: Sequence[int], methods: Mapping[str, Method]) -> Curves:
-    """The share of gold words whose rank is below K, and the mean number of words offered to them."""
+    """The share of gold words whose rank is below K, and the mean number of words to choose from."""
     ranks, offered = defaultdict(list), defaultdict(list)
     for sentences in batches:
         present = (sentences.target != PAD).cpu()
@@ -84,7 +115,7 @@ def shares(ranks: NDArray[np.int64], sizes: Sequence[int]) -> list[float]:
 
 
 def by_position(lattice: LatticeTransformer, sentences: Sentences, sizes: Sequence[int]) -> Ranked:
-    """The candidates that the count model has for each position."""
+    """The candidates of the count model for each position."""
     words, _ = lattice.candidates(sentences.source, sentences.target.shape[1], max(sizes))
     same = words == sentences.target.unsqueeze(2)
     ranks = torch.where(same.any(2), same.byte().argmax(2), max(sizes))
@@ -100,7 +131,7 @@ def by_sentence(shared: SharedVocabulary, sentences: Sentences, sizes: Sequence[
 
 @torch.inference_mode()
 def by_network(nat: MaskedTransformer, sentences: Sentences, sizes: Sequence[int]) -> Ranked:
-    """The best words of a network that is told the length and no word; the lower id where two are as probable."""
+    """The best words of a network that knows the length and no word; the lower id where two are equally probable."""
     target, nat = sentences.target, open_engine(nat)
     state = nat.start(nat.encode(sentences.source), capacity=target.shape[1])
     logits = nat.step(target.masked_fill(target != PAD, MASK), state)
@@ -123,9 +154,9 @@ def _draw(curves: Mapping[str, Curves], sizes: Sequence[int]) -> Figure:
     chart.powers_of_two(by_k, sizes)
     most = max((curve["words"][-1] for found in curves.values() for curve in found.values()), default=1.0)
     chart.powers_of_two(by_words, [2.0 ** power for power in range(0, int(np.log2(most)) + 2, 2)])
-    chart.name_axes(by_k, "K (shared vocabulary: a source word)", "gold words among the candidates, %",
+    chart.name_axes(by_k, "K (shared vocabulary: per source word)", "gold words among the candidates, %",
                     "gold: " + ", ".join(f"{gold} ({_STYLES[style]})" for gold, style in styles.items()))
-    chart.name_axes(by_words, "different words offered to a position, mean", "")
+    chart.name_axes(by_words, "different words to choose from per position, mean", "")
     by_words.sharey(by_k)
     chart.add_legend(figure, len(METHODS))
     return figure

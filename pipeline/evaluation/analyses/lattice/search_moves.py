@@ -1,10 +1,10 @@
 """How much does search change? (Figure 2 of the paper.)
 
-Before search, the candidates of a position are ranked by their edge scores alone: a candidate's score is that of the
-best edge that leads to it, from the start symbol at the first position and from any candidate of the position before
-elsewhere, whether or not that candidate is on the path that search chooses. Rank 1 is the highest score; of equal ones
-the candidate that the count model finds more probable comes first. Counted is the rank of every word of the best path,
-with lattices of the predicted length alone (D = 0), as in the paper.
+Before search, the candidates of a position are ranked by their incoming edges: a candidate's score is that of the best
+edge that leads to it, from the start symbol at the first position and elsewhere from any candidate of the previous
+position, whether or not that candidate is on the path that search chooses. Rank 1 is the highest score; among equal
+scores the candidate that is more probable by the count model comes first. The ranks of all words of the best path are
+counted, in lattices of the predicted length only (D = 0), as in the paper.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,19 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import LatticeModel
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
+from pipeline.evaluation.analyses.lattice.context import ROWS, LatticeContext
 from pipeline.vocabulary import PAD
 
 _SHOWN = 16
-"""Ranks that have a bar of their own; the rest share one."""
+"""Ranks that have their own bar; the others share one."""
+
+
+def ask(context: LatticeContext) -> Finding:
+    """Over the entire test split."""
+    lattice = context.lattice
+    if lattice is None:
+        return context.not_measured()
+    return search_moves(lattice, context.sources(lattice, ROWS), context.run.limit(lattice), context.k)
 
 
 def search_moves(model: LatticeModel, sources: Sequence[Tensor], limit: LengthLimit, k: int) -> Finding:
@@ -33,7 +42,7 @@ def search_moves(model: LatticeModel, sources: Sequence[Tensor], limit: LengthLi
         model: a count model with a scorer.
         sources: batches (B, S) of ids, padded with PAD.
         limit: the longest output.
-        k: candidates a position.
+        k: candidates per position.
     """
     ranks = torch.cat([chosen_ranks(model, source, limit, k) for source in sources])
     counts = np.bincount(ranks.numpy(), minlength=k + 1)[1:]
@@ -45,8 +54,8 @@ def search_moves(model: LatticeModel, sources: Sequence[Tensor], limit: LengthLi
     return Finding(metric, _draw(share, moved, k))
 
 
-class Witness:
-    """A lattice model that remembers the last lattice that it was asked to score."""
+class LatticeRecorder:
+    """A lattice model that records the last lattice that it scored."""
 
     kind = "lattice"
 
@@ -63,12 +72,12 @@ class Witness:
 @torch.inference_mode()
 def chosen_ranks(model: LatticeModel, source: Tensor, limit: LengthLimit, k: int) -> Tensor:
     """The ranks before search, from 1, of all words of the best translations of a batch: (words,), on the CPU."""
-    witness = Witness(model)
-    chosen = search(witness, source, limit, Settings(candidates=k, window=0)).tokens[:, 0]
-    words, (first, inner, _) = witness.words, witness.scores
-    nowhere = words == PAD
-    inner = inner.masked_fill(nowhere[:, :-1].unsqueeze(3), -torch.inf)
-    scores = torch.cat([first.unsqueeze(1), inner.amax(2)], 1).masked_fill(nowhere, -torch.inf)
+    recorder = LatticeRecorder(model)
+    chosen = search(recorder, source, limit, Settings(candidates=k, window=0)).tokens[:, 0]
+    words, (first, inner, _) = recorder.words, recorder.scores
+    absent = words == PAD
+    inner = inner.masked_fill(absent[:, :-1].unsqueeze(3), -torch.inf)
+    scores = torch.cat([first.unsqueeze(1), inner.amax(2)], 1).masked_fill(absent, -torch.inf)
     order = scores.argsort(dim=2, descending=True, stable=True)
     rank = (words.gather(2, order) == chosen.unsqueeze(2)).byte().argmax(2) + 1
     return rank[chosen != PAD].cpu()
@@ -82,6 +91,6 @@ def _draw(share: np.ndarray, moved: float, k: int) -> Figure:
     drawn = axes.bar(names, [100 * one for one in bars], color=chart.COLOURS[0])
     axes.bar_label(drawn, [f"{100 * one:.1f}" for one in bars], fontsize=8, color=chart.THEME.muted, padding=2)
     axes.grid(axis="x", visible=False)
-    chart.name_axes(axes, f"rank by the best incoming edge alone, of {k} candidates", "words of the best path, %",
+    chart.name_axes(axes, f"rank by the best incoming edge, of {k} candidates", "words of the best path, %",
               f"search chooses another word than the one with the best edge at {100 * moved:.1f} % of all positions")
     return figure

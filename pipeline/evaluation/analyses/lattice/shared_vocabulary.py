@@ -1,7 +1,7 @@
 """The vocabulary of a sentence as L'Hostis et al. (2016) reduce it: the likely translations of each of its words.
 
-The K words with the highest P(y | x), the relative frequency among the words that are linked to x, of every source
-word x, united: every position of the translation is offered all of them. No frequent words are added.
+For every source word x these are the K words y with the highest P(y | x), the relative frequency among the words that
+are linked to x. All positions of the translation share the union. No frequent words are added.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ class SharedVocabulary(NamedTuple):
     """The likely translations of every word."""
 
     best: Ints
-    """(V, K) most probable target words of each source word, most probable first, PAD where there are no more."""
+    """(V, K) target words of each source word, most probable first, PAD where there are no more."""
 
     @classmethod
     def from_links(cls, aligned: Iterable[Aligned], k: int, source_vocabulary: int,
@@ -28,8 +28,8 @@ class SharedVocabulary(NamedTuple):
         """Count linked words.
 
         Args:
-            aligned: corpora with links, counted as one. Words without a link count for none.
-            k: words to keep of every source word; the lower id where two tie.
+            aligned: corpora with links, counted as one. Words without a link are ignored.
+            k: words to keep per source word; the lower id where two tie.
             source_vocabulary, target_vocabulary: their sizes.
         """
         parts = []
@@ -48,16 +48,16 @@ class SharedVocabulary(NamedTuple):
         return cls(best)
 
     def ranks(self, source: Ints, target: Ints, sizes: Sequence[int]) -> tuple[Ints, Ints]:
-        """Where gold words stand, and how many words they stand among.
+        """Rank gold words, and count the words of each sentence's vocabulary.
 
         Args:
             source: (B, S) ids, padded with PAD.
             target: (B, N) gold words.
-            sizes: numbers of words a source word, at most K.
+            sizes: numbers of words per source word, at most K.
 
         Returns:
-            (B, N) the best rank, from 0, that the word at hand has with any source word of its sentence, K where it is
-            not among their K best: the sentence's vocabulary of k words a source word holds it if this is below k. And
+            (B, N) the best rank, from 0, of a word for any source word of its sentence, K where it is not among their
+            K best: the sentence's vocabulary of k words per source word contains it if this is below k. And
             (B, sizes) how many different words that vocabulary has.
         """
         B, K = len(source), self.best.shape[1]
@@ -65,7 +65,7 @@ class SharedVocabulary(NamedTuple):
         rows = np.arange(B)[:, None]
         words = self.best[source]  # (B, S, K)
         offers = ((rows[:, :, None] * width + words) * K + np.arange(K))[words != PAD]
-        keys, rank = np.divmod(np.unique(offers), K)  # rising: the best rank of a word stands first
+        keys, rank = np.divmod(np.unique(offers), K)  # rising: the best rank of a word comes first
         first = np.concatenate([[True], keys[1:] != keys[:-1]]) if len(keys) else np.zeros(0, bool)
         keys, rank = keys[first], rank[first]
         # A last key above all others, so that every search finds a place.

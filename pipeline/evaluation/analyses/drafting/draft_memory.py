@@ -1,54 +1,56 @@
 """How much memory does a search take at its peak? (Table 16 of the paper.)
 
-One sentence at a time. On a GPU it is what the allocator says. On a CPU, whose allocator keeps no peak, the tensors
-that are alive at the same time are added up, call by call; what a kernel takes and gives back within one call is not in
-it. Nor is, on either, what Python, PyTorch and a driver take for themselves.
+One sentence at a time. On a GPU it is the allocator's peak. On a CPU, whose allocator records no peak, the tensors that
+are alive at the same time are added up, call by call; memory that a kernel allocates and frees within one call is not
+counted. On neither is the memory of Python, PyTorch and the driver themselves.
 """
 
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from pipeline.evaluation.analyses import chart
+from pipeline.evaluation.analyses.drafting.context import DraftingContext, no_entries
 from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.rows import Name
 from pipeline.evaluation.speed import Contestant
 
 _MIB = 1 << 20
+_LONGEST = 2
+"""Sentences, the longest, whose peak memory is measured."""
 
 
 class Peak(NamedTuple):
-    """Bytes."""
+    """Peak memory in bytes."""
 
     weights: int
     search: int
-    """Above the weights, the most over all sentences."""
+    """The maximum over all sentences, weights not included."""
 
 
 class LiveTensors(TorchDispatchMode):
-    """Adds up the storages that calls hand out, from the moment it is switched on, until they are freed.
+    """Adds up the storages that calls return while the mode is on, until they are freed.
 
-    A storage that a call was given, such as a weight's, was there before: it and its views count nothing.
+    A storage that a call receives, such as a weight's, existed before: neither it nor its views are counted.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.bytes = 0
-        """That are alive."""
+        """Those of the storages that are alive."""
         self.peak = 0
         self._known: weakref.WeakSet[torch.UntypedStorage] = weakref.WeakSet()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        for tensor in _tensors((args, kwargs)):
-            self._known.add(tensor.untyped_storage())
+        self._known.update(_storages((args, kwargs)))
         result = func(*args, **(kwargs or {}))
-        for tensor in _tensors(result):
-            storage = tensor.untyped_storage()
+        for storage in _storages(result):
             if storage not in self._known:
                 self._known.add(storage)
                 self.bytes += storage.nbytes()
@@ -60,14 +62,23 @@ class LiveTensors(TorchDispatchMode):
         self.bytes -= size
 
 
+def ask(context: DraftingContext) -> Finding:
+    """Of the entries and what they are compared with, over the longest sentences of the test split."""
+    if not context.entries:
+        return no_entries()
+    longest = sorted(context.run.sources(), key=len)[-_LONGEST:]
+    return draft_memory([(one.contestant, one.network) for one in context.references + context.entries],
+                        [context.pad([source]) for source in longest], context.run.device)
+
+
 def draft_memory(searches: Sequence[tuple[Contestant, nn.Module]], sentences: Sequence[Tensor],
                  device: torch.device) -> Finding:
     """Compare peaks.
 
     Args:
-        searches: of one network each.
-        sentences: (1, S) ids each, on the device; the longest matter.
-        device: that the networks are on.
+        searches: each with its network.
+        sentences: (1, S) ids each, on the device.
+        device: of the networks.
     """
     peaks = {(search.family, search.decoder): Peak(weight_bytes(network), search_bytes(search, sentences, device))
              for search, network in searches}
@@ -79,14 +90,14 @@ def draft_memory(searches: Sequence[tuple[Contestant, nn.Module]], sentences: Se
 
 
 def weight_bytes(network: nn.Module) -> int:
-    """Of all its parameters, tied ones once, a drafter's verifier included."""
+    """Bytes of all parameters, tied ones once, a drafter's verifier included."""
     return sum(parameter.nbytes for parameter in network.parameters())
 
 
 @torch.inference_mode()
 def search_bytes(search: Contestant, sentences: Sequence[Tensor], device: torch.device) -> int:
-    """The most bytes that a search holds at once for any of the sentences, results included, the source not."""
-    search.translate(sentences[0])  # what is gathered once is not the search's
+    """The most bytes that a search uses at once for any of the sentences, results included, the source not."""
+    search.translate(sentences[0])  # tables that are made once per model are not the search's
     return max(_cuda_peak(search, one, device) if device.type == "cuda" else _tensor_peak(search, one)
                for one in sentences)
 
@@ -104,15 +115,9 @@ def _cuda_peak(search: Contestant, sentence: Tensor, device: torch.device) -> in
     return torch.cuda.max_memory_allocated(device) - before
 
 
-def _tensors(values: Any) -> Iterator[Tensor]:
-    """All tensors of a call's arguments or results, however nested."""
-    if isinstance(values, Tensor):
-        yield values
-    elif isinstance(values, (tuple, list)):
-        for value in values:
-            yield from _tensors(value)
-    elif isinstance(values, dict):
-        yield from _tensors(tuple(values.values()))
+def _storages(values: Any) -> list[torch.UntypedStorage]:
+    """Those of all tensors of a call's arguments or results, however nested."""
+    return [value.untyped_storage() for value in tree_leaves(values) if isinstance(value, Tensor)]
 
 
 def _draw(peaks: Mapping[Name, Peak], device: torch.device) -> Figure:

@@ -1,8 +1,8 @@
 """How much faster is each single sentence, and which ones are? (Figures 5 and 8 of the paper.)
 
-Speeds are against the baseline's beam 5, on the one clock, one sentence at a time. A corrector's are set against the
-edit ratio of the sentence: words to insert, delete or replace from source to output, over the words of the source.
-Between two languages that ratio says nothing; there they are set against the tokens that a call accepts.
+Speeds are against the baseline's beam 5, on the one clock, one sentence at a time. A corrector's are plotted against
+the edit ratio of the sentence: words to insert, delete or replace from source to output, over the words of the source.
+Between two languages that ratio has no meaning; speeds are then plotted against the tokens that a call accepts.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,31 +11,51 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from torch import Tensor
 
+from pipeline import layout
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.evaluation.analyses import chart
+from pipeline.evaluation.analyses.drafting.context import DraftingContext, no_entries
 from pipeline.evaluation.analyses.finding import Finding
+from pipeline.evaluation.edits import tokenize
 from pipeline.evaluation.rows import Name
-from pipeline.evaluation.speed import Contestant, measure, speed_ratio
+from pipeline.evaluation.speed import Contestant, Floats, measure, speed_ratio
 
-Floats = NDArray[np.float64]
 EditRatio = Callable[[int, Hypotheses], float]
-"""Of the sentence in the given place and what it was translated to."""
+"""From the index of a sentence and its translation."""
 
 
 class Sample(NamedTuple):
     """A search on N sentences."""
 
     seconds: Floats
-    """(N,)"""
+    """(N,)."""
     speedups: Floats
     """(N,), against the baseline."""
     accepted: Floats
-    """(N,) tokens a call, the end symbol included."""
+    """(N,) tokens per call, the end symbol included."""
     edit_ratios: Floats | None
-    """(N,)"""
+    """(N,)."""
+
+
+def ask(context: DraftingContext) -> Finding:
+    """Of some sentences of the test split."""
+    if not context.entries:
+        return no_entries()
+    rows, sentences = context.test_sentences()
+    corpus = context.run.params.corpus
+    edit_ratio = _edit_ratio(context, rows) if corpus.source_language == corpus.target_language else None
+    return draft_speedup(context.references[0].contestant, [one.contestant for one in context.entries], sentences,
+                         edit_ratio=edit_ratio, repetitions=context.settings.repetitions,
+                         warmup=context.run.params.speed.warmup, device=context.run.device)
+
+
+def _edit_ratio(context: DraftingContext, rows: Sequence[int]) -> EditRatio:
+    """In words, of translations of these rows of the test split."""
+    lines = layout.read_lines(layout.CORPUS / "test.source")
+    words = [tokenize(lines[row]) for row in rows]
+    return lambda at, found: edit_distance(words[at], tokenize(context.texts(found)[0])) / max(len(words[at]), 1)
 
 
 def draft_speedup(baseline: Contestant, searches: Sequence[Contestant], sentences: Sequence[Tensor], *,
@@ -43,12 +63,12 @@ def draft_speedup(baseline: Contestant, searches: Sequence[Contestant], sentence
     """Time every sentence under every search.
 
     Args:
-        baseline: that speeds are against.
-        searches: to look into.
+        baseline: speeds are relative to it.
+        searches: to analyse.
         sentences: N of (1, S) ids, on the device.
         edit_ratio: of a translation; None where source and target are of two languages.
         repetitions, warmup: see `speed.measure`.
-        device: that the models are on.
+        device: of the models.
     """
     times = measure([baseline, *searches], sentences, repetitions=repetitions, warmup=warmup, device=device,
                     batch_sizes=(1,))[1].medians
@@ -75,8 +95,8 @@ def edit_distance(source: Sequence[str], target: Sequence[str]) -> int:
     return row[-1]
 
 
-def tokens_a_call(found: Hypotheses) -> float:
-    """Tokens of all sentences, end symbols included, over the calls of the model that said them."""
+def tokens_per_call(found: Hypotheses) -> float:
+    """Tokens of all sentences, end symbols included, over the calls of the model that predicted them."""
     return (found.lengths[:, 0].sum() + found.ended[:, 0].sum()).item() / found.calls.sum().item()
 
 
@@ -85,15 +105,15 @@ def _sample(search: Contestant, sentences: Sequence[Tensor], baseline: Floats, s
             edit_ratio: EditRatio | None) -> Sample:
     found = [search.translate(sentence) for sentence in sentences]
     ratios = None if edit_ratio is None else np.array([edit_ratio(row, one) for row, one in enumerate(found)])
-    return Sample(seconds, baseline / seconds, np.array([tokens_a_call(one) for one in found]), ratios)
+    return Sample(seconds, baseline / seconds, np.array([tokens_per_call(one) for one in found]), ratios)
 
 
 def _summary(baseline: Floats, sample: Sample) -> dict[str, float]:
     ratio, low, high = speed_ratio(baseline, sample.seconds)
-    least, tenth, median, most_but_a_tenth, most = np.quantile(sample.speedups, (0, 0.1, 0.5, 0.9, 1)).tolist()
+    names = ("minimum", "10_percent", "median", "90_percent", "maximum")
+    quantiles = np.quantile(sample.speedups, (0, 0.1, 0.5, 0.9, 1)).tolist()
     summary = {"speedup_vs_beam5": ratio, "speedup_low": low, "speedup_high": high,
-               "sentence_minimum": least, "sentence_10_percent": tenth, "sentence_median": median,
-               "sentence_90_percent": most_but_a_tenth, "sentence_maximum": most,
+               **{f"sentence_{name}": value for name, value in zip(names, quantiles, strict=True)},
                "accepted_per_call": float(sample.accepted.mean()),
                "correlation_with_accepted": _correlation(sample.accepted, sample.speedups)}
     if sample.edit_ratios is not None:
@@ -121,7 +141,7 @@ def _draw(samples: Mapping[Name, Sample], baseline: Contestant) -> Figure:
     spread.axvline(1, color=chart.THEME.muted, linewidth=1, linestyle="--")
     against.axhline(1, color=chart.THEME.muted, linewidth=1, linestyle="--")
     chart.name_axes(spread, "times as fast as beam 5, at least", "sentences, %", "one sentence at a time")
-    chart.name_axes(against, "words edited, a word of the source" if edits else "tokens a call",
+    chart.name_axes(against, "words edited, per word of the source" if edits else "tokens per call",
                     f"times as fast as {baseline.family} {baseline.decoder}")
     chart.add_legend(figure, 4 if len(samples) < 5 else 3)
     return figure

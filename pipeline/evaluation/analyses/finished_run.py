@@ -1,6 +1,6 @@
-"""What the questions share: a run's parameters, networks and figures."""
+"""What the analyses share: a run's parameters, networks and figures."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import torch
@@ -20,17 +20,19 @@ N = TypeVar("N", bound=Transformer)
 
 
 @dataclass(frozen=True)
-class Lab:
-    """A finished run."""
+class FinishedRun:
+    """A run whose systems are trained, evaluated and timed."""
 
     params: Params
     tokenizer: Tokenizer
     device: torch.device
     measurements: Measurements
+    _networks: dict[tuple[str, torch.device], Transformer] = field(default_factory=dict)
+    """Each network that has been loaded, by family and device."""
 
     @classmethod
-    def open(cls, params: Params) -> "Lab":
-        """Read what every question needs.
+    def open(cls, params: Params) -> "FinishedRun":
+        """Read what every analysis needs.
 
         Raises:
             PipelineError: what an earlier stage writes is missing or damaged.
@@ -38,24 +40,31 @@ class Lab:
         return cls(params, Tokenizer.load(layout.BPE), torch.device(pick_device(params.speed.device)),
                    read_measurements(layout.REPORTS / "quality", layout.REPORTS / "speed.json"))
 
-    def network(self, family: str) -> Transformer | None:
-        """A family's network, on the device; None where it is not among the systems.
+    def network(self, family: str, device: torch.device | None = None) -> Transformer:
+        """The network of one of the systems; the analyses share it.
+
+        Args:
+            family: its name.
+            device: where it will be; None: the device of the run.
 
         Raises:
             PipelineError: its checkpoint is missing or damaged.
         """
-        if family not in self.params.systems:
-            return None
-        return load_checkpoint(layout.checkpoint(family), self.tokenizer.digest)[0].to(self.device)
+        key = family, device or self.device
+        if key not in self._networks:
+            self._networks[key] = load_checkpoint(layout.checkpoint(family), self.tokenizer.digest)[0].to(key[1])
+        return self._networks[key]
 
     def network_of(self, family: str, wanted: type[N]) -> N | None:
-        """A family's network that must be of the wanted class, on the device; None where it is not among the systems.
+        """A family's network, which must be of the wanted class; None where it is not among the systems.
 
         Raises:
             PipelineError: its checkpoint is missing or damaged, or it is of another class.
         """
+        if family not in self.params.systems:
+            return None
         loaded = self.network(family)
-        if loaded is not None and not isinstance(loaded, wanted):
+        if not isinstance(loaded, wanted):
             raise PipelineError(f"analyses: family {family!r} is of kind {loaded.kind}, not {wanted.kind}; name "
                                 "another")
         return loaded
@@ -64,6 +73,10 @@ class Lab:
         """Sources and references of a split."""
         pairs = Pairs.open(layout.BPE / f"{split}.pairs", self.tokenizer.digest)
         return [(pairs.source(row), pairs.target(row)) for row in range(len(pairs))]
+
+    def sources(self) -> list[Ids]:
+        """Sources of the test split."""
+        return [source for source, _ in self.pairs("test")]
 
     def limit(self, network: Transformer) -> LengthLimit:
         """The longest output."""
