@@ -6,7 +6,8 @@ call has no parts that a stopwatch sees: it is timed step by step, which takes l
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,9 +17,6 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.engine.door import open_engine
 from pipeline.evaluation.speed import Clock, Contestant, Floats, measure
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 
 class Stopwatch:
     """Records how long the parts of a search take; `seconds` adds up until `reset`."""
@@ -27,9 +25,9 @@ class Stopwatch:
         self.device, self.clock = device, clock
         self.seconds = dict.fromkeys(parts, 0.0)
 
-    def timed(self, part: str, work: Callable[P, T]) -> Callable[P, T]:
+    def timed(self, part: str, work: Callable[..., Any]) -> Callable[..., Any]:
         """`work`, with its time added to a part's."""
-        def timed_work(*arguments: P.args, **options: P.kwargs) -> T:
+        def timed_work(*arguments: Any, **options: Any) -> Any:
             self._synchronise()
             start = self.clock()
             result = work(*arguments, **options)
@@ -92,16 +90,15 @@ def time_parts(searches: Sequence[WatchedSearch], sentences: Sequence[Tensor], r
     """
     logs: list[list[list[float]]] = [[] for _ in searches]
 
-    def contestant(search: WatchedSearch, log: list[list[float]]) -> Contestant:
-        def translate(source: Tensor) -> Hypotheses:
-            search.watch.reset()
-            found = search.translate(source)
-            log.append(list(search.watch.seconds.values()))
-            return found
-        return Contestant("parts", "parts", translate)
+    def translate(search: WatchedSearch, log: list[list[float]], source: Tensor) -> Hypotheses:
+        search.watch.reset()
+        found = search.translate(source)
+        log.append(list(search.watch.seconds.values()))
+        return found
 
     watch = searches[0].watch
-    total = measure([contestant(*each) for each in zip(searches, logs, strict=True)], sentences,
+    total = measure([Contestant("parts", "parts", partial(translate, *each))
+                     for each in zip(searches, logs, strict=True)], sentences,
                     repetitions=repetitions, warmup=warmup, device=watch.device, batch_sizes=(1,),
                     clock=watch.clock)[1].seconds
     timed = [log[-repetitions * len(sentences):] for log in logs]  # after the warm-up

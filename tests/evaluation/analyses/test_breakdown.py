@@ -1,6 +1,5 @@
 """The parts of a search's time, on a clock that only the parts move."""
 
-from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,14 +15,7 @@ from torch import Tensor
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
-from pipeline.evaluation.analyses.lattice.breakdown import (
-    MEASURED,
-    PARTS,
-    VERBS,
-    breakdown,
-    choose,
-    mean_by_bin,
-)
+from pipeline.evaluation.analyses.lattice.breakdown import MEASURED, PARTS, VERBS, breakdown, choose
 from pipeline.evaluation.analyses.parts import Stopwatch, Watched, WatchedSearch, time_parts
 from pipeline.vocabulary import PAD
 
@@ -104,20 +96,6 @@ def test_chosen_sentences_are_spread_over_the_bins(lengths: list[int], count: in
     assert taken.tolist() == np.minimum(sizes, share).tolist()  # no bin is cut shorter than another
     assert len(chosen) == len(lengths) or np.minimum(sizes, share + 1).sum() > count  # and one more would be too many
     assert bins[chosen[0]] == bins.max()
-
-
-@given(st.lists(st.tuples(st.integers(0, 5), st.floats(0, 9), st.floats(0, 9)), min_size=1, max_size=20))
-def test_means_by_bin_against_loops(rows: list[tuple[int, float, float]]) -> None:
-    found = mean_by_bin(np.array([row[1:] for row in rows]), np.array([row[0] for row in rows]), 7)
-    grouped = defaultdict(list)
-    for place, *values in rows:
-        grouped[place].append(values)
-    for place in range(7):
-        if place in grouped:
-            columns = zip(*grouped[place], strict=True)
-            assert found[place].tolist() == pytest.approx([sum(column) / len(column) for column in columns])
-        else:
-            assert np.isnan(found[place]).all()
 
 
 @pytest.mark.parametrize("lengths", [(3, 9, 1, 6, 2, 4, 5), (4,)])

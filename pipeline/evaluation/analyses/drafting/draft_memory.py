@@ -123,13 +123,9 @@ def _storages(values: Any) -> list[torch.UntypedStorage]:
 def _draw(peaks: Mapping[Name, Peak], device: torch.device) -> Figure:
     figure, (weights, search) = chart.new_picture(2)
     names = [" ".join(name) for name in peaks]
-    for axes, values, title in ((weights, [peak.weights for peak in peaks.values()], "weights"),
-                                (search, [peak.search for peak in peaks.values()], "search, at its peak")):
-        drawn = axes.barh(names, [value / _MIB for value in values], height=0.55, color=chart.COLOURS[0])
-        axes.bar_label(drawn, fmt="%.2f", fontsize=8, color=chart.THEME.muted, padding=2)
-        axes.invert_yaxis()
-        axes.grid(axis="y", visible=False)
-        axes.margins(x=0.18)
+    for axes, sizes, title in ((weights, [peak.weights for peak in peaks.values()], "weights"),
+                               (search, [peak.search for peak in peaks.values()], "search, at its peak")):
+        chart.bars(axes, {name: size / _MIB for name, size in zip(names, sizes, strict=True)}, chart.COLOURS[:1])
         chart.name_axes(axes, "MiB", "", title)
     search.tick_params(labelleft=False)
     figure.suptitle(f"one sentence at a time, {device.type}", fontsize=10, color=chart.THEME.ink)

@@ -114,9 +114,7 @@ class Summary:
 
     def metric(self) -> dict[str, Any]:
         """The content of a metrics file."""
-        return {"sentences": self.sentences, "tokens": self.tokens, "iterations": self.iterations,
-                "iterations_per_token": self.iterations_per_token,
-                "overall": self.overall.metric() if self.overall else None,
+        return {**vars(self), "overall": self.overall.metric() if self.overall else None,
                 "parts": {name: share.metric() for name, share in self.parts.items()},
                 "kinds": {name: share.metric() for name, share in self.kinds.items()}}
 
@@ -135,9 +133,9 @@ def summarise(grids: Sequence[Grid], pieces: Sequence[str]) -> Summary:
     return Summary(
         len(grids), sum(lengths), sum(grid.iterations for grid in grids),
         sum(grid.iterations / length for grid, length in zip(grids, lengths, strict=True)) / len(grids),
-        _shares((independent, "all") for independent, _, _ in tokens).get("all"),
-        _in_order(_shares((independent, part) for independent, part, _ in tokens), PARTS),
-        _in_order(_shares((independent, kind) for independent, _, kind in tokens), KINDS))
+        _shares([(independent, "all") for independent, _, _ in tokens], ["all"]).get("all"),
+        _shares([(independent, part) for independent, part, _ in tokens], PARTS),
+        _shares([(independent, kind) for independent, _, kind in tokens], KINDS))
 
 
 def kind_of(piece: str) -> str:
@@ -170,15 +168,11 @@ def ddg(grids: Sequence[Grid], pieces: Sequence[str], description: Mapping[str, 
     return Finding({**description, **summary.metric()}, _draw(summary, list(groups.values())))
 
 
-def _shares(tokens: Iterable[tuple[bool, str]]) -> dict[str, Share]:
-    """The share of each group of tokens, each of which is independent or not."""
+def _shares(tokens: Sequence[tuple[bool, str]], groups: Iterable[str]) -> dict[str, Share]:
+    """The share of each group that has tokens, each of which is independent or not."""
     counted = Counter(tokens)
-    return {group: Share(counted[True, group], counted[True, group] + counted[False, group])
-            for group in {group for _, group in counted}}
-
-
-def _in_order(shares: Mapping[str, Share], names: Iterable[str]) -> dict[str, Share]:
-    return {name: shares[name] for name in names if name in shares}
+    shares = {group: Share(counted[True, group], counted[True, group] + counted[False, group]) for group in groups}
+    return {group: share for group, share in shares.items() if share.tokens}
 
 
 def _draw(summary: Summary, groups: Sequence[tuple[str, Share]]) -> Figure:

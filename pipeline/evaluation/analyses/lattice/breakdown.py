@@ -66,18 +66,16 @@ def breakdown(name: str, decoder: Decoder, model: LatticeModel, sources: Sequenc
     watched = Watched(model, watch, VERBS)
     seconds = time_parts([WatchedSearch(partial(decoder, watched), watch)], [sources[row] for row in chosen],
                          repetitions, warmup)[0]
-    every = np.bincount(bins)
-    means = 1000 * mean_by_bin(seconds, bins[chosen], len(every))
-    in_bin = np.bincount(bins[chosen], minlength=len(every))
     metric: dict[str, Any] = {"decoder": name, "device": device.type, "threads": torch.get_num_threads(),
                               "sentences": len(chosen), "repetitions": repetitions, "bins": {}}
-    for place in np.flatnonzero(every):
-        low, high = int(place) * bin_words + 1, (int(place) + 1) * bin_words
-        parts = dict(zip(PARTS, means[place].tolist(), strict=True))
-        metric["bins"][f"{low}-{high}"] = {
-            "sentences": int(in_bin[place]), "test_sentences": int(every[place]),
-            **{f"{part}_milliseconds": value for part, value in parts.items()}}
-    return Finding(metric, _draw(name, means, lengths, bin_words))
+    filled = np.unique(bins)
+    means = np.stack([1000 * seconds[bins[chosen] == place].mean(0) for place in filled])
+    for place, milliseconds in zip(filled.tolist(), means.tolist(), strict=True):
+        metric["bins"][f"{place * bin_words + 1}-{(place + 1) * bin_words}"] = {
+            "sentences": int((bins[chosen] == place).sum()), "test_sentences": int((bins == place).sum()),
+            **{f"{part}_milliseconds": value for part, value in zip(PARTS, milliseconds, strict=True)}}
+    centres = (filled * bin_words + (bin_words + 1) / 2).tolist()
+    return Finding(metric, _draw(name, centres, means, lengths, bin_words))
 
 
 def choose(lengths: Ints, bins: Ints, count: int) -> list[int]:
@@ -93,24 +91,10 @@ def choose(lengths: Ints, bins: Ints, count: int) -> list[int]:
     return [row for one in filled[::-1] for row in spread(lengths.astype(np.int32), np.flatnonzero(bins == one), share)]
 
 
-def mean_by_bin(values: Floats, bins: Ints, count: int) -> Floats:
-    """(count, columns) means of the rows of each bin; NaN where a bin has none.
-
-    >>> mean_by_bin(np.array([[1.0], [3.0], [5.0]]), np.array([0, 0, 2]), 3).tolist()
-    [[2.0], [nan], [5.0]]
-    """
-    sums = np.zeros((count, values.shape[1]))
-    np.add.at(sums, bins, values)
-    rows = np.bincount(bins, minlength=count)[:, None]
-    return np.divide(sums, rows, out=np.full_like(sums, np.nan), where=rows > 0)
-
-
-def _draw(name: str, means: Floats, lengths: Ints, bin_words: int) -> Figure:
+def _draw(name: str, centres: Sequence[float], means: Floats, lengths: Ints, bin_words: int) -> Figure:
     figure, (axes, above) = chart.new_picture(above=0.22)
-    filled = np.flatnonzero(~np.isnan(means[:, 0]))
-    centres = filled * bin_words + (bin_words + 1) / 2
-    for values, label, colour in zip(means[filled].T, _LABELS, chart.COLOURS, strict=False):
-        chart.curve(axes, centres.tolist(), values.tolist(), colour, label=label)
+    for values, label, colour in zip(means.T, _LABELS, chart.COLOURS, strict=False):
+        chart.curve(axes, centres, values.tolist(), colour, label=label)
     above.bar(*np.unique(lengths, return_counts=True), width=1.0, color=chart.THEME.muted)
     above.tick_params(labelbottom=False)
     chart.logarithmic(axes)
