@@ -1,16 +1,21 @@
 """What the analyses share: a run's parameters, networks and figures."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
+from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Ids, Pairs
 from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
 from pipeline.evaluation.analyses.measured import Measurements, read_measurements
+from pipeline.evaluation.clock import spread
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.model.transformer import Transformer
 from pipeline.params import Params
@@ -77,6 +82,23 @@ class FinishedRun:
     def sources(self) -> list[Ids]:
         """Sources of the test split."""
         return [source for source, _ in self.pairs("test")]
+
+    def spread_sources(self, sources: Sequence[Ids], count: int, longest: int,
+                       least: int = 0) -> tuple[list[int], list[Tensor]]:
+        """Some of the sources, evenly spread over their lengths.
+
+        Args:
+            sources: ids without end symbols.
+            count: how many, if there are as many.
+            longest: tokens that the networks accept; longer sources are cut.
+            least: pieces that a source must have.
+
+        Returns:
+            Their rows, and (1, S) ids of each, on the device.
+        """
+        lengths = np.array([len(source) for source in sources], np.int32)
+        rows = spread(lengths, np.flatnonzero(lengths >= least), count)
+        return rows, [pad_sources([sources[row]], longest).to(self.device) for row in rows]
 
     def limit(self, network: Transformer) -> LengthLimit:
         """The longest output."""

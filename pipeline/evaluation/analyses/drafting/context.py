@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-import numpy as np
 from torch import Tensor
 
 from pipeline.analysis_settings import DraftAnalysesSettings
@@ -15,7 +14,6 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.settings import Decoder, make_decoder
 from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.finished_run import FinishedRun
-from pipeline.evaluation.clock import spread
 from pipeline.evaluation.speed import REFERENCE_DECODERS, Contestant
 from pipeline.model.drafter import DrafterTransformer
 from pipeline.model.transformer import Transformer
@@ -52,22 +50,19 @@ class DraftingContext:
         """The block `analyses.drafting`."""
         return self.run.params.analyses.drafting
 
-    def pad(self, sources: Sequence[Ids]) -> Tensor:
-        """(B, S) ids on the device, cut to what all networks take."""
+    @property
+    def longest(self) -> int:
+        """Tokens that all networks accept."""
         networks = [entry.network for entry in self.references + self.entries]
-        longest = min(network.settings.max_length for network in [*networks, self.drafter or networks[0]])
-        return pad_sources(list(sources), longest).to(self.run.device)
+        return min(network.settings.max_length for network in [*networks, self.drafter or networks[0]])
 
-    def timed(self, sources: Sequence[Ids]) -> list[int]:
-        """Rows of the sentences to time."""
-        lengths = np.array([len(source) for source in sources], np.int32)
-        return spread(lengths, np.arange(len(lengths)), self.settings.sentences)
+    def pad(self, sources: Sequence[Ids]) -> Tensor:
+        """(B, S) ids on the device, cut to `longest`."""
+        return pad_sources(list(sources), self.longest).to(self.run.device)
 
     def test_sentences(self) -> tuple[list[int], list[Tensor]]:
         """The test sentences to time: their rows, and (1, S) ids of each."""
-        sources = self.run.sources()
-        rows = self.timed(sources)
-        return rows, [self.pad([sources[row]]) for row in rows]
+        return self.run.spread_sources(self.run.sources(), self.settings.sentences, self.longest)
 
     def texts(self, found: Hypotheses) -> list[str]:
         """The best hypothesis of every sentence."""

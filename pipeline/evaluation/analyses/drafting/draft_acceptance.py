@@ -69,7 +69,8 @@ def _validation(context: DraftingContext) -> Validation:
         return sacrebleu.corpus_bleu(texts, references, tokenize=tokenizer).score
 
     batches = [context.pad(sources[start:start + _ROWS]) for start in range(0, len(sources), _ROWS)]
-    return Validation(batches, bleu, [context.pad([sources[row]]) for row in context.timed(sources)])
+    singles = context.run.spread_sources(sources, context.settings.sentences, context.longest)[1]
+    return Validation(batches, bleu, singles)
 
 
 def draft_acceptance(search_with: Callable[[gad.Settings], Translate], own_block: int, validation: Validation,

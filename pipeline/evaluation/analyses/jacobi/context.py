@@ -3,15 +3,12 @@
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from pipeline.corpus.padding import pad_sources
 from pipeline.decoding.settings import Decoder, make_decoder
 from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.finished_run import FinishedRun
-from pipeline.evaluation.clock import spread
 from pipeline.evaluation.speed import REFERENCE_DECODERS, Contestant
 from pipeline.model.transformer import Transformer
 from pipeline.params import Params
@@ -63,14 +60,12 @@ def jacobi_contestants(run: FinishedRun, device: torch.device) -> JacobiContesta
     names = jacobi_decoders(params)
     if not names:
         return not_measured(f"no decoder of family {params.baseline!r} is of algorithm {_ALGORITHM}")
-    sources = run.sources()
-    lengths = np.array([len(source) for source in sources], np.int32)
-    rows = spread(lengths, np.flatnonzero(lengths >= speed.long_tokens), speed.long_sentences)
-    if not rows:
-        return not_measured(f"no test source has {speed.long_tokens} pieces (speed.long_tokens)")
     network = run.network(params.baseline, device)
-    limit, longest = run.limit(network), network.settings.max_length
+    sentences = run.spread_sources(run.sources(), speed.long_sentences, network.settings.max_length,
+                                   speed.long_tokens)[1]
+    if not sentences:
+        return not_measured(f"no test source has {speed.long_tokens} pieces (speed.long_tokens)")
+    limit = run.limit(network)
     return JacobiContestants(
         params.baseline, network, {name: make_decoder(name, params.decoder(name), limit) for name in (GREEDY, *names)},
-        [pad_sources([sources[row]], longest).to(device) for row in rows],
-        f"sources of at least {speed.long_tokens} pieces")
+        [sentence.to(device) for sentence in sentences], f"sources of at least {speed.long_tokens} pieces")

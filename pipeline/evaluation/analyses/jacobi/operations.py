@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from pipeline.corpus.padding import pad_sources
 from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
@@ -24,7 +23,6 @@ from pipeline.evaluation.analyses.finished_run import FinishedRun
 from pipeline.evaluation.analyses.jacobi.context import GREEDY
 from pipeline.evaluation.analyses.jacobi.training import training_operations
 from pipeline.evaluation.analyses.measured import Measurements
-from pipeline.evaluation.clock import spread
 from pipeline.evaluation.flops import sentence_operations
 from pipeline.evaluation.rows import Name
 from pipeline.params import Params
@@ -43,11 +41,8 @@ class Training(NamedTuple):
 def ask(run: FinishedRun) -> Finding:
     """Of every system under each of its decoders, over some sentences of the test split."""
     params, sources = run.params, run.sources()
-    lengths = np.array([len(source) for source in sources], np.int32)
-    rows = spread(lengths, np.arange(len(lengths)), params.speed.sentences)
     longest = min(params.family(family).network.max_length for family in params.systems)
-    sentences = [pad_sources([sources[row]], longest).to(run.device) for row in rows]
-    means = {}
+    sentences, means = run.spread_sources(sources, params.speed.sentences, longest)[1], {}
     for family in params.systems:
         network = run.network(family)
         for decoder in dict.fromkeys([*params.decoders_of(family), *([GREEDY] if family == params.baseline else [])]):

@@ -17,7 +17,6 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from pipeline.alignment.directions import cores
-from pipeline.errors import PipelineError
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.finished_run import FinishedRun
@@ -57,27 +56,21 @@ def scaling(contestants: Sequence[Contestant], sentences: Sequence[Tensor], shar
         contestants: on the CPU; the first is what the others are compared with.
         sentences: (1, S) ids each.
         shares: of every decoder's operations, that compiled code does on one core.
-        threads: numbers of threads.
+        threads: rising numbers of threads.
         repetitions, warmup: see `speed.measure`.
         rule: which sentences they are, in words.
-
-    Raises:
-        PipelineError: nothing to measure, or a number of threads that is none.
     """
-    if not threads or min(threads) < 1:
-        raise PipelineError(f"scaling: threads {list(threads)} must be numbers of at least 1")
     seconds: dict[int, Floats] = {}
-    for count in sorted(set(threads)):
+    for count in threads:
         with _threads(count):
             seconds[count] = measure(contestants, sentences, repetitions=repetitions, warmup=warmup, device=CPU,
                                      batch_sizes=(1,))[1].medians
-    fewest = min(seconds)
-    found = {one.decoder: {count: _figures(times[at], times[0], seconds[fewest][at])
+    found = {one.decoder: {count: _figures(times[at], times[0], seconds[threads[0]][at])
                            for count, times in seconds.items()} for at, one in enumerate(contestants)}
     first = contestants[0]
     metric: dict[str, Any] = {
         "baseline": f"{first.family} {first.decoder}", "sentences": len(sentences), "rule": rule,
-        "repetitions": repetitions, "cores": cores(), "threads": list(seconds),
+        "repetitions": repetitions, "cores": cores(), "threads": list(threads),
         "decoders": {decoder: {"compiled_share": shares[decoder],
                                "by_threads": {str(count): one for count, one in by_threads.items()}}
                      for decoder, by_threads in found.items()}}

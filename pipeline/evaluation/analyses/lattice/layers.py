@@ -59,20 +59,12 @@ def layers(measurements: Measurements, groups: Mapping[str, Sequence[Depth]]) ->
     return Finding(metric, _draw(found, measurements.sentences))
 
 
-def _label(kind: str, depths: Sequence[int]) -> str:
-    """The legend of networks.
-
-    >>> _label("lattice", [1, 2, 6]), _label("nat", [6])
-    ('lattice scorer', 'NAT decoder, one depth trained')
-    """
-    return _LABELS[kind] + (", one depth trained" if len(set(depths)) == 1 else "")
-
-
 def _draw(found: Mapping[str, Pairs], sentences: str) -> Figure:
     figure, (quality, speed) = chart.new_picture(2)
     for (kind, pairs), colour in zip(found.items(), chart.COLOURS, strict=False):
         depths = [depth.layers for depth, _ in pairs]
-        chart.curve(quality, depths, [one.bleu for _, one in pairs], colour, label=_label(kind, depths))
+        chart.curve(quality, depths, [one.bleu for _, one in pairs], colour,
+                    label=_LABELS[kind] + (", one depth trained" if len(set(depths)) == 1 else ""))
         chart.curve(speed, depths, [one.speedup for _, one in pairs], colour,
                     intervals=[one.interval for _, one in pairs])
     for axes in (quality, speed):

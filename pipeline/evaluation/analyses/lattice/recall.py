@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pipeline import layout
@@ -101,17 +100,8 @@ def measure_recall(batches: Sequence[Sentences], sizes: Sequence[int], methods: 
             rank, words = method(sentences)
             ranks[name].append(rank.cpu()[present].numpy())
             offered[name].append(words.cpu().expand(*present.shape, -1)[present].numpy())
-    return {name: {"recall": shares(np.concatenate(ranks[name]), sizes),
+    return {name: {"recall": (np.concatenate(ranks[name])[:, None] < np.array(sizes)).mean(0).tolist(),
                    "words": np.concatenate(offered[name]).mean(0).tolist()} for name in methods if ranks[name]}
-
-
-def shares(ranks: NDArray[np.int64], sizes: Sequence[int]) -> list[float]:
-    """The share of ranks below each size.
-
-    >>> shares(np.array([0, 3, 1, 9]), [1, 2, 8])
-    [0.25, 0.5, 0.75]
-    """
-    return (ranks[:, None] < np.array(sizes)).mean(0).tolist()
 
 
 def by_position(lattice: LatticeTransformer, sentences: Sentences, sizes: Sequence[int]) -> Ranked:
