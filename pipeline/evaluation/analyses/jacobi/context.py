@@ -9,7 +9,7 @@ from torch import Tensor
 from pipeline.decoding.settings import Decoder, make_decoder
 from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.finished_run import FinishedRun
-from pipeline.evaluation.speed import REFERENCE_DECODERS, Contestant
+from pipeline.evaluation.speed import REFERENCE_DECODERS, Contestant, Floats, speed_ratio
 from pipeline.model.transformer import Transformer
 from pipeline.params import Params
 
@@ -69,3 +69,10 @@ def jacobi_contestants(run: FinishedRun, device: torch.device) -> JacobiContesta
     return JacobiContestants(
         params.baseline, network, {name: make_decoder(name, params.decoder(name), limit) for name in (GREEDY, *names)},
         [sentence.to(device) for sentence in sentences], f"sources of at least {speed.long_tokens} pieces")
+
+
+def speed_figures(seconds: Floats, greedy: Floats) -> dict[str, float]:
+    """Figures of a decoder from its times and greedy search's, (N,) each, with the interval of a bootstrap."""
+    ratio, low, high = speed_ratio(greedy, seconds)
+    return {"milliseconds": 1000 * float(seconds.mean()), "speedup_vs_greedy": ratio, "speedup_low": low,
+            "speedup_high": high}

@@ -5,9 +5,9 @@ the decoders of `pipeline.decoding.jacobi` expect a length, and a translation ma
 of the baseline are timed with either, one long sentence at a time; the known length is that of greedy search's
 translation.
 
-Where a call settles one token, as most calls do with a small model, PJ takes as many calls with either length, and on a
-CPU a call costs what it reads: the shorter length is the faster one. To know it therefore costs time where translations
-are longer than expected, and the longest, whose calls are too wide to be compiled, determine the mean.
+With a small model most calls settle one token, so PJ takes as many calls with either length. On a CPU a call costs what
+it reads, and the shorter length is faster: where translations are longer than expected, to know the length costs time.
+The longest of them dominate the mean, because their calls are too wide to be compiled.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,8 +23,8 @@ from pipeline.decoding.settings import Decoder, make_decoder
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.finished_run import FinishedRun
-from pipeline.evaluation.analyses.jacobi.context import GREEDY, jacobi_contestants, jacobi_decoders
-from pipeline.evaluation.speed import measure, speed_ratio
+from pipeline.evaluation.analyses.jacobi.context import GREEDY, jacobi_contestants, jacobi_decoders, speed_figures
+from pipeline.evaluation.speed import measure
 
 
 def ask(run: FinishedRun) -> Finding:
@@ -46,9 +46,7 @@ def ask(run: FinishedRun) -> Finding:
     times, calls = timings.medians, timings.calls
     figures: dict[str, dict[str, dict[str, float]]] = {name: {} for name in names}
     for at, (name, length) in list(enumerate(decoders))[1:]:
-        ratio, low, high = speed_ratio(times[0], times[at])
-        figures[name][length] = {"milliseconds": 1000 * float(times[at].mean()), "speedup_vs_greedy": ratio,
-                                 "speedup_low": low, "speedup_high": high, "calls": float(calls[at].mean())}
+        figures[name][length] = {**speed_figures(times[at], times[0]), "calls": float(calls[at].mean())}
     baseline = f"{found.family} {GREEDY}"
     return Finding({"baseline": baseline, "sentences": len(sentences), "rule": found.rule,
                     "repetitions": params.speed.repetitions, "device": run.device.type, "decoders": figures},

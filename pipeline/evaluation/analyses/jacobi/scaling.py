@@ -8,8 +8,7 @@ The steps of a small model on few rows are one compiled call on one core whateve
 The share of a decoder's operations that are compiled is measured and reported with its speeds.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,7 +19,7 @@ from pipeline.alignment.directions import cores
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.finished_run import FinishedRun
-from pipeline.evaluation.analyses.jacobi.context import jacobi_contestants
+from pipeline.evaluation.analyses.jacobi.context import jacobi_contestants, speed_figures
 from pipeline.evaluation.flops import compiled_share
 from pipeline.evaluation.speed import Contestant, Floats, measure, speed_ratio
 
@@ -60,13 +59,21 @@ def scaling(contestants: Sequence[Contestant], sentences: Sequence[Tensor], shar
         repetitions, warmup: see `speed.measure`.
         rule: which sentences they are, in words.
     """
-    seconds: dict[int, Floats] = {}
-    for count in threads:
-        with _threads(count):
+    seconds, before = dict[int, Floats](), torch.get_num_threads()
+    try:
+        for count in threads:
+            torch.set_num_threads(count)
             seconds[count] = measure(contestants, sentences, repetitions=repetitions, warmup=warmup, device=CPU,
                                      batch_sizes=(1,))[1].medians
-    found = {one.decoder: {count: _figures(times[at], times[0], seconds[threads[0]][at])
-                           for count, times in seconds.items()} for at, one in enumerate(contestants)}
+    finally:
+        torch.set_num_threads(before)
+    found: dict[str, dict[int, dict[str, float]]] = {}
+    for at, one in enumerate(contestants):
+        for count, times in seconds.items():
+            gain, low, high = speed_ratio(seconds[threads[0]][at], times[at])
+            found.setdefault(one.decoder, {})[count] = {
+                **speed_figures(times[at], times[0]), "against_fewest_threads": gain,
+                "against_fewest_threads_low": low, "against_fewest_threads_high": high}
     first = contestants[0]
     metric: dict[str, Any] = {
         "baseline": f"{first.family} {first.decoder}", "sentences": len(sentences), "rule": rule,
@@ -75,31 +82,6 @@ def scaling(contestants: Sequence[Contestant], sentences: Sequence[Tensor], shar
                                "by_threads": {str(count): one for count, one in by_threads.items()}}
                      for decoder, by_threads in found.items()}}
     return Finding(metric, _draw(found, shares))
-
-
-def _figures(seconds: Floats, greedy: Floats, fewest: Floats) -> dict[str, float]:
-    """Of a decoder with some number of threads.
-
-    Args:
-        seconds: (N,) of its sentences.
-        greedy: (N,) of greedy search in the same pass.
-        fewest: (N,) of the decoder itself with the fewest threads, in another pass.
-    """
-    figures = {"milliseconds": 1000 * float(seconds.mean())}
-    for name, baseline, ends in (("speedup_vs_greedy", greedy, "speedup"),
-                                 ("against_fewest_threads", fewest, "against_fewest_threads")):
-        figures[name], figures[f"{ends}_low"], figures[f"{ends}_high"] = speed_ratio(baseline, seconds)
-    return figures
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _draw(found: Mapping[str, Mapping[int, Mapping[str, float]]], shares: Mapping[str, float]) -> Figure:
