@@ -1,27 +1,27 @@
-"""A model of another library under our decoders: how good its translations are, and how fast they come.
+"""A model of another library under this project's decoders: the quality and the speed of its translations.
 
-What is measured of a trained family goes into the reports of its workspace; this comes back to whoever asks.
+The figures of a trained family go into the reports of its workspace; these are returned to the caller.
 """
 
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from pipeline.corpus.padding import pad_sources
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
-from pipeline.evaluation.clock import spread
+from pipeline.evaluation.clock import clock_device, spread
 from pipeline.evaluation.peers import Numbering, timed_peers, tried_on
 from pipeline.evaluation.quality import score
-from pipeline.evaluation.speed import BATCH, Contestant, Timed, measure, speed_ratio
+from pipeline.evaluation.speed import Contestant, Timed, costs_of, measure, speed_ratio
 from pipeline.params import Params
-from pipeline.translation import TextModel, Translator, pick_device
+from pipeline.translation import TextModel, Translator
 
 
 def score_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], sources: Sequence[str],
@@ -29,7 +29,7 @@ def score_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], 
     """Translate lines under several decoders and score them.
 
     Args:
-        params: with the decoders, the limit and what evaluation is done by.
+        params: with the decoders, the length limit and the settings of the evaluation.
         model: of any library.
         decoders: entries of `decoders`.
         sources: (N,) lines.
@@ -37,8 +37,8 @@ def score_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], 
         device: cpu, cuda or auto.
 
     Returns:
-        Of each decoder the fields of `Quality`, mean calls a sentence, and the share of texts that are the first
-        decoder's.
+        For each decoder the fields of `Quality`, mean calls per sentence, and the share of texts that are identical to
+        those of the first decoder.
 
     Raises:
         PipelineError: an unknown decoder, or one that does not suit the model; nothing to translate.
@@ -63,17 +63,17 @@ def time_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], s
     """Time several decoders, and the model's own library, interleaved sentence by sentence.
 
     Args:
-        params: with the decoders, the limit, the peers and the block `speed`: as many sentences, evenly spread over
-            their lengths, are timed.
+        params: with the decoders, the length limit, the peers and the block `speed`, whose number of sentences, evenly
+            spread over their lengths, is timed.
         model: of any library.
-        decoders: entries of `decoders`, at least one, the first of which the others are compared with.
+        decoders: entries of `decoders`, at least one; the others are compared with the first.
         sources: lines; those without words are left out.
         peers: entries of `peers` of the library `hf`.
-        folder: of the checkpoint, for them.
-        numbering: of the checkpoint, for them.
+        folder: of the checkpoint, for the peers.
+        numbering: of the checkpoint, for the peers.
 
     Returns:
-        Of each decoder and peer {"name", "ms_per_sentence", "calls", "tokens_per_second",
+        For each decoder and peer {"name", "ms_per_sentence", "calls", "tokens_per_second",
         "tokens_per_second_batch32", "speedup": [ratio, low, high] against the first decoder}.
 
     Raises:
@@ -85,16 +85,12 @@ def time_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], s
         if params.peers[name].library != "hf":
             raise PipelineError(f"--peer: {name!r} is of {params.peers[name].library}, which does not read checkpoints "
                                 "of transformers; choose one of library hf")
-    settings = params.speed
-    device = torch.device(pick_device(settings.device))
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
+    settings, device = params.speed, clock_device(params.speed)
     network = model.network.to(device)
     limit = LengthLimit(params.limit.ratio, params.limit.extra, model.longest - 1)
-    contestants: list[Timed] = []
-    for name in decoders:
-        decode = make_decoder(name, params.decoder(name, joint=model.text.joint), limit)
-        contestants.append(Contestant("", name, lambda source, d=decode: d(network, source)))  # type: ignore[misc]
+    contestants: list[Timed] = [
+        Contestant("", name, partial(make_decoder(name, params.decoder(name, joint=model.text.joint), limit), network))
+        for name in decoders]
     encoded = [ids for ids in model.encode(sources) if ids]
     if not encoded:
         raise PipelineError("speed: no line of the input has a word in it, so there is nothing to time")
@@ -108,10 +104,6 @@ def time_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], s
                 tried_on(sentences, settings.warmup), device, numbering))
         timings = measure(contestants, sentences, repetitions=settings.repetitions, warmup=settings.warmup,
                           device=device)
-    single, batched = timings[1], timings[BATCH]
-    return [{"name": name, "ms_per_sentence": 1000 * float(single.medians[at].mean()),
-             "calls": None if np.isnan(single.calls[at]).any() else float(single.calls[at].mean()),
-             "tokens_per_second": float(single.tokens[at].sum() / single.medians[at].sum()),
-             "tokens_per_second_batch32": float(batched.tokens[at].sum() / batched.medians[at].sum()),
-             "speedup": list(speed_ratio(single.medians[0], single.medians[at]))}
-            for at, (_, name) in enumerate(single.names)]
+    seconds = timings[1].medians
+    return [{"name": name, **costs_of(timings, at), "speedup": list(speed_ratio(seconds[0], seconds[at]))}
+            for at, (_, name) in enumerate(timings[1].names)]

@@ -1,7 +1,6 @@
 """Other libraries' searches with the baseline's weights, scored like a family and timed like its decoders."""
 
 import math
-import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,7 +17,7 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import count_cut, pad_sources, report_cut
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding.limits import LengthLimit
-from pipeline.evaluation.quality import HypothesisLine, score, write_hypotheses
+from pipeline.evaluation.quality import HypothesisLine, figures_of, write_hypotheses
 from pipeline.evaluation.speed import BATCH, Clock, Run, make_batches
 from pipeline.files import atomic_path, remove, write_json
 from pipeline.interop.peers.process import PACKAGES, PAUSE, Answer, Peer, Setup, export, fastest, folder_of, setups
@@ -29,25 +28,25 @@ from pipeline.vocabulary import PAD
 
 
 class Numbering(NamedTuple):
-    """Of a checkpoint's tokens."""
+    """How a checkpoint numbers its tokens."""
 
     source_ids: Tensor
-    """The checkpoint's id of each of ours."""
+    """The checkpoint's id for each of this project's source ids."""
     first: int | None
-    """Its id of what every translation begins with."""
+    """The checkpoint's id of the token that every translation begins with."""
 
 
 @dataclass(frozen=True)
 class PeerContestant:
-    """A peer on our clock, by its own process's."""
+    """A peer among the contestants, timed by the clock of its own process."""
 
     single: Peer
-    """For a sentence …"""
+    """The process that translates single sentences."""
     batched: Peer
-    """… and for several; it may be the same."""
+    """The process that translates batches; it may be the same."""
     limit: LengthLimit
     ids: Tensor | None = None
-    """The checkpoint's id of each of ours; None: the same."""
+    """The checkpoint's id for each of this project's source ids; None: they are the same."""
 
     family = FAMILY
 
@@ -63,9 +62,9 @@ class PeerContestant:
 
 
 def translate(peer: Peer, batch: Tensor, limit: LengthLimit, ids: Tensor | None = None) -> Answer:
-    """Translate a padded batch (B, S), and cut every row where its own limit is: libraries have one for all.
+    """Translate a padded batch (B, S), and cut each row at its own limit: libraries have one limit per batch.
 
-    A row that is cut has a word more than the limit, as ours have, in the slot of the end symbol that did not come.
+    A row that is cut has one token more than the limit, in place of the missing end symbol, as in our own search.
     """
     limits = limit.words(batch).tolist()
     found = peer.translate(rows_of(batch, ids), max(limits))
@@ -73,7 +72,7 @@ def translate(peer: Peer, batch: Tensor, limit: LengthLimit, ids: Tensor | None 
 
 
 def rows_of(batch: Tensor, ids: Tensor | None = None) -> list[list[int]]:
-    """The rows of a padded batch (B, S) without their padding, renumbered by `ids` where that is given."""
+    """The rows of a padded batch (B, S) without padding, renumbered by `ids` where that is given."""
     numbered = (batch if ids is None else ids[batch]).tolist()
     return [row[:length] for row, length in zip(numbered, (batch != PAD).sum(1).tolist(), strict=True)]
 
@@ -82,15 +81,15 @@ def rows_of(batch: Tensor, ids: Tensor | None = None) -> list[list[int]]:
 def timed_peers(peers: Mapping[str, PeerSettings], folder_of: Callable[[PeerSettings], Path], limit: LengthLimit,
                 samples: tuple[Sequence[Tensor], Sequence[Tensor]], device: torch.device,
                 numbering: Numbering | None = None) -> Iterator[list[PeerContestant]]:
-    """Each peer in processes of its own, run in the quickest of its ways, for sentences and for batches.
+    """Each peer in its own processes, in its quickest configurations for single sentences and for batches.
 
     Args:
         peers: by name.
-        folder_of: what each of them reads.
+        folder_of: gives the folder that a peer reads.
         limit: the longest output.
-        samples: batches (B, S) on which ways are tried, of single sentences and of several.
+        samples: batches (B, S) on which configurations are tried, of single sentences and of several.
         device: of the searches.
-        numbering: of a checkpoint that is not ours.
+        numbering: of a checkpoint of another library.
 
     Raises:
         PipelineError: a process cannot run.
@@ -116,22 +115,22 @@ def timed_peers(peers: Mapping[str, PeerSettings], folder_of: Callable[[PeerSett
 
 
 def tried_on(sentences: Sequence[Tensor], warmup: int) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-    """Of the sentences (1, S) that will be timed, the `samples` on which ways are tried."""
+    """The `samples` of `timed_peers`, chosen from the sentences (1, S) that will be timed."""
     return sentences[:warmup + 1], make_batches(sentences, BATCH)[-1:]
 
 
 def describe(contestants: list[PeerContestant]) -> dict[str, Any]:
-    """How each peer runs, and by which version of its library."""
+    """Each peer's configurations and the version of its library."""
     return {one.decoder: {one.single.settings.library: metadata.version(PACKAGES[one.single.settings.library]),
                           "single": asdict(one.single.setup), "batched": asdict(one.batched.setup)}
             for one in contestants}
 
 
 def score_peers(params: Params) -> None:
-    """Export the baseline, translate the test split by every peer and score it; everything is written.
+    """Export the baseline, translate the test split by every peer, score it, and write all three.
 
     Raises:
-        PipelineError: no such checkpoint; a library is not installed, or knows no such model.
+        PipelineError: no such checkpoint; a library is not installed, or has no such architecture.
     """
     tokenizer = Tokenizer.load(layout.BPE)
     network, config = load_checkpoint(layout.checkpoint(params.baseline), tokenizer.digest,
@@ -139,9 +138,10 @@ def score_peers(params: Params) -> None:
     limit = LengthLimit(params.limit.ratio, params.limit.extra, network.settings.max_length - 1)
     pairs = Pairs.open(layout.BPE / "test.pairs", tokenizer.digest)
     references = [layout.read_lines(path) for path in layout.references("test")]
+    sources = layout.read_lines(layout.CORPUS / "test.source")
     folder, quality = layout.HYPOTHESES / FAMILY, {}
     report = layout.REPORTS / "quality" / f"{FAMILY}.json"
-    for one in (report, folder):  # of what is replaced now
+    for one in (report, folder):  # of the former run
         remove(one)
     folder.mkdir(parents=True)
     order = pairs.source_lengths.argsort(kind="stable")[::-1]
@@ -161,11 +161,9 @@ def score_peers(params: Params) -> None:
                           for row, text, words, most
                           in zip(rows, texts, found.words, limit.words(batch).tolist(), strict=True)]
         write_hypotheses(folder / f"{name}.jsonl", lines, len(pairs))
-        texts = [line.hypothesis for line in sorted(lines, key=lambda line: line.index)]
-        scores = score(texts, references, params.evaluation.bleu_tokenizer, metrics=params.evaluation.metrics,
-                       sources=layout.read_lines(layout.CORPUS / "test.source"))
-        quality[name] = {**asdict(scores), "calls": None, "tokens": statistics.mean(line.tokens for line in lines)}
-        print(f"{FAMILY} {name}: BLEU {scores.bleu:.2f}, chrF {scores.chrf:.2f}, TER {scores.ter:.2f}")
+        lines.sort(key=lambda line: line.index)
+        quality[name] = figures_of(lines, references, sources, params.evaluation)
+        print(f"{FAMILY} {name}: " + "BLEU {bleu:.2f}, chrF {chrf:.2f}, TER {ter:.2f}".format(**quality[name]))
     longest = network.settings.max_length
     cut = count_cut(pairs.source_lengths, longest)
     report_cut(cut, len(pairs), longest)
