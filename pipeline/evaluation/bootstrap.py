@@ -8,13 +8,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from sacrebleu.metrics.bleu import BLEU
 
 from pipeline.errors import PipelineError
 from pipeline.evaluation.quality import check_counts, make_bleu
 
 Floats = NDArray[np.float64]
-
-INTERVAL = (0.025, 0.975)
 
 
 class Resampled:
@@ -47,40 +46,19 @@ class Resampled:
             PipelineError: another number of hypotheses than references.
         """
         check_counts("hypotheses", hypotheses, self._references)
-        counts = self._counts(hypotheses)
-        return float(corpus_bleu(counts.sum(0))), corpus_bleu(self.times @ counts)
-
-    def _counts(self, hypotheses: Sequence[str]) -> Floats:
-        """(N, 10): n-gram matches and n-grams of orders 1 to 4, words, words of the reference nearest in length."""
         scores = (self._bleu.sentence_score(hypothesis, correct)
                   for hypothesis, *correct in zip(hypotheses, *self._references, strict=True))
-        return np.array([[*one.counts, *one.totals, one.sys_len, one.ref_len] for one in scores], dtype=np.float64)
+        counts = np.array([[*one.counts, *one.totals, one.sys_len, one.ref_len] for one in scores], dtype=np.float64)
+        return _corpus_bleu(counts.sum(0)), np.array([_corpus_bleu(resample) for resample in self.times @ counts])
+
+
+def _corpus_bleu(counts: Floats) -> float:
+    """BLEU from (10,) sums: n-gram matches and n-grams of orders 1 to 4, tokens, tokens of the nearest references."""
+    *n_grams, length, expected = counts.astype(int).tolist()
+    return float(BLEU.compute_bleu(n_grams[:4], n_grams[4:], length, expected, smooth_method="exp").score)
 
 
 def interval(values: Floats) -> tuple[float, float]:
     """The 95 % interval of a bootstrap: (samples,) to (low, high)."""
-    low, high = np.quantile(values, INTERVAL)
+    low, high = np.quantile(values, (0.025, 0.975))
     return float(low), float(high)
-
-
-def corpus_bleu(counts: Floats) -> Floats:
-    """BLEU in percent with sacreBLEU's exponential smoothing, from summed counts.
-
-    Args:
-        counts: (..., 10) as in `Resampled`.
-
-    Returns:
-        (...).
-
-    >>> perfect, half = [5, 4, 3, 2, 5, 4, 3, 2, 5, 5], [5, 4, 3, 2, 5, 4, 3, 2, 5, 10]
-    >>> corpus_bleu(np.array([perfect, half], dtype=np.float64)).round(3).tolist()
-    [100.0, 36.788]
-    """
-    matches, totals, words, expected = counts[..., :4], counts[..., 4:8], counts[..., 8], counts[..., 9]
-    missed = matches == 0
-    # The k-th order without a match counts as 1 / 2^k matches.
-    smoothed = np.where(missed, 0.5 ** missed.cumsum(-1), matches)
-    precision = np.exp(np.log(smoothed / np.maximum(totals, 1)).mean(-1))
-    brevity = np.exp(np.minimum(0, 1 - expected / np.maximum(words, 1)))
-    # Undefined without a match or without a single n-gram of an order: sacreBLEU returns 0.
-    return 100 * np.where(missed.all(-1) | (totals == 0).any(-1), 0, brevity * precision)

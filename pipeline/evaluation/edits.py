@@ -121,11 +121,9 @@ def _rates(counts: _Counts) -> tuple[float, float, float]:
 
 def _kept(source: Sequence[str], target: Sequence[str]) -> list[tuple[int, int]]:
     """The (source, target) positions of the tokens that the best alignment keeps, from left to right."""
-    common = 0  # the common beginning is kept; a corrector leaves most of a sentence as it is
-    for mine, theirs in zip(source, target, strict=False):
-        if mine != theirs:
-            break
-        common += 1
+    # The common beginning is kept; a corrector leaves most of a sentence as it is.
+    common = next((at for at, (mine, theirs) in enumerate(zip(source, target, strict=False)) if mine != theirs),
+                  min(len(source), len(target)))
     table = _alignment_table(source[common:], target[common:])
     i, j = len(source) - common, len(target) - common
     kept = []

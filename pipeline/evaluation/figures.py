@@ -146,5 +146,4 @@ def _covered(box: Bbox, taken: Sequence[Bbox]) -> float:
 
 
 def _outside(box: Bbox, frame: Bbox) -> float:
-    inside = Bbox.intersection(box, frame)
-    return box.width * box.height - (inside.width * inside.height if inside is not None else 0)
+    return box.width * box.height - _covered(box, [frame])

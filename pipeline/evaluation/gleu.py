@@ -43,16 +43,7 @@ class GleuScore(NamedTuple):
 
 
 def score_gleu(hypotheses: Sequence[str], sources: Sequence[str], references: Sequence[Sequence[str]]) -> GleuScore:
-    """Score corrected sentences.
-
-    Args:
-        hypotheses: (N,) corrected sources.
-        sources: (N,)
-        references: (R, N).
-
-    Raises:
-        ValueError: unequal numbers of sentences.
-    """
+    """Score corrected sentences; see `edits.score_edits` for arguments and errors."""
     N, R = len(hypotheses), len(references)
     hypothesis_words, source_words = [*map(tokenize, hypotheses)], [*map(tokenize, sources)]
     totals = np.array([_totals(words) for words in hypothesis_words], dtype=np.float64).sum(0)

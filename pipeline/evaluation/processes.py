@@ -49,7 +49,7 @@ def run_together(task: Callable[[], None], processes: int) -> None:
     if processes == 1:
         return task()
     forks = multiprocessing.get_context("fork")
-    threads, port, errors = max(1, torch.get_num_threads() // processes), str(_free_port()), forks.SimpleQueue()
+    threads, port, errors = max(1, torch.get_num_threads() // processes), _free_port(), forks.SimpleQueue()
     running: list[ForkProcess] = []
     sys.stdout.flush()  # otherwise each process would print the contents of the buffer
     try:
@@ -92,7 +92,7 @@ def _end_with_the_run() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _free_port() -> int:
+def _free_port() -> str:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+        return str(free.getsockname()[1])

@@ -65,11 +65,9 @@ class Quality:
     ter: float
     ter_signature: str
     precision: float | None = None
-    """Right edits among those made."""
     recall: float | None = None
-    """Right edits among those to be made."""
     f05: float | None = None
-    """F0.5 of the edits."""
+    """F0.5 of the edits, like precision and recall."""
     edits_signature: str | None = None
     gleu: float | None = None
     gleu_signature: str | None = None

@@ -125,7 +125,7 @@ def read_speed(path: Path) -> dict[str, Any]:
 
 def timed_decoders(speed: Mapping[str, Any]) -> list[Name]:
     """The decoders of a speed report, in its order."""
-    return [_name(entry) for entry in speed["contestants"]]
+    return [(entry["family"], entry["decoder"]) for entry in speed["contestants"]]
 
 
 def assemble_rows(quality: Path, speed: Mapping[str, Any], texts: Mapping[Name, Sequence[str]],
@@ -162,10 +162,6 @@ def pareto(rows: Sequence[Row]) -> set[Name]:
         their[0] >= mine[0] and their[1] >= mine[1] and their != mine for their in points)}
 
 
-def _name(entry: Mapping[str, Any]) -> Name:
-    return entry["family"], entry["decoder"]
-
-
 def _read_scores(folder: Path, families: set[str]) -> tuple[dict[Name, dict[str, Any]], dict[str, str]]:
     """The quality columns of each decoder, and for each family the one whose greedy search it is compared with.
 
@@ -196,9 +192,9 @@ def _p_values(speed: Mapping[str, Any], texts: Mapping[Name, Sequence[str]], ref
               tokenizer: str, samples: int) -> dict[Name, float | None]:
     p_values: dict[Name, float | None] = dict.fromkeys(texts)
     rivals: dict[str, list[Name]] = {}  # by the baseline's decoder
-    for entry in speed["contestants"]:
+    for name, entry in zip(timed_decoders(speed), speed["contestants"], strict=True):
         if "counterpart" in entry:
-            rivals.setdefault(entry["counterpart"], []).append(_name(entry))
+            rivals.setdefault(entry["counterpart"], []).append(name)
     for decoder, names in rivals.items():
         tested = paired_p_values(texts[speed["baseline"], decoder], {" ".join(name): texts[name] for name in names},
                                  references, tokenizer=tokenizer, samples=samples)

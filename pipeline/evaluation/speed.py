@@ -8,8 +8,7 @@ counts. This project's decoders run in one process; those of other libraries hav
 
 import gc
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -162,25 +161,16 @@ def _measure_batches(contestants: Sequence[Timed], batches: Sequence[Tensor], re
     seconds = np.zeros((len(contestants), repetitions, len(batches)))
     tokens, calls = np.zeros_like(seconds[:, 0]), np.zeros_like(seconds[:, 0])
     for repetition in range(repetitions):
-        with _without_garbage_collection():
+        gc.collect()
+        gc.disable()  # the time of a collection would be added to the contestant that happens to trigger it
+        try:
             for at, batch in enumerate(batches):
                 # Another order in every repetition, so that no batch always has the same one.
                 for who in orders[(at + repetition) % len(orders)]:
                     seconds[who, repetition, at], tokens[who, at], calls[who, at] = contestants[who].run(batch, clock)
-    return Timings(tuple((one.family, one.decoder) for one in contestants), seconds, tokens, calls)
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    # The time of a collection would be added to the contestant that happens to trigger it.
-    was_on = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
+        finally:
             gc.enable()
+    return Timings(tuple((one.family, one.decoder) for one in contestants), seconds, tokens, calls)
 
 
 def speed_ratio(baseline: Floats, other: Floats, *, samples: int = 1000,

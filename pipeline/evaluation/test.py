@@ -140,27 +140,24 @@ def test(family: str, decoders: list[str] | None, overrides: list[str]) -> None:
     devices = ["--trainer.accelerator", "cpu", "--trainer.devices", str(processes)] if processes > 1 else []
     quiet_lightning()
     config = _config(family, names)
-    run_together(lambda: _test(family, names, config, [*devices, *overrides], others), processes)
+
+    def take_part() -> None:
+        cli = ConfiguredCLI(TestModule, config, [*devices, *overrides])
+        cli.trainer.test(cli.model, cli.datamodule, verbose=False)
+        if cli.trainer.is_global_zero:
+            _write(cli, others)
+        cli.trainer.strategy.barrier()  # no process returns while the first one still writes
+    run_together(take_part, processes)
 
 
-def _test(family: str, names: tuple[str, ...], config: dict[str, Any], options: list[str],
-          others: dict[str, Any] | None) -> None:
-    """One process of the run, of which the first writes.
+def _write(cli: ConfiguredCLI, others: dict[str, Any] | None) -> None:
+    """Write hypotheses and figures, and print the figures.
 
     Args:
-        family, names: the family and its decoders to test.
-        config, options: of the Lightning CLI.
-        others: figures of other decoders, to be kept; None: there are none, and their files are removed.
+        cli: after the test.
+        others: figures of other decoders, to be kept; None: there are none, and their hypotheses are removed.
     """
-    cli = ConfiguredCLI(TestModule, config, options)
-    cli.trainer.test(cli.model, cli.datamodule, verbose=False)
-    if cli.trainer.is_global_zero:
-        _write(family, names, cli, others)
-    cli.trainer.strategy.barrier()  # no process returns while the first one still writes
-
-
-def _write(family: str, names: tuple[str, ...], cli: ConfiguredCLI, others: dict[str, Any] | None) -> None:
-    """Write hypotheses and figures, and print the figures."""
+    family, names = cli.model.family, cli.model.decoders
     folder, report = layout.HYPOTHESES / family, _report(family)
     remove(report)  # so that a run that is killed here leaves no figures of former hypotheses
     if others is None:
