@@ -17,7 +17,7 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
 from pipeline.evaluation.clock import clock_device, spread
-from pipeline.evaluation.peers import Numbering, timed_peers, tried_on
+from pipeline.evaluation.peers import Numbering, timed_peers
 from pipeline.evaluation.quality import score
 from pipeline.evaluation.speed import Contestant, Timed, costs_of, measure, speed_ratio
 from pipeline.params import Params
@@ -100,8 +100,8 @@ def time_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], s
         if peers:
             assert folder is not None
             contestants += running.enter_context(timed_peers(
-                {name: params.peers[name] for name in peers}, lambda peer: folder, limit,
-                tried_on(sentences, settings.warmup), device, numbering))
+                {name: params.peers[name] for name in peers}, lambda peer: folder, limit, sentences, settings.warmup,
+                device, numbering))
         timings = measure(contestants, sentences, repetitions=settings.repetitions, warmup=settings.warmup,
                           device=device)
     seconds = timings[1].medians

@@ -14,7 +14,7 @@ from pipeline.corpus.pairs import Pairs
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.machine import describe_machine
-from pipeline.evaluation.peers import describe, timed_peers, tried_on
+from pipeline.evaluation.peers import describe, timed_peers
 from pipeline.evaluation.provenance import made_now
 from pipeline.evaluation.quality import read_hypotheses
 from pipeline.evaluation.speed import Contestant, Timed, measure, speed_report
@@ -55,7 +55,7 @@ def time_all(params: Params, out: Path) -> None:
     longest = min(params.family(family).network.max_length for family in params.systems)
     sentences = [pad_sources([pairs.source(int(row))], longest).to(device) for row in chosen]
     with timed_peers(params.peers, partial(folder_of, folder=layout.PEERS), limits[params.baseline],
-                     tried_on(sentences, settings.warmup), device) as peers:
+                     sentences, settings.warmup, device) as peers:
         timings = measure([*contestants, *peers], sentences, repetitions=settings.repetitions, warmup=settings.warmup,
                           device=device)
         described = describe(peers)

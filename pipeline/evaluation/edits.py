@@ -94,19 +94,13 @@ def score_edits(hypotheses: Sequence[str], sources: Sequence[str], references: S
         words = tokenize(source)
         found = set(edits_between(words, tokenize(hypothesis)))
         expected = [set(edits_between(words, tokenize(reference))) for reference in dict.fromkeys(correct)]
-        total = max((_add(total, found, one) for one in expected), key=_preference)
+        right, wrong, missed = total
+        options = [_Counts(right + len(found & one), wrong + len(found - one), missed + len(one - found))
+                   for one in expected]
+        total = max(options, key=lambda counts: (_rates(counts)[2], counts.right, -counts.wrong, -counts.missed))
     precision, recall, f05 = _rates(total)
     signature = f"edits|refs:{len(references)}|case:mixed|tok:words|merge:adjacent|beta:{BETA}|version:1"
     return EditScore(100 * precision, 100 * recall, 100 * f05, signature)
-
-
-def _add(total: _Counts, found: set[Edit], expected: set[Edit]) -> _Counts:
-    right = len(found & expected)
-    return _Counts(total.right + right, total.wrong + len(found) - right, total.missed + len(expected) - right)
-
-
-def _preference(counts: _Counts) -> tuple[float, int, int, int]:
-    return _rates(counts)[2], counts.right, -counts.wrong, -counts.missed
 
 
 def _rates(counts: _Counts) -> tuple[float, float, float]:

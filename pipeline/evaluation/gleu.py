@@ -46,7 +46,8 @@ def score_gleu(hypotheses: Sequence[str], sources: Sequence[str], references: Se
     """Score corrected sentences; see `edits.score_edits` for arguments and errors."""
     N, R = len(hypotheses), len(references)
     hypothesis_words, source_words = [*map(tokenize, hypotheses)], [*map(tokenize, sources)]
-    totals = np.array([_totals(words) for words in hypothesis_words], dtype=np.float64).sum(0)
+    totals = np.array([[*(max(0, len(words) - n) for n in range(ORDER)), len(words)] for words in hypothesis_words],
+                      dtype=np.float64).sum(0)
     draws = np.random.default_rng(SEED).integers(R, size=(DRAWS, N))
     drawn = np.zeros((DRAWS, ORDER + 1))
     for place, reference in enumerate(references):
@@ -74,10 +75,6 @@ def corpus_gleu(matches: Floats, totals: Floats) -> Floats:
     with np.errstate(divide="ignore"):  # no match: log 0 = -inf, which exp turns into 0
         precision = np.exp(np.log(matches[..., :-1] / n_grams).mean(-1))
     return np.exp(np.minimum(0, 1 - matches[..., -1] / words)) * precision
-
-
-def _totals(words: Sequence[str]) -> list[int]:
-    return [*(max(0, len(words) - n + 1) for n in range(1, ORDER + 1)), len(words)]
 
 
 def _matches(hypothesis: Sequence[str], source: Sequence[str], reference: Sequence[str]) -> list[int]:

@@ -79,15 +79,16 @@ def rows_of(batch: Tensor, ids: Tensor | None = None) -> list[list[int]]:
 
 @contextmanager
 def timed_peers(peers: Mapping[str, PeerSettings], folder_of: Callable[[PeerSettings], Path], limit: LengthLimit,
-                samples: tuple[Sequence[Tensor], Sequence[Tensor]], device: torch.device,
+                sentences: Sequence[Tensor], warmup: int, device: torch.device,
                 numbering: Numbering | None = None) -> Iterator[list[PeerContestant]]:
-    """Each peer in its own processes, in its quickest configurations for single sentences and for batches.
+    """Each peer in its own processes, in its fastest setups for single sentences and for batches.
 
     Args:
         peers: by name.
         folder_of: gives the folder that a peer reads.
         limit: the longest output.
-        samples: batches (B, S) on which configurations are tried, of single sentences and of several.
+        sentences: (1, S) ids each, which will be timed; setups are tried on some of them.
+        warmup: sentences that will be translated before they are timed.
         device: of the searches.
         numbering: of a checkpoint of another library.
 
@@ -95,18 +96,19 @@ def timed_peers(peers: Mapping[str, PeerSettings], folder_of: Callable[[PeerSett
         PipelineError: a process cannot run.
     """
     ids, first = numbering or (None, None)
+    samples = sentences[:warmup + 1], make_batches(sentences, BATCH)[-1:]  # single sentences, and several
+    requests = [[rows_of(batch, ids) for batch in batches] for batches in samples]
+    longest = [max(int(limit.words(batch).max()) for batch in batches) for batches in samples]
     with ExitStack() as running:
         contestants = []
         for name, settings in peers.items():
-            requests = [[rows_of(batch, ids) for batch in batches] for batches in samples]
             tried = [setups(settings.library, torch.get_num_threads(), len(rows[0])) if device.type == "cpu"
                      else [Setup(1)] for rows in requests]
-            every = [*tried[0], *(way for way in tried[1] if way not in tried[0])]
-            started = [running.enter_context(Peer(name, folder_of(settings), settings, way, device.type, first))
-                       for way in every]  # they load at the same time
-            chosen = [fastest([peer for peer in started if peer.setup in those], rows,
-                               max(int(limit.words(batch).max()) for batch in batches))
-                      for those, rows, batches in zip(tried, requests, samples, strict=True)]
+            every = [*tried[0], *(setup for setup in tried[1] if setup not in tried[0])]
+            started = [running.enter_context(Peer(name, folder_of(settings), settings, setup, device.type, first))
+                       for setup in every]  # they load at the same time
+            chosen = [fastest([peer for peer in started if peer.setup in those], rows, words)
+                      for those, rows, words in zip(tried, requests, longest, strict=True)]
             for peer in started:
                 if peer not in chosen:
                     peer.close()
@@ -114,13 +116,8 @@ def timed_peers(peers: Mapping[str, PeerSettings], folder_of: Callable[[PeerSett
         yield contestants
 
 
-def tried_on(sentences: Sequence[Tensor], warmup: int) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-    """The `samples` of `timed_peers`, chosen from the sentences (1, S) that will be timed."""
-    return sentences[:warmup + 1], make_batches(sentences, BATCH)[-1:]
-
-
 def describe(contestants: list[PeerContestant]) -> dict[str, Any]:
-    """Each peer's configurations and the version of its library."""
+    """Each peer's setups and the version of its library."""
     return {one.decoder: {one.single.settings.library: metadata.version(PACKAGES[one.single.settings.library]),
                           "single": asdict(one.single.setup), "batched": asdict(one.batched.setup)}
             for one in contestants}
