@@ -4,7 +4,6 @@ The figures of a trained family go into the reports of its workspace; these are 
 """
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -19,13 +18,13 @@ from pipeline.errors import PipelineError
 from pipeline.evaluation.clock import clock_device, spread
 from pipeline.evaluation.peers import Numbering, timed_peers
 from pipeline.evaluation.quality import score
-from pipeline.evaluation.speed import Contestant, Timed, costs_of, measure, speed_ratio
+from pipeline.evaluation.speed import Contestant, costs_of, measure, speed_ratio
 from pipeline.params import Params
 from pipeline.translation import TextModel, Translator
 
 
 def score_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], sources: Sequence[str],
-                     references: Sequence[Sequence[str]], device: str = "auto") -> dict[str, dict[str, Any]]:
+                     references: Sequence[Sequence[str]]) -> dict[str, dict[str, Any]]:
     """Translate lines under several decoders and score them.
 
     Args:
@@ -34,7 +33,6 @@ def score_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], 
         decoders: entries of `decoders`.
         sources: (N,) lines.
         references: (R, N).
-        device: cpu, cuda or auto.
 
     Returns:
         For each decoder the fields of `Quality`, mean calls per sentence, and the share of texts that are identical to
@@ -46,7 +44,7 @@ def score_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], 
     figures: dict[str, dict[str, Any]] = {}
     first: list[str] = []
     for name in decoders:
-        found = list(Translator(params, model, name, device=device, batch_rows=params.evaluation.batch_rows)(sources))
+        found = list(Translator(params, model, name, batch_rows=params.evaluation.batch_rows)(sources))
         texts = [one.hypotheses[0] for one in found]
         first = first or texts
         quality = score(texts, references, params.evaluation.bleu_tokenizer, sources=sources,
@@ -58,8 +56,7 @@ def score_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], 
 
 
 def time_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], sources: Sequence[str], *,
-                    peers: Sequence[str] = (), folder: Path | None = None,
-                    numbering: Numbering | None = None) -> list[dict[str, Any]]:
+                    peers: Sequence[str], folder: Path, numbering: Numbering) -> list[dict[str, Any]]:
     """Time several decoders, and the model's own library, interleaved sentence by sentence.
 
     Args:
@@ -69,8 +66,7 @@ def time_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], s
         decoders: entries of `decoders`, at least one; the others are compared with the first.
         sources: lines; those without words are left out.
         peers: entries of `peers` of the library `hf`.
-        folder: of the checkpoint, for the peers.
-        numbering: of the checkpoint, for the peers.
+        folder, numbering: of the checkpoint, for the peers.
 
     Returns:
         For each decoder and peer {"name", "ms_per_sentence", "calls", "tokens_per_second",
@@ -88,7 +84,7 @@ def time_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], s
     settings, device = params.speed, clock_device(params.speed)
     network = model.network.to(device)
     limit = LengthLimit(params.limit.ratio, params.limit.extra, model.longest - 1)
-    contestants: list[Timed] = [
+    contestants = [
         Contestant("", name, partial(make_decoder(name, params.decoder(name, joint=model.text.joint), limit), network))
         for name in decoders]
     encoded = [ids for ids in model.encode(sources) if ids]
@@ -96,14 +92,10 @@ def time_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], s
         raise PipelineError("speed: no line of the input has a word in it, so there is nothing to time")
     rows = spread(np.array([len(ids) for ids in encoded], np.int32), np.arange(len(encoded)), settings.sentences)
     sentences = [pad_sources([encoded[row]], model.longest).to(device) for row in rows]
-    with ExitStack() as running:
-        if peers:
-            assert folder is not None
-            contestants += running.enter_context(timed_peers(
-                {name: params.peers[name] for name in peers}, lambda peer: folder, limit, sentences, settings.warmup,
-                device, numbering))
-        timings = measure(contestants, sentences, repetitions=settings.repetitions, warmup=settings.warmup,
-                          device=device)
+    with timed_peers({name: params.peers[name] for name in peers}, lambda peer: folder, limit, sentences,
+                     settings.warmup, device, numbering) as others:
+        timings = measure([*contestants, *others], sentences, repetitions=settings.repetitions,
+                          warmup=settings.warmup, device=device)
     seconds = timings[1].medians
     return [{"name": name, **costs_of(timings, at), "speedup": list(speed_ratio(seconds[0], seconds[at]))}
             for at, (_, name) in enumerate(timings[1].names)]

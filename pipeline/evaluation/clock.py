@@ -17,7 +17,7 @@ from pipeline.evaluation.machine import describe_machine
 from pipeline.evaluation.peers import describe, timed_peers
 from pipeline.evaluation.provenance import made_now
 from pipeline.evaluation.quality import read_hypotheses
-from pipeline.evaluation.speed import Contestant, Timed, measure, speed_report
+from pipeline.evaluation.speed import Contestant, measure, speed_report
 from pipeline.files import write_json
 from pipeline.interop.peers.process import folder_of
 from pipeline.model.checkpoint import load_checkpoint
@@ -36,7 +36,7 @@ def time_all(params: Params, out: Path) -> None:
     """
     settings, device = params.speed, clock_device(params.speed)
     tokenizer = Tokenizer.load(layout.BPE)
-    contestants: list[Timed] = []
+    contestants = []
     limits = {}
     for family in params.systems:
         network, _ = load_checkpoint(layout.checkpoint(family), tokenizer.digest, params.family(family).order)

@@ -132,7 +132,8 @@ def score_peers(params: Params) -> None:
     tokenizer = Tokenizer.load(layout.BPE)
     network, config = load_checkpoint(layout.checkpoint(params.baseline), tokenizer.digest,
                                       params.family(params.baseline).order)
-    limit = LengthLimit(params.limit.ratio, params.limit.extra, network.settings.max_length - 1)
+    longest = network.settings.max_length
+    limit = LengthLimit(params.limit.ratio, params.limit.extra, longest - 1)
     pairs = Pairs.open(layout.BPE / "test.pairs", tokenizer.digest)
     references = [layout.read_lines(path) for path in layout.references("test")]
     sources = layout.read_lines(layout.CORPUS / "test.source")
@@ -151,7 +152,7 @@ def score_peers(params: Params) -> None:
         lines: list[HypothesisLine] = []
         with Peer(name, folder_of(settings, layout.PEERS), settings, Setup(torch.get_num_threads())) as peer:
             for rows in batches:
-                batch = pad_sources([pairs.source(int(row)) for row in rows], network.settings.max_length)
+                batch = pad_sources([pairs.source(int(row)) for row in rows], longest)
                 found = translate(peer, batch, limit)
                 texts = tokenizer.decode_targets(found.words)
                 lines += [HypothesisLine(int(row), text, len(words), None, len(words) <= most)
@@ -161,7 +162,6 @@ def score_peers(params: Params) -> None:
         lines.sort(key=lambda line: line.index)
         quality[name] = figures_of(lines, references, sources, params.evaluation)
         print(f"{FAMILY} {name}: " + "BLEU {bleu:.2f}, chrF {chrf:.2f}, TER {ter:.2f}".format(**quality[name]))
-    longest = network.settings.max_length
     cut = count_cut(pairs.source_lengths, longest)
     report_cut(cut, len(pairs), longest)
     write_json(report, {"family": FAMILY, "data": config["training"]["data"], "verifier": params.baseline,

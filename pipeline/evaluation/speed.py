@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -154,9 +155,8 @@ def turns(contestants: int) -> list[list[int]]:
 @torch.inference_mode()
 def _measure_batches(contestants: Sequence[Timed], batches: Sequence[Tensor], repetitions: int,
                      warmup: int, clock: Clock) -> Timings:
-    for batch in batches[:warmup]:
-        for contestant in contestants:
-            contestant.run(batch, clock)
+    for batch, contestant in product(batches[:warmup], contestants):
+        contestant.run(batch, clock)
     orders = turns(len(contestants))
     seconds = np.zeros((len(contestants), repetitions, len(batches)))
     tokens, calls = np.zeros_like(seconds[:, 0]), np.zeros_like(seconds[:, 0])
