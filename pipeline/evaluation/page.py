@@ -116,26 +116,20 @@ def _table_row(row: Row, columns: Sequence[Column], is_best: bool) -> str:
 
 def _sample(index: int, texts: Texts) -> str:
     """One sentence with its distinct translations, each after the decoders that agree on it."""
-    writers: dict[str, list[Name]] = {}
-    for name, hypotheses in texts.hypotheses.items():
-        writers.setdefault(hypotheses[index], []).append(name)
+    writers: dict[str, dict[str, list[str]]] = {}  # decoders by family, by hypothesis
+    for (family, decoder), hypotheses in texts.hypotheses.items():
+        writers.setdefault(hypotheses[index], {}).setdefault(family, []).append(decoder)
     source, target = escape(texts.source_language), escape(texts.target_language)
     references = list(dict.fromkeys(one[index] for one in texts.references))
     entries = [f'<dt>source</dt><dd lang="{source}" dir="auto">{escape(texts.sources[index])}</dd>',
                *(f'<dt>reference</dt><dd lang="{target}" dir="auto">{escape(one)}</dd>' for one in references)]
-    for hypothesis, names in writers.items():
+    for hypothesis, families in writers.items():
         shown = mark_differences(hypothesis, _nearest(hypothesis, references)) or '<span class="muted">(empty)</span>'
-        entries.append(f'<dt>{_writers(names)}</dt><dd lang="{target}" dir="auto">{shown}</dd>')
+        chips = (f'<span class="chip"><b>{escape(family)}</b> {escape(", ".join(decoders))}</span>'
+                 for family, decoders in families.items())
+        entries.append(f'<dt>{"".join(chips)}</dt><dd lang="{target}" dir="auto">{shown}</dd>')
     return f'<article><h3>sentence {index + 1}</h3><dl>{"".join(entries)}</dl></article>'
 
 
 def _nearest(text: str, references: Sequence[str]) -> str:
     return max(references, key=lambda one: SequenceMatcher(None, text.split(), one.split(), autojunk=False).ratio())
-
-
-def _writers(names: Sequence[Name]) -> str:
-    families: dict[str, list[str]] = {}
-    for family, decoder in names:
-        families.setdefault(family, []).append(decoder)
-    return "".join(f'<span class="chip"><b>{escape(family)}</b> {escape(", ".join(decoders))}</span>'
-                   for family, decoders in families.items())

@@ -113,7 +113,7 @@ def read_speed(path: Path) -> dict[str, Any]:
     """Read the report of `speed_report`, and check that it has every number that a row needs.
 
     Raises:
-        PipelineError: the file is absent or a number is.
+        PipelineError: the file or a number is absent.
     """
     report: dict[str, Any] = read_json(path)
     _take(_SPEED_HEADER, report, path, "the header")

@@ -79,10 +79,10 @@ class TestModule(lightning.LightningModule):
                     expected = expected or greedy.search(open_engine(verifier), batch.source, self.limit)
                     ties = count_ties(verifier, batch.source, expected, found, f"{self.family} {name}")
                 self.drafts[name].append(Drafts(int(found.verification.drafter_calls.sum()), ties))
-            words = [row[:length] for row, length in
-                     zip(found.tokens[:, 0].tolist(), found.lengths[:, 0].tolist(), strict=True)]
-            columns = (batch.rows.tolist(), self.tokenizer.decode_targets(words), map(len, words),
-                       found.calls.tolist(), found.ended[:, 0].tolist())
+            lengths = found.lengths[:, 0].tolist()
+            best = [row[:length] for row, length in zip(found.tokens[:, 0].tolist(), lengths, strict=True)]
+            columns = (batch.rows.tolist(), self.tokenizer.decode_targets(best), lengths, found.calls.tolist(),
+                       found.ended[:, 0].tolist())
             self.lines[name] += [HypothesisLine(*line) for line in zip(*columns, strict=True)]
 
     def on_test_epoch_end(self) -> None:
