@@ -67,7 +67,7 @@ def time_all(params: Params, out: Path) -> None:
 
 
 def clock_device(settings: SpeedSettings) -> torch.device:
-    """The device to time searches on; from now on, torch uses as many threads as the settings demand."""
+    """The device to time searches on. Sets torch's number of threads, if the settings name one."""
     if settings.threads:
         torch.set_num_threads(settings.threads)
     return torch.device(pick_device(settings.device))

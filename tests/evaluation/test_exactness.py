@@ -62,8 +62,8 @@ def test_what_follows_a_tie_is_not_judged(twins: tuple[Transformer, Hypotheses, 
     model, found, first, second = twins
     place = found.tokens[0, 0].tolist().index(first)
     other = changed(found, 0, place, second)
-    for behind in range(place + 1, int(found.lengths[0, 0])):
-        other = changed(other, 0, behind, 17)
+    for later in range(place + 1, int(found.lengths[0, 0])):
+        other = changed(other, 0, later, 17)
     assert count_ties(model, SOURCE, found, other, "a decoder") == 1
 
 

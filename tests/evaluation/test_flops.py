@@ -169,8 +169,8 @@ def test_a_lattice_costs_what_torch_counts(tiny: Tiny) -> None:
     operations: list[int] = []
     counter = Counted(network, operations.append)
     counter.edges(counter.encode(source), candidates)
-    alone = network.settings.decoder_layers * 2 * 16**3  # made once
-    assert counted(network, lambda one: one.edges(one.encode(source), candidates)) == sum(operations) + alone
+    single_keys = network.settings.decoder_layers * 2 * 16**3  # made once
+    assert counted(network, lambda one: one.edges(one.encode(source), candidates)) == sum(operations) + single_keys
     network.attach_verifier(tiny())
     found: list[int] = []  # of the verifier: counts multiply no matrices
     seen = counted(network, lambda one: found.extend(sentence_operations(
@@ -223,10 +223,10 @@ def test_the_share_of_compiled_code(tiny: Tiny, monkeypatch: pytest.MonkeyPatch)
     network, sentences = tiny(), singles(5, 8)
     costs, search = Costs.of(network), SEARCHES["greedy"]
     by_torch = sum(costs.encoder(1, S) + costs.source(1, S) for S in (5, 8))
-    whole = sum(sentence_operations(network, search, sentences))
+    total = sum(sentence_operations(network, search, sentences))
     assert compiled_share(network, search, sentences) == 1
     monkeypatch.setattr(packing, "_SHORT", 0)
-    assert compiled_share(network, search, sentences) == pytest.approx(1 - by_torch / whole)
+    assert compiled_share(network, search, sentences) == pytest.approx(1 - by_torch / total)
     monkeypatch.setattr(packing, "_FEW", 0)
     assert compiled_share(network, search, sentences) == 0
 

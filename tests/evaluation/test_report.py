@@ -94,7 +94,7 @@ def test_the_same_run_makes_the_same_bytes(run: Run) -> None:
     assert files() == first
 
 
-def test_markdown_has_a_row_a_decoder_and_the_signature_below(built: Run) -> None:
+def test_markdown_has_a_row_per_decoder_and_the_signature_below(built: Run) -> None:
     table, _, rest = (built.root / "reports" / "decoders.md").read_text("utf-8").partition("\n\n- **family**")
     cells = [line.count("|") for line in table.splitlines() if line.startswith("|")]
     assert len(cells) == 2 + len(MILLISECONDS) and len(set(cells)) == 1
@@ -102,7 +102,7 @@ def test_markdown_has_a_row_a_decoder_and_the_signature_below(built: Run) -> Non
     assert "nrefs:1|case:mixed|eff:no|tok:13a" in rest and "R&D" in rest
 
 
-def test_the_page_stands_alone(built: Run) -> None:
+def test_the_page_needs_no_other_file(built: Run) -> None:
     page = (built.root / "data/page/index.html").read_text("utf-8")
     assert "http://" not in page and "https://" not in page
     assert re.findall(r"(?:src|href|srcset)=.{6}", page) == ['srcset="data:', 'src="data:']
@@ -168,8 +168,8 @@ def test_a_run_without_long_sentences_is_compared_over_all(run: Run) -> None:
 def test_a_family_that_is_no_longer_a_system_is_no_row(run: Run) -> None:
     run.build()
     rows = run.rows()
-    left = {**read_json(run.root / "reports/quality/swift.json"), "family": "former"}
-    write_json(run.root / "reports/quality/former.json", left)
+    former = {**read_json(run.root / "reports/quality/swift.json"), "family": "former"}
+    write_json(run.root / "reports/quality/former.json", former)
     run.build()
     assert run.rows() == rows
 
