@@ -98,7 +98,7 @@ def timed_peers(peers: Mapping[str, PeerSettings], folder_of: Callable[[PeerSett
     ids, first = numbering or (None, None)
     samples = sentences[:warmup + 1], make_batches(sentences, BATCH)[-1:]  # single sentences, and several
     requests = [[rows_of(batch, ids) for batch in batches] for batches in samples]
-    longest = [max(int(limit.words(batch).max()) for batch in batches) for batches in samples]
+    longest = [max((int(limit.words(batch).max()) for batch in batches), default=0) for batches in samples]
     with ExitStack() as running:
         contestants = []
         for name, settings in peers.items():
