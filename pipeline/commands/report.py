@@ -14,11 +14,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from pipeline.evaluation.report import build_report
 
-    params = load_params()
     with locked(layout.REPORTS):
-        build_report(quality=layout.REPORTS / "quality", evaluation=layout.HYPOTHESES,
-                     speed=layout.REPORTS / "speed.json", references=layout.references("test"),
-                     sources=layout.CORPUS / "test.source", out=layout.REPORTS,
-                     page=layout.PAGE, source_language=params.corpus.source_language,
-                     target_language=params.corpus.target_language, tokenizer=params.evaluation.bleu_tokenizer,
-                     samples=params.evaluation.bootstrap_samples)
+        build_report(load_params())

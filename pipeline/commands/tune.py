@@ -17,7 +17,7 @@ from pipeline.errors import PipelineError
 from pipeline.params import PARAMS, Params, load_params
 
 if TYPE_CHECKING:
-    from pipeline.evaluation.tuning import Stage
+    from pipeline.evaluation.tuning import TuningRound
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,15 +41,15 @@ def run(arguments: argparse.Namespace) -> None:
     family = arguments.family or _family_under(params, arguments.decoder)
     import yaml
 
-    from pipeline.evaluation.tuning import MARGINS, Bench, Grid, tune
+    from pipeline.evaluation.tuning import MARGINS, SearchSpace, TuningBench, tune
 
     given = {"block": arguments.blocks, "shortest": arguments.shortest, "longest": arguments.longest,
              "beta": arguments.betas, "tau": arguments.taus}
-    grid = Grid(**{name: values for name, values in given.items() if values is not None})
+    space = SearchSpace(**{name: values for name, values in given.items() if values is not None})
     names = {"": arguments.decoder} | {variant: f"{arguments.decoder}++_{variant}" for variant in MARGINS}
     variants = [variant for variant in MARGINS if names[variant] in params.decoders]
-    bench = Bench(params, family, arguments.decoder, arguments.sentences)
-    found = {names[variant]: dict(setting) for variant, setting in tune(bench, grid, variants, _print_stage).items()}
+    bench = TuningBench(params, family, arguments.decoder, arguments.sentences)
+    found = {names[variant]: dict(setting) for variant, setting in tune(bench, space, variants, _print_round).items()}
     print(yaml.safe_dump({"decoders": found}, sort_keys=False, default_flow_style=None), end="")
     if not arguments.dry_run:
         write_decoders(PARAMS, found)
@@ -116,13 +116,13 @@ def _family_under(params: Params, decoder: str) -> str:
     return found[0]
 
 
-def _print_stage(stage: "Stage") -> None:
-    for setting, reason in stage.refused:
+def _print_round(tried: "TuningRound") -> None:
+    for setting, reason in tried.refused:
         print(f"left out: {_in_words(setting)} ({reason})")
-    scored = stage.greedy.bleu is not None
+    scored = tried.greedy.bleu is not None
     print(f"{'setting':<32} {'ms':>7} {'x greedy':>8} {'calls':>6} {'words/call':>10}" + f" {'BLEU':>6}" * scored)
-    for trial in (stage.greedy, *stage.trials):
-        speedup = stage.greedy.milliseconds / trial.milliseconds
+    for trial in (tried.greedy, *tried.trials):
+        speedup = tried.greedy.milliseconds / trial.milliseconds
         print(f"{_in_words(trial.setting) or 'greedy':<32} {trial.milliseconds:7.2f} {speedup:8.2f} {trial.calls:6.1f} "
               f"{trial.accepted:10.2f}" + (f" {trial.bleu:6.2f}" if trial.bleu is not None else ""))
     print(flush=True)

@@ -1,44 +1,42 @@
-"""A model of another library under our decoders: how good its translations are, and how fast they come.
+"""A model of another library under this project's decoders: the quality and the speed of its translations.
 
-What is measured of a trained family goes into the reports of its workspace; this comes back to whoever asks.
+The figures of a trained family go into the reports of its workspace; these are returned to the caller.
 """
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from pipeline.corpus.padding import pad_sources
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
-from pipeline.evaluation.clock import spread
-from pipeline.evaluation.peers import Numbering, timed_peers, tried_on
+from pipeline.evaluation.clock import clock_device, spread
+from pipeline.evaluation.peers import Numbering, timed_peers
 from pipeline.evaluation.quality import score
-from pipeline.evaluation.speed import BATCH, Contestant, Timed, measure, speed_ratio
+from pipeline.evaluation.speed import Contestant, costs_of, measure, speed_ratio
 from pipeline.params import Params
-from pipeline.translation import TextModel, Translator, pick_device
+from pipeline.translation import TextModel, Translator
 
 
 def score_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], sources: Sequence[str],
-                     references: Sequence[Sequence[str]], device: str = "auto") -> dict[str, dict[str, Any]]:
+                     references: Sequence[Sequence[str]]) -> dict[str, dict[str, Any]]:
     """Translate lines under several decoders and score them.
 
     Args:
-        params: with the decoders, the limit and what evaluation is done by.
+        params: with the decoders, the length limit and the settings of the evaluation.
         model: of any library.
         decoders: entries of `decoders`.
         sources: (N,) lines.
         references: (R, N).
-        device: cpu, cuda or auto.
 
     Returns:
-        Of each decoder the fields of `Quality`, mean calls a sentence, and the share of texts that are the first
-        decoder's.
+        For each decoder the fields of `Quality`, mean calls per sentence, and the share of texts that are identical to
+        those of the first decoder.
 
     Raises:
         PipelineError: an unknown decoder, or one that does not suit the model; nothing to translate.
@@ -46,7 +44,7 @@ def score_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], 
     figures: dict[str, dict[str, Any]] = {}
     first: list[str] = []
     for name in decoders:
-        found = list(Translator(params, model, name, device=device, batch_rows=params.evaluation.batch_rows)(sources))
+        found = list(Translator(params, model, name, batch_rows=params.evaluation.batch_rows)(sources))
         texts = [one.hypotheses[0] for one in found]
         first = first or texts
         quality = score(texts, references, params.evaluation.bleu_tokenizer, sources=sources,
@@ -58,22 +56,20 @@ def score_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], 
 
 
 def time_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], sources: Sequence[str], *,
-                    peers: Sequence[str] = (), folder: Path | None = None,
-                    numbering: Numbering | None = None) -> list[dict[str, Any]]:
+                    peers: Sequence[str], folder: Path, numbering: Numbering) -> list[dict[str, Any]]:
     """Time several decoders, and the model's own library, interleaved sentence by sentence.
 
     Args:
-        params: with the decoders, the limit, the peers and the block `speed`: as many sentences, evenly spread over
-            their lengths, are timed.
+        params: with the decoders, the length limit, the peers and the block `speed`, whose number of sentences, evenly
+            spread over their lengths, is timed.
         model: of any library.
-        decoders: entries of `decoders`, at least one, the first of which the others are compared with.
+        decoders: entries of `decoders`, at least one; the others are compared with the first.
         sources: lines; those without words are left out.
         peers: entries of `peers` of the library `hf`.
-        folder: of the checkpoint, for them.
-        numbering: of the checkpoint, for them.
+        folder, numbering: of the checkpoint, for the peers.
 
     Returns:
-        Of each decoder and peer {"name", "ms_per_sentence", "calls", "tokens_per_second",
+        For each decoder and peer {"name", "ms_per_sentence", "calls", "tokens_per_second",
         "tokens_per_second_batch32", "speedup": [ratio, low, high] against the first decoder}.
 
     Raises:
@@ -85,33 +81,21 @@ def time_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], s
         if params.peers[name].library != "hf":
             raise PipelineError(f"--peer: {name!r} is of {params.peers[name].library}, which does not read checkpoints "
                                 "of transformers; choose one of library hf")
-    settings = params.speed
-    device = torch.device(pick_device(settings.device))
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
+    settings, device = params.speed, clock_device(params.speed)
     network = model.network.to(device)
     limit = LengthLimit(params.limit.ratio, params.limit.extra, model.longest - 1)
-    contestants: list[Timed] = []
-    for name in decoders:
-        decode = make_decoder(name, params.decoder(name, joint=model.text.joint), limit)
-        contestants.append(Contestant("", name, lambda source, d=decode: d(network, source)))  # type: ignore[misc]
+    contestants = [
+        Contestant("", name, partial(make_decoder(name, params.decoder(name, joint=model.text.joint), limit), network))
+        for name in decoders]
     encoded = [ids for ids in model.encode(sources) if ids]
     if not encoded:
         raise PipelineError("speed: no line of the input has a word in it, so there is nothing to time")
     rows = spread(np.array([len(ids) for ids in encoded], np.int32), np.arange(len(encoded)), settings.sentences)
     sentences = [pad_sources([encoded[row]], model.longest).to(device) for row in rows]
-    with ExitStack() as running:
-        if peers:
-            assert folder is not None
-            contestants += running.enter_context(timed_peers(
-                {name: params.peers[name] for name in peers}, lambda peer: folder, limit,
-                tried_on(sentences, settings.warmup), device, numbering))
-        timings = measure(contestants, sentences, repetitions=settings.repetitions, warmup=settings.warmup,
-                          device=device)
-    single, batched = timings[1], timings[BATCH]
-    return [{"name": name, "ms_per_sentence": 1000 * float(single.medians[at].mean()),
-             "calls": None if np.isnan(single.calls[at]).any() else float(single.calls[at].mean()),
-             "tokens_per_second": float(single.tokens[at].sum() / single.medians[at].sum()),
-             "tokens_per_second_batch32": float(batched.tokens[at].sum() / batched.medians[at].sum()),
-             "speedup": list(speed_ratio(single.medians[0], single.medians[at]))}
-            for at, (_, name) in enumerate(single.names)]
+    with timed_peers({name: params.peers[name] for name in peers}, lambda peer: folder, limit, sentences,
+                     settings.warmup, device, numbering) as others:
+        timings = measure([*contestants, *others], sentences, repetitions=settings.repetitions,
+                          warmup=settings.warmup, device=device)
+    seconds = timings[1].medians
+    return [{"name": name, **costs_of(timings, at), "speedup": list(speed_ratio(seconds[0], seconds[at]))}
+            for at, (_, name) in enumerate(timings[1].names)]

@@ -1,4 +1,4 @@
-"""The `speed` stage: every family under each of its decoders on one clock, and the peers."""
+"""The stage `speed`: every family under each of its decoders, and the peers, on one clock."""
 
 from functools import partial
 from pathlib import Path
@@ -14,32 +14,29 @@ from pipeline.corpus.pairs import Pairs
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.machine import describe_machine
-from pipeline.evaluation.peers import describe, timed_peers, tried_on
+from pipeline.evaluation.peers import describe, timed_peers
 from pipeline.evaluation.provenance import made_now
 from pipeline.evaluation.quality import read_hypotheses
-from pipeline.evaluation.speed import Contestant, Timed, measure, speed_report
+from pipeline.evaluation.speed import Contestant, measure, speed_report
 from pipeline.files import write_json
 from pipeline.interop.peers.process import folder_of
 from pipeline.model.checkpoint import load_checkpoint
-from pipeline.params import Params
+from pipeline.params import Params, SpeedSettings
 from pipeline.translation import pick_device
 
 
 def time_all(params: Params, out: Path) -> None:
     """Time the teacher, the students and their decoders, and the peers, and write `speed.json`.
 
-    Two samples of the test set, each spread evenly over its source lengths: one of all sentences, one of the long
-    ones. Which are long is read off the baseline's greedy hypotheses, so it is the same for every contestant.
+    Two samples of the test set are timed, each spread evenly over its source lengths: one of all sentences, one of the
+    long ones. The baseline's greedy hypotheses decide which are long, so they are the same for every contestant.
 
     Raises:
         PipelineError: a checkpoint or the baseline's hypotheses are missing.
     """
-    settings = params.speed
-    device = torch.device(pick_device(settings.device))
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
+    settings, device = params.speed, clock_device(params.speed)
     tokenizer = Tokenizer.load(layout.BPE)
-    contestants: list[Timed] = []
+    contestants = []
     limits = {}
     for family in params.systems:
         network, _ = load_checkpoint(layout.checkpoint(family), tokenizer.digest, params.family(family).order)
@@ -48,7 +45,7 @@ def time_all(params: Params, out: Path) -> None:
         limits[family] = limit
         for name in params.decoders_of(family):
             decode = make_decoder(name, params.decoder(name), limit)
-            contestants.append(Contestant(family, name, lambda source, d=decode, n=network: d(n, source)))  # type: ignore[misc]
+            contestants.append(Contestant(family, name, partial(decode, network)))
     pairs = Pairs.open(layout.BPE / "test.pairs", tokenizer.digest)
     written = read_hypotheses(layout.HYPOTHESES / params.baseline / "greedy.jsonl", len(pairs))
     is_long = np.array([line.tokens >= settings.long_tokens for line in written])
@@ -58,20 +55,26 @@ def time_all(params: Params, out: Path) -> None:
     longest = min(params.family(family).network.max_length for family in params.systems)
     sentences = [pad_sources([pairs.source(int(row))], longest).to(device) for row in chosen]
     with timed_peers(params.peers, partial(folder_of, folder=layout.PEERS), limits[params.baseline],
-                     tried_on(sentences, settings.warmup), device) as peers:
+                     sentences, settings.warmup, device) as peers:
         timings = measure([*contestants, *peers], sentences, repetitions=settings.repetitions, warmup=settings.warmup,
                           device=device)
         described = describe(peers)
-    machine = {**describe_machine(), "device": device.type, "threads": torch.get_num_threads(),
-               "peers": described}
+    machine = {**describe_machine(), "device": device.type, "threads": torch.get_num_threads(), "peers": described}
     rule = f"greedy output of {params.baseline} has at least {settings.long_tokens} tokens"
     write_json(out, speed_report(timings, np.isin(chosen, of_all), np.isin(chosen, of_long), long_rule=rule,
                                  baseline=params.baseline, counterparts=params.counterparts(), machine=machine,
                                  made=made_now()))
 
 
+def clock_device(settings: SpeedSettings) -> torch.device:
+    """The device to time searches on. Sets torch's number of threads, if the settings name one."""
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    return torch.device(pick_device(settings.device))
+
+
 def spread(lengths: NDArray[np.int32], rows: NDArray[np.int64], count: int) -> list[int]:
-    """Some of the rows, evenly spaced over the ranks of their lengths, shortest first.
+    """At most `count` of the rows, evenly spaced over the ranks of their lengths, shortest first.
 
     >>> spread(np.array([5, 1, 9, 7, 3], dtype=np.int32), np.array([0, 1, 2, 4]), 3)
     [1, 0, 2]

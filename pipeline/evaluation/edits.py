@@ -1,18 +1,18 @@
 """Grammatical error correction as edits: precision, recall and F0.5 over spans, against several references.
 
-What a sentence's corrector changed is found by alignment, of hypothesis and references alike, so that nothing is needed
-but text, in any language with spaces. Edits have no types. The counting is that of the field's scorers (M2: Dahlmeier
-and Ng 2012; ERRANT: Bryant et al. 2017), but the spans are not theirs, hence neither are the figures.
+The edits of hypotheses and references are found by alignment with the source, so only text is needed, in any language
+with spaces. Edits have no types. They are counted as the field's scorers count them (M2: Dahlmeier and Ng 2012; ERRANT:
+Bryant et al. 2017), but the spans differ, and therefore the figures do too.
 
 * Tokens are words, with their inner apostrophes and hyphens, and single other characters; case matters.
-* The alignment is the cheapest one where keeping a token costs 0, and inserting, deleting or replacing one and swapping
-  two neighbours (Damerau 1964) cost 1 each. Of equally cheap ones it keeps most tokens. Of those it is, read from the
-  end, the one that deletes where it can, else inserts, else replaces, else swaps: of a repeated word the first is kept.
-* An edit is all that stands between two neighbours among the kept tokens: adjacent changes are one edit.
-* A hypothesis's edit is right if the reference has the same one: span and replacement.
-* Of its references a sentence counts with the one that makes F0.5 of all sentences so far highest, at equal F0.5 with
-  most right edits, then fewest wrong, then fewest missed. The order of the sentences hence has a (small) influence.
-* Precision is 1 where no edit is wrong, recall 1 where none is missed; so where there are none at all, F0.5 is 1.
+* The alignment is the cheapest one: keeping a token costs 0; inserting, deleting or replacing one and swapping two
+  neighbours (Damerau 1964) cost 1 each. Among equally cheap ones, it keeps most tokens. Among those, read from the end,
+  it deletes where it can, else inserts, else replaces, else swaps: the first of repeated words is kept.
+* An edit is everything between two neighbouring kept tokens: adjacent changes are one edit.
+* An edit of the hypothesis is right if the reference has the same one: span and replacement.
+* Each sentence is counted with the reference that makes F0.5 of all sentences so far highest; at equal F0.5 with most
+  right edits, then fewest wrong, then fewest missed. The order of the sentences therefore has a (small) influence.
+* Precision is 1 where no edit is wrong, recall 1 where none is missed; F0.5 is 1 where there are no edits at all.
 """
 
 import re
@@ -22,15 +22,15 @@ from typing import NamedTuple
 BETA = 0.5
 """Precision counts 1 / BETA times as much as recall: a wrong correction is worse than a missed one."""
 
-_MARK = "\u0300-\u036f"  # the accents that stand alone, which \w leaves out
+_MARK = "\u0300-\u036f"  # combining accents, which \w does not match
 _TOKEN = re.compile(rf"[\w{_MARK}]+(?:['’-][\w{_MARK}]+)*|[^\w\s]")
 
 _COST = 1 << 32
-"""Of a change, in units of a kept token: no sentence is long enough for kept tokens to outweigh a change."""
+"""The cost of a change, in units of a kept token: no sentence has enough kept tokens to outweigh a change."""
 
 
 class Edit(NamedTuple):
-    """Source tokens start .. end - 1 become `words`; an insertion has start = end, a deletion no words."""
+    """Source tokens start .. end - 1 become `words`; an insertion has start = end, a deletion has no words."""
 
     start: int
     end: int
@@ -38,12 +38,12 @@ class Edit(NamedTuple):
 
 
 class EditScore(NamedTuple):
-    """Of a corpus, in percent."""
+    """Scores of a corpus in percent."""
 
     precision: float
     recall: float
     f05: float
-    signature: str
+    edits_signature: str
 
 
 class _Counts(NamedTuple):
@@ -53,7 +53,7 @@ class _Counts(NamedTuple):
 
 
 def tokenize(text: str) -> list[str]:
-    """Cut text into words and single other characters.
+    """Split text into words and single other characters.
 
     >>> tokenize("Об'єкт будь-який - це «річ»...")
     ["Об'єкт", 'будь-який', '-', 'це', '«', 'річ', '»', '.', '.', '.']
@@ -82,7 +82,7 @@ def score_edits(hypotheses: Sequence[str], sources: Sequence[str], references: S
     """Score corrected sentences.
 
     Args:
-        hypotheses: (N,) what a system made of the sources.
+        hypotheses: (N,) corrected sources.
         sources: (N,)
         references: (R, N).
 
@@ -94,19 +94,13 @@ def score_edits(hypotheses: Sequence[str], sources: Sequence[str], references: S
         words = tokenize(source)
         found = set(edits_between(words, tokenize(hypothesis)))
         expected = [set(edits_between(words, tokenize(reference))) for reference in dict.fromkeys(correct)]
-        total = max((_add(total, found, one) for one in expected), key=_preference)
+        right, wrong, missed = total
+        options = [_Counts(right + len(found & one), wrong + len(found - one), missed + len(one - found))
+                   for one in expected]
+        total = max(options, key=lambda counts: (_rates(counts)[2], counts.right, -counts.wrong, -counts.missed))
     precision, recall, f05 = _rates(total)
     signature = f"edits|refs:{len(references)}|case:mixed|tok:words|merge:adjacent|beta:{BETA}|version:1"
     return EditScore(100 * precision, 100 * recall, 100 * f05, signature)
-
-
-def _add(total: _Counts, found: set[Edit], expected: set[Edit]) -> _Counts:
-    right = len(found & expected)
-    return _Counts(total.right + right, total.wrong + len(found) - right, total.missed + len(expected) - right)
-
-
-def _preference(counts: _Counts) -> tuple[float, int, int, int]:
-    return _rates(counts)[2], counts.right, -counts.wrong, -counts.missed
 
 
 def _rates(counts: _Counts) -> tuple[float, float, float]:
@@ -121,11 +115,9 @@ def _rates(counts: _Counts) -> tuple[float, float, float]:
 
 def _kept(source: Sequence[str], target: Sequence[str]) -> list[tuple[int, int]]:
     """The (source, target) positions of the tokens that the best alignment keeps, from left to right."""
-    common = 0  # it keeps what both begin with; most sentences of a corrector are the same for long
-    for mine, theirs in zip(source, target, strict=False):
-        if mine != theirs:
-            break
-        common += 1
+    # The common beginning is kept; a corrector leaves most of a sentence as it is.
+    common = next((at for at, (mine, theirs) in enumerate(zip(source, target, strict=False)) if mine != theirs),
+                  min(len(source), len(target)))
     table = _alignment_table(source[common:], target[common:])
     i, j = len(source) - common, len(target) - common
     kept = []
@@ -146,7 +138,7 @@ def _kept(source: Sequence[str], target: Sequence[str]) -> list[tuple[int, int]]
 
 
 def _alignment_table(source: Sequence[str], target: Sequence[str]) -> list[list[int]]:
-    """(S + 1, T + 1) of what the best alignment of the first i and the first j tokens costs, kept tokens taken off."""
+    """(S + 1, T + 1) costs of the best alignment of the first i with the first j tokens, less the kept tokens."""
     table = [[j * _COST for j in range(len(target) + 1)]]
     for i, mine in enumerate(source, start=1):
         above, row = table[-1], [i * _COST]

@@ -1,9 +1,9 @@
-"""Whether a decoder that promises greedy search's output keeps its word, and where rounding alone decided.
+"""Whether a decoder that promises the output of greedy search has it, except where only rounding decided.
 
-A call of ten tokens is rounded otherwise than ten calls of one. Where two words are as good as equally probable, the
-other one may then win, and what follows is another sentence: a numerical tie. It is certified by the verifier, which
-reads the common words as it does in training: at the first difference, the log-probabilities of the two words must lie
-closer together than rounding in their type can explain. Any other difference is a bug, and stops the evaluation.
+A call of ten tokens is rounded differently from ten calls of one. Where two tokens are almost equally probable, either
+may then win, and the rest of the hypothesis differs: a numerical tie. The verifier certifies it with a teacher-forced
+pass over the common prefix: at the first difference, the log-probabilities of the two tokens must not differ by more
+than rounding in their type explains. Any other difference is a bug and stops the evaluation.
 """
 
 import torch
@@ -16,7 +16,7 @@ from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import PAD
 
 MARGINS = {torch.float64: 1e-10, torch.float32: 1e-4, torch.float16: 0.03, torch.bfloat16: 0.25}
-"""Between the log-probabilities of two tied words: logits of about 10 are rounded to so much of the type's last places
+"""The largest difference between the log-probabilities of two tied tokens: the rounding error of logits of about 10
 after some dozens of operations."""
 
 
@@ -24,13 +24,13 @@ def count_ties(verifier: Transformer, source: Tensor, greedy: Hypotheses, found:
     """Sentences of a batch that differ from greedy search by a numerical tie.
 
     Args:
-        verifier: that both have searched.
-        source: (B, S) ids, padded with PAD behind.
+        verifier: the model of both searches.
+        source: (B, S) ids, padded with PAD on the right.
         greedy, found: hypotheses of B sentences.
-        name: of what was to find the same, for the error message.
+        name: of the decoder of `found`, for the error message.
 
     Raises:
-        PipelineError: a sentence differs by more than that.
+        PipelineError: a sentence differs by more than a numerical tie.
     """
     columns = 1 + max(greedy.tokens.shape[2], found.tokens.shape[2])
     mine, theirs = (_with_end(one, columns, verifier.order.end) for one in (found, greedy))
@@ -43,20 +43,20 @@ def count_ties(verifier: Transformer, source: Tensor, greedy: Hypotheses, found:
         logits = verifier(source[rows], theirs[:, :int(first.max()) + 1])
     at = logits[torch.arange(len(rows), device=first.device), first].log_softmax(1)
     pair = torch.stack([one.gather(1, first.unsqueeze(1)).squeeze(1) for one in (mine, theirs)], 1)
-    # Where one of them was cut, there is no word to compare with.
+    # Where one of them was cut, there is no token to compare with.
     gaps = at.gather(1, pair).diff(dim=1).abs().squeeze(1).masked_fill((pair == PAD).any(1), torch.inf)
     margin = MARGINS[logits.dtype]
     if not bool((gaps < margin).all()):
         worst = int(gaps.nan_to_num(torch.inf).argmax())
-        raise PipelineError(f"{name}: sentence {int(rows[worst]) + 1} of a batch is not greedy search's from word "
-                            f"{int(first[worst]) + 1} on, and the two words differ by {float(gaps[worst]):.2g} in "
+        raise PipelineError(f"{name}: sentence {int(rows[worst]) + 1} of a batch differs from greedy search from token "
+                            f"{int(first[worst]) + 1} on, and the two tokens differ by {float(gaps[worst]):.2g} in "
                             f"log-probability, more than rounding explains ({margin:g}): this is a bug; report it")
     return len(rows)
 
 
 def _with_end(found: Hypotheses, columns: int, end: int) -> Tensor:
-    """The best words with their end symbol where they have one, (B, columns), padded with PAD."""
+    """The best hypotheses, each with its end symbol if it has one, (B, columns), padded with PAD."""
     tokens = F.pad(found.tokens[:, 0], (0, columns - found.tokens.shape[2]), value=PAD)
     lengths = found.lengths[:, :1]
-    behind = torch.arange(columns, device=tokens.device) == lengths
-    return tokens.masked_fill(behind & found.ended[:, :1], end)
+    is_next = torch.arange(columns, device=tokens.device) == lengths
+    return tokens.masked_fill(is_next & found.ended[:, :1], end)

@@ -1,4 +1,4 @@
-"""Quality against speed in one picture: a colour a family, a marker a decoder."""
+"""Quality against speed in one picture: a colour per family, a marker per decoder."""
 
 import io
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from math import ceil, floor, log2
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -17,6 +18,8 @@ from pipeline.evaluation.rows import Row, pareto
 
 @dataclass(frozen=True)
 class Theme:
+    """Colours of a picture."""
+
     ink: str
     muted: str
     grid: str
@@ -33,16 +36,16 @@ DARK = Theme("#e8eaed", "#9aa3ad", "#2e343b", "#16191d",
 _MARKERS = "osD^vPX*<>ph"
 _PIXELS, _DPI = (1600, 1000), 200
 _LEGEND_COLUMNS, _LEGEND_ROW = 4, 0.04
-"""Names a row of the legend, and the share of the picture's height that a row takes."""
+"""Names per row of the legend, and a row's share of the picture's height."""
 _REACHES = (12, 26, 42, 60, 80, 105, 135)
-"""Pixels between a point and its name; from the third on a line joins them."""
+"""Pixels between a point and its label; from the third on, a line joins them."""
 _DIRECTIONS = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1))
 
 
 def quality_speed_png(rows: Sequence[Row], theme: Theme = LIGHT) -> bytes:
-    """Draw F0.5 or BLEU over the speed against the baseline's beam search, with 95 % intervals of the speed.
+    """Draw F0.5 or BLEU over the speed relative to the baseline's beam search, with 95 % intervals of the speed.
 
-    A filled marker is a decoder that no other beats in both; the rest are hollow.
+    The markers of decoders that no other beats in both are filled; the others are hollow.
 
     Returns:
         A PNG of 1600 x 1000 pixels.
@@ -50,7 +53,7 @@ def quality_speed_png(rows: Sequence[Row], theme: Theme = LIGHT) -> bytes:
     figure = Figure(figsize=(_PIXELS[0] / _DPI, _PIXELS[1] / _DPI), dpi=_DPI, facecolor=theme.paper)
     FigureCanvasAgg(figure)
     colours = dict(zip(dict.fromkeys(row.family for row in rows), cycle(theme.families), strict=False))
-    named = len(colours) <= len(theme.families)  # else the colours repeat, and every point says its family
+    named = len(colours) <= len(theme.families)  # otherwise colours repeat, and each label names the family
     legend_rows = ceil(len(colours) / _LEGEND_COLUMNS) if named else 0
     axes = figure.add_axes((0.085, 0.13, 0.895, 0.83 - _LEGEND_ROW * legend_rows), facecolor=theme.paper)
     _prepare_axes(axes, rows, theme)
@@ -107,13 +110,13 @@ def _prepare_axes(axes: Axes, rows: Sequence[Row], theme: Theme) -> None:
 
 
 def _interval(row: Row) -> Sequence[float]:
-    """Of the speed, lower and upper end."""
+    """The lower and upper end of the speed's 95 % interval."""
     return row.speedup_vs_beam5_interval or row.speedup_vs_beam5_all_interval
 
 
 def _label_points(axes: Axes, rows: Sequence[Row], labels: Sequence[str], colours: dict[str, str],
                   size: float) -> None:
-    """Write each point's label beside it, where it covers least of the other points and labels."""
+    """Write each point's label next to it, where it covers least of the other points and labels."""
     canvas = axes.figure.canvas
     assert isinstance(canvas, FigureCanvasAgg)
     renderer = canvas.get_renderer()
@@ -124,7 +127,7 @@ def _label_points(axes: Axes, rows: Sequence[Row], labels: Sequence[str], colour
         label = axes.annotate(text, (row.speed, row.quality), xytext=(0, 0), textcoords="offset points",
                               ha="center", va="center", fontsize=size, color=colours[row.family], zorder=5)
         extent = label.get_window_extent(renderer)
-        width, height = extent.width + 14, extent.height + 4  # with a gap between two names
+        width, height = extent.width + 14, extent.height + 4  # with a gap between two labels
         boxes = [Bbox.from_bounds(centre[0] + dx * (width / 2 + reach) - width / 2,
                                   centre[1] + dy * (height / 2 + reach) - height / 2, width, height)
                  for reach in _REACHES for dx, dy in _DIRECTIONS]
@@ -133,13 +136,8 @@ def _label_points(axes: Axes, rows: Sequence[Row], labels: Sequence[str], colour
         label.set_position(((box.x0 + width / 2 - centre[0]) * 72 / _DPI,
                             (box.y0 + height / 2 - centre[1]) * 72 / _DPI))
         if boxes.index(box) >= 2 * len(_DIRECTIONS):
-            ends = axes.transData.inverted().transform([centre, _nearest(box, centre)])
+            ends = axes.transData.inverted().transform([centre, np.clip(centre, box.min, box.max)])
             axes.plot(*ends.T, color=colours[row.family], linewidth=0.6, alpha=0.6, zorder=3)
-
-
-def _nearest(box: Bbox, point: Sequence[float]) -> tuple[float, float]:
-    """The point of a box that is nearest to another."""
-    return min(max(point[0], box.x0), box.x1), min(max(point[1], box.y0), box.y1)
 
 
 def _covered(box: Bbox, taken: Sequence[Bbox]) -> float:
@@ -148,5 +146,4 @@ def _covered(box: Bbox, taken: Sequence[Bbox]) -> float:
 
 
 def _outside(box: Bbox, frame: Bbox) -> float:
-    inside = Bbox.intersection(box, frame)
-    return box.width * box.height - (inside.width * inside.height if inside is not None else 0)
+    return box.width * box.height - _covered(box, [frame])

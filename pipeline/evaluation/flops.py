@@ -1,19 +1,18 @@
-"""Operations of a Transformer and of searches with it: by formula, and as torch counts them.
+"""Operations of a Transformer and of searches with it, by formula.
 
-The product of an (m, k) and a (k, n) matrix is 2 m k n operations: a multiplication and an addition are two. Products
-of matrices alone are counted: those with weights, those of attention, and the projection onto the vocabulary. Not
-counted: softmax, normalisation, activations, biases, residual sums, looking up embeddings, finding the best words, and
-all that a search does besides.
+The product of an (m, k) and a (k, n) matrix takes 2 m k n operations: a multiplication and an addition are two. Only
+products of matrices are counted: with weights, in attention, and the projection onto the vocabulary. Softmax,
+normalisation, activations, biases, residual sums, embeddings, the choice of the best tokens and everything else that a
+search does are not counted.
 
 Searches are counted by formula, because torch sees no compiled call, and its counter takes 100 to 200 ms for a
-sentence that a search by torch translates in 7. Tests hold every formula to torch's counter. What drafters and heads
-learn has no formula: that is torch's count.
+sentence that torch translates in 7. Tests hold every formula to torch's counter. The training of drafters and heads
+has no formula and is counted by torch.
 
-What padding and masks hide is counted, because torch computes it. A compiled step (`pipeline.engine`) skips masked
-keys: it does at most what is counted.
+Positions that padding and masks hide are counted, because torch computes them. A compiled step (`pipeline.engine`)
+skips masked keys: it takes at most the operations counted here.
 """
 
-import copy
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -25,13 +24,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from pipeline.decoding.protocol import DecoderState
 from pipeline.decoding.settings import Decoder
-from pipeline.engine.door import open_engine, use_engine
+from pipeline.engine.door import open_engine
 from pipeline.errors import PipelineError
 from pipeline.model.drafter import BidirectionalDrafter
 from pipeline.model.settings import NetworkSettings
 
 BACKWARD = 2
-"""Products that the gradients of a product take, one for each of its factors: a training step is three passes."""
+"""Products in the gradients of a product, one per factor: a training step is three forward passes."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +39,11 @@ class Costs:
 
     shape: NetworkSettings
     vocabulary: int
-    """Target pieces."""
+    """Size of the target vocabulary."""
 
     @classmethod
     def of(cls, network: Any) -> "Costs":
-        """Those of a network of any kind."""
+        """The costs of a network of any kind."""
         return cls(network.settings, network.projection.out_features)
 
     def encoder(self, rows: int, pieces: int) -> int:
@@ -61,8 +60,8 @@ class Costs:
 
         Args:
             rows: R.
-            new: n, tokens of every row.
-            past: tokens before them, of the longest row.
+            new: n, new tokens per row.
+            past: tokens before them in the longest row.
             pieces: of the source.
         """
         D = self.shape.width
@@ -70,7 +69,7 @@ class Costs:
         return self.shape.decoder_layers * rows * new * (own + cross + self.feed_forward)
 
     def projection(self, tokens: int) -> int:
-        """Logits of so many states."""
+        """Logits of a number of tokens."""
         return 2 * self.shape.width * self.vocabulary * tokens
 
     def step(self, rows: int, new: int, past: int, pieces: int) -> int:
@@ -78,41 +77,38 @@ class Costs:
         return self.decoder(rows, new, past, pieces) + self.projection(rows * new)
 
     def forward(self, rows: int, pieces: int, slots: int) -> int:
-        """A pass over whole sentences: sources (rows, pieces), targets (rows, slots)."""
+        """A teacher-forced pass: sources (rows, pieces), targets (rows, slots)."""
         return self.encoder(rows, pieces) + self.source(rows, pieces) + self.step(rows, slots, 0, pieces)
 
     def training(self, rows: int, pieces: int, slots: int) -> int:
-        """A training step on whole sentences: forward, and the gradients of weights and of what enters them."""
+        """A training step: a teacher-forced pass, and the gradients of weights and activations."""
         return (1 + BACKWARD) * self.forward(rows, pieces, slots)
 
     @property
     def feed_forward(self) -> int:
-        """A token's feed-forward block, and every other pair of maps from D to F and back."""
+        """A token's feed-forward block, or any other pair of projections from D to F and back."""
         return 4 * self.shape.width * self.shape.feed_forward
 
     def _attention(self, keys: int) -> int:
-        """A token's attention to so many: its products with keys, and those of the weights with values."""
+        """A token's attention to `keys` others: products of its query with keys, and of the weights with values."""
         return 4 * self.shape.width * keys
 
 
-@dataclass
-class Tally:
-    """Adds up."""
-
-    operations: int = 0
-
-
 class Counted:
-    """A model of any kind that tells a tally the operations of each call of a verb; all else is its own.
+    """A model of any kind that reports the operations of each call of a verb; everything else is the model's own.
 
     The verbs are those of the engine in use, which decoders are timed with; the loop around them is Python's, which
-    calls them as often as a compiled one. A drafter's calls within its verbs are in the verb's count. Left out are the
-    count model of a lattice, which looks up and multiplies no matrices, and tables that are made once a model
+    calls them as often as a compiled one. A drafter's calls within its verbs are in the verb's count. Not counted are
+    the count model of a lattice, which multiplies no matrices, and tables that are computed once per model
     (`ChainWeights.table`, `SelfAttention.single_key`).
     """
 
-    def __init__(self, model: Any, tally: Tally) -> None:
-        self._model, self._tally, self._costs = open_engine(model), tally, Costs.of(model)
+    def __init__(self, model: Any, add: Callable[[int], object]) -> None:
+        """Args:
+            model: opened by the engine in use.
+            add: called with the operations of each call.
+        """
+        self._model, self._add, self._costs = open_engine(model), add, Costs.of(model)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
@@ -120,10 +116,7 @@ class Counted:
     @property
     def verifier(self) -> "Counted | None":
         verifier = self._model.verifier
-        return None if verifier is None else Counted(verifier, self._tally)
-
-    def _add(self, operations: int) -> None:
-        self._tally.operations += operations
+        return None if verifier is None else Counted(verifier, self._add)
 
     def encode(self, source: Tensor) -> Any:
         memory = self._model.encode(source)
@@ -154,31 +147,31 @@ class Counted:
         return found
 
     def propose(self, tokens: Tensor, lengths: Tensor | int, block: int, state: Any) -> Tensor:
-        length, past = _level(lengths, state), state.length
+        length, past = _common_length(lengths, state), state.length
         states: Tensor = self._model.propose(tokens, lengths, block, state)
         drafted = states.shape[1]
-        if isinstance(self._model, BidirectionalDrafter):  # reads words and masks anew
+        if isinstance(self._model, BidirectionalDrafter):  # reads tokens and masks again
             past, new = 0, length - 1 + drafted
-        else:  # the last token of the prefix stands in the place of the first mask
+        else:  # the last token of the prefix replaces the first mask
             new = length - past + drafted - 1
         self._add(self._costs.decoder(len(tokens), new, past, _source(state)[1]))
         return states
 
     def continue_greedily(self, tokens: Tensor, lengths: Tensor | int, count: int, state: Any) -> Tensor:
-        length = _level(lengths, state)
+        length = _common_length(lengths, state)
         past = min(state.length, length - 1)
-        said: Tensor = self._model.continue_greedily(tokens, lengths, count, state)
-        R, k = said.shape
+        drafted: Tensor = self._model.continue_greedily(tokens, lengths, count, state)
+        R, k = drafted.shape
         if k:
             pieces = _source(state)[1]
             self._add(self._costs.decoder(R, length - past, past, pieces) + self._costs.projection(R * k)
                       + sum(self._costs.decoder(R, 1, length + own, pieces) for own in range(k - 1)))
-        return said
+        return drafted
 
     def draft_tokens(self, states: Tensor, last: Tensor, verified: bool = False) -> Tensor:
         tokens: Tensor = self._model.draft_tokens(states, last, verified)
         self._add(self._costs.projection(tokens.numel()))
-        if self._model.chained:  # what a token contributes to the next state is looked up
+        if self._model.chained:  # the contribution of a token to the next state is looked up
             self._add(self._costs.feed_forward * tokens.numel())
         return tokens
 
@@ -198,89 +191,77 @@ class Counted:
         scores: tuple[Tensor, Tensor, Tensor] = self._model.edges(memory, candidates)
         (B, N, K), pieces, costs = candidates.shape, memory.states.shape[1], self._costs
         rows, D = B * (1 + N * K), costs.shape.width
-        # Self-attention of a row that sees itself alone is one matrix (`SelfAttention.single_key`).
+        # Self-attention of a row with a single key is one matrix (`SelfAttention.single_key`).
         layers = costs.decoder(rows, 1, 0, pieces) - costs.shape.decoder_layers * rows * (6 * D * D + 4 * D)
-        products = rows + sum(one.numel() for one in scores)  # with the normaliser and with the words' outputs
+        products = rows + sum(one.numel() for one in scores)  # with the normaliser and the tokens' output embeddings
         self._add(costs.source(B, pieces) + layers + 2 * D * products)
         return scores
 
 
 def _source(state: Any) -> tuple[int, int]:
-    """Sentences and their pieces."""
+    """Numbers of sentences and of pieces per sentence."""
     _, _, sentences, _, pieces, _ = state.source.shape
     return sentences, pieces
 
 
-def _level(lengths: Tensor | int, state: Any) -> int:
+def _common_length(lengths: Tensor | int, state: Any) -> int:
     """The length of all prefixes.
 
     Raises:
         PipelineError: they differ.
     """
     if not isinstance(lengths, int) or state.lengths is not None:
-        raise PipelineError("operations: a drafter's are counted while all its prefixes are equally long; give it one "
-                            "sentence at a time")
+        raise PipelineError("operations: a drafter's are counted only while all its prefixes are equally long; give it "
+                            "one sentence at a time")
     return lengths
 
 
 def sentence_operations(model: Any, search: Decoder, sentences: Sequence[Tensor]) -> list[int]:
-    """The operations of translating each of the sentences alone.
+    """The operations of translating each sentence in a batch of its own.
 
     Args:
         model: of any kind.
-        search: in it.
+        search: a decoder for that kind.
         sentences: (1, S) ids each.
 
     Raises:
-        PipelineError: several sentences in one.
+        PipelineError: a batch of several sentences.
     """
-    tallies = []
+    totals = []
     for sentence in sentences:
         if len(sentence) != 1:
-            raise PipelineError(f"operations: {len(sentence)} sentences side by side; their number is of one each, so "
+            raise PipelineError(f"operations: a batch of {len(sentence)} sentences; they are counted per sentence, so "
                                 "give them one at a time")
-        tallies.append(Tally())
-        search(Counted(model, tallies[-1]), sentence)
-    return [tally.operations for tally in tallies]
-
-
-def counted(network: Any, work: Callable[[Any], object]) -> int:
-    """The operations that torch counts while `work` uses a network: the other way to the same number.
-
-    Torch counts its own calls, and a compiled step is none, so that `work` is done by torch. What the network computes
-    once is counted as well (`SelfAttention.single_key`).
-    """
-    plain = copy.deepcopy(network)
-    plain.clear_caches()
-    if not network.training:  # the counter asks for the gradients of what modules hand out, and search has none
-        plain.requires_grad_(False)
-    with use_engine("torch"):
-        return seen_by_torch(lambda: work(plain))
+        operations: list[int] = []
+        search(Counted(model, operations.append), sentence)
+        totals.append(sum(operations))
+    return totals
 
 
 def compiled_share(model: Any, search: Decoder, sentences: Sequence[Tensor]) -> float:
-    """Which share of the operations of translating sentences is done by compiled code: by one core.
+    """The share of the operations of translating sentences that compiled code does, on one core.
 
-    It is what the formula counts and torch does not see; see `sentence_operations` for arguments and errors.
+    Those are the operations that the formula counts and torch does not see; see `sentence_operations` for arguments and
+    errors.
     """
-    search(model, sentences[0])  # what is gathered once is not the search's
+    search(model, sentences[0])  # weights that are gathered once do not belong to the search
     operations: list[int] = []
     seen = seen_by_torch(lambda: operations.extend(sentence_operations(model, search, sentences)))
     return 1 - seen / sum(operations) if sum(operations) else 0.0
 
 
 def seen_by_torch(work: Callable[[], object]) -> int:
-    """The operations that torch counts of its own calls."""
+    """The operations that torch counts in its own calls."""
     counter = FlopCounterMode(display=False)
     counter.mod_tracker = _Nowhere()  # type: ignore[assignment]
-    # Of the fused kernels of attention the counter knows those of a GPU only; the plain one is products.
+    # Of the fused kernels of attention, the counter knows only those of a GPU; the plain one consists of products.
     with sdpa_kernel(SDPBackend.MATH), counter:
         work()
     return int(counter.get_total_flops())
 
 
 class _Nowhere(nullcontext[None]):
-    """In place of what tells the counter in which module it is, which fails where a training looks at its own
-    predictions without gradients: glancing."""
+    """Replaces the counter's module tracker, which fails where a training step computes its own predictions without
+    gradients (glancing)."""
 
     parents = frozenset({"Global"})

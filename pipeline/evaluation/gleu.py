@@ -1,22 +1,22 @@
-"""GLEU: BLEU for correctors, which takes off what should have been corrected (Napoles et al. 2015, 2016).
+"""GLEU: BLEU for correctors, which penalises uncorrected errors (Napoles et al. 2015, 2016).
 
 BLEU against corrections rewards a system that changes nothing, because most words are right. GLEU compares the source
-too. Of a sentence with the words C of the hypothesis, S of the source and R of a reference, where X(g) is how often X
-holds an n-gram g,
+too. For a sentence with the words C of the hypothesis, S of the source and R of a reference, where X(g) is the number
+of occurrences of an n-gram g in X,
 
-    matches_n = max(0, sum over g of min(C(g), R(g)) - sum over g that R lacks of min(C(g), S(g)))
+    matches_n = max(0, sum over g of min(C(g), R(g)) - sum over g absent from R of min(C(g), S(g)))
     total_n   = max(0, |C| - n + 1)
 
-An n-gram that the hypothesis took over from the source and the reference did not is no match, and cancels one besides.
-Both are summed over the corpus, as are the words |C| = c and |R| = r, and
+An n-gram that the hypothesis has in common with the source but not with the reference is not a match, and cancels
+another one. Both are summed over the corpus, as are the words |C| = c and |R| = r, and
 
     GLEU = exp(min(0, 1 - r / c)) * (product over n = 1 .. 4 of matches_n / total_n) ^ (1/4),
 
-0 where an order has no match. With several references, the score is the mean over 500 draws of one reference for each
-sentence (2016, which needs no weight of the penalty either). The draws are seeded: they are the same for all systems.
+0 where an order has no match. With several references, the score is the mean over 500 draws of one reference per
+sentence (2016, which also drops the weight of the penalty). The draws are seeded: all systems have the same ones.
 
-Where R has an n-gram of the source, but more rarely, the paper's formula takes off the difference; the authors' scorer,
-by which published figures are made, does not. This one does as the scorer. Its tokens are those of `edits.py`.
+Where R has an n-gram of the source, but fewer times, the paper's formula subtracts the difference; the authors' scorer,
+which published figures come from, does not. This module agrees with the scorer. Its tokens are those of `edits.py`.
 """
 
 from collections import Counter
@@ -36,26 +36,18 @@ Floats = NDArray[np.float64]
 
 
 class GleuScore(NamedTuple):
-    """Of a corpus, in percent."""
+    """The score of a corpus in percent."""
 
     gleu: float
-    signature: str
+    gleu_signature: str
 
 
 def score_gleu(hypotheses: Sequence[str], sources: Sequence[str], references: Sequence[Sequence[str]]) -> GleuScore:
-    """Score corrected sentences.
-
-    Args:
-        hypotheses: (N,) what a system made of the sources.
-        sources: (N,)
-        references: (R, N).
-
-    Raises:
-        ValueError: unequal numbers of sentences.
-    """
+    """Score corrected sentences; see `edits.score_edits` for arguments and errors."""
     N, R = len(hypotheses), len(references)
     hypothesis_words, source_words = [*map(tokenize, hypotheses)], [*map(tokenize, sources)]
-    totals = np.array([_totals(words) for words in hypothesis_words], dtype=np.float64).sum(0)
+    totals = np.array([[*(max(0, len(words) - n) for n in range(ORDER)), len(words)] for words in hypothesis_words],
+                      dtype=np.float64).sum(0)
     draws = np.random.default_rng(SEED).integers(R, size=(DRAWS, N))
     drawn = np.zeros((DRAWS, ORDER + 1))
     for place, reference in enumerate(references):
@@ -67,7 +59,7 @@ def score_gleu(hypotheses: Sequence[str], sources: Sequence[str], references: Se
 
 
 def corpus_gleu(matches: Floats, totals: Floats) -> Floats:
-    """GLEU from 0 to 1, from summed counts.
+    """GLEU between 0 and 1, from summed counts.
 
     Args:
         matches: (..., 5) matches of orders 1 to 4, words of the references.
@@ -80,13 +72,9 @@ def corpus_gleu(matches: Floats, totals: Floats) -> Floats:
     array([1.   , 0.368, 0.   ])
     """
     n_grams, words = np.maximum(totals[:-1], 1), max(totals[-1], 1)
-    with np.errstate(divide="ignore"):  # no match: log 0 = -inf, and exp makes that the 0 that is meant
+    with np.errstate(divide="ignore"):  # no match: log 0 = -inf, which exp turns into 0
         precision = np.exp(np.log(matches[..., :-1] / n_grams).mean(-1))
     return np.exp(np.minimum(0, 1 - matches[..., -1] / words)) * precision
-
-
-def _totals(words: Sequence[str]) -> list[int]:
-    return [*(max(0, len(words) - n + 1) for n in range(1, ORDER + 1)), len(words)]
 
 
 def _matches(hypothesis: Sequence[str], source: Sequence[str], reference: Sequence[str]) -> list[int]:

@@ -1,7 +1,7 @@
-"""What speed depends on besides the code: the machine and the versions, written down where DVC sees them.
+"""A description of the machine and the versions of its software, on which speed depends as well as on the code.
 
-DVC restores the outputs of a stage whose dependencies it has seen before, and takes a committed lock for true. A time
-that was measured on another machine is no output of this one, so the machine is a dependency of every stage that times
+DVC restores the outputs of a stage whose dependencies it has seen before, and trusts a committed lock. A time that was
+measured on another machine is not an output of this one, so the machine is a dependency of every stage that times
 something.
 """
 
@@ -20,24 +20,24 @@ from pipeline.files import write_text
 _IDENTITY = "fast-nmt-decoding/machine"
 """In the user's state folder: a random number, drawn when the project first runs on a machine."""
 _SAME_ON_EVERY_BOOT = ("vendor_id", "cpu family", "model", "model name", "stepping", "cache size", "flags")
-"""Of /proc/cpuinfo. Its clock frequencies are not."""
+"""Fields of /proc/cpuinfo that do not change, unlike the clock frequencies."""
 
 
 def describe_machine() -> dict[str, Any]:
     """Processor, accelerators, versions and an identity, without anything that names a person or a host."""
     return {
-        "identity": _identity(), "processor": _processor(), "cores": len(_usable_cores()), "memory_gib": _memory(),
+        "identity": _identity(), "processor": _processor(), "cores": _usable_cores(), "memory_gib": _memory(),
         "accelerators": _accelerators(), "system": platform.system(), "python": platform.python_version(),
         **{package: metadata.version(package) for package in ("torch", "numpy")},
     }
 
 
 def _identity() -> str:
-    """Sixteen hexadecimal digits that another machine does not share, though its processor has the same name.
+    """Sixteen hexadecimal digits that another machine does not share, even if its processor has the same name.
 
-    They are a digest, which tells nothing of what they were made from: the operating system's machine id, the network
-    addresses' hardware, the processor's details, and a random number that is drawn once. None of these changes when the
-    machine boots. Copies of one system image may agree in all of them but the last.
+    They are a digest, which reveals nothing about its inputs: the operating system's machine id, the hardware address
+    of the network, the processor's details, and a random number that is drawn once. None of these changes when the
+    machine boots. Copies of one system image may agree in all of them except the last.
     """
     facts = [_text("/etc/machine-id"), f"{uuid.getnode():x}", platform.machine(), *_processor_details(), _drawn_once()]
     return hashlib.sha256("\0".join(facts).encode()).hexdigest()[:16]
@@ -49,7 +49,7 @@ def _drawn_once() -> str:
         if not path.exists():
             write_text(path, secrets.token_hex(16) + "\n")
         return path.read_text(encoding="utf-8")
-    except (OSError, RuntimeError, ValueError, PipelineError):  # no home that can be written: the rest must do
+    except (OSError, RuntimeError, ValueError, PipelineError):  # no writable home: the other facts must suffice
         return ""
 
 
@@ -59,17 +59,17 @@ def _processor() -> str:
 
 
 def _processor_details() -> list[str]:
-    """The lines of the first processor of /proc/cpuinfo that do not change; none where there is no such file."""
+    """The lines about the first processor in /proc/cpuinfo that do not change; none where there is no such file."""
     first = _text("/proc/cpuinfo").split("\n\n")[0].splitlines()
     return [line for line in first if line.split("\t")[0].strip() in _SAME_ON_EVERY_BOOT]
 
 
-def _usable_cores() -> list[int]:
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+def _usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _memory() -> int | None:
-    """Of the machine, in GiB, rounded."""
+    """The machine's memory in GiB, rounded; None where it is not known."""
     try:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
     except (AttributeError, ValueError, OSError):
@@ -77,7 +77,7 @@ def _memory() -> int | None:
 
 
 def _accelerators() -> list[str]:
-    """Their names. PyTorch takes a second to import and is only asked where there may be one."""
+    """Their names. PyTorch takes a second to import, so it is asked only where there may be an accelerator."""
     if platform.system() != "Darwin" and not any(Path("/dev").glob("nvidia[0-9]*")) and not Path("/dev/kfd").exists():
         return []
     import torch

@@ -1,4 +1,4 @@
-"""The page: everything a colleague needs to choose a decoder, in one file that opens from disk."""
+"""The page: everything that a colleague needs to choose a decoder, in one HTML file without external addresses."""
 
 import base64
 import re
@@ -20,11 +20,11 @@ _TEMPLATE = Path(__file__).with_name("page.html")
 
 @dataclass(frozen=True)
 class Texts:
-    """The test set with all its translations; every list has one entry a sentence."""
+    """The test set with all its translations; every list has one entry per sentence."""
 
     sources: Sequence[str]
     references: Sequence[Sequence[str]]
-    """(R, N): one list for each of a sentence's references."""
+    """(R, N), R per sentence."""
     hypotheses: Mapping[Name, Sequence[str]]
     source_language: str
     target_language: str
@@ -33,9 +33,11 @@ class Texts:
 
 def render_page(rows: Sequence[Row], texts: Texts, speed: Mapping[str, Any], picture: bytes,
                 dark_picture: bytes) -> str:
-    """Render the report as one HTML page without any external address.
+    """Render the report as one HTML page.
 
     Args:
+        rows: at least one.
+        texts: of all decoders in `rows`.
         speed: the content of `reports/speed.json`.
         picture, dark_picture: PNGs for light and dark screens.
     """
@@ -56,7 +58,7 @@ def render_page(rows: Sequence[Row], texts: Texts, speed: Mapping[str, Any], pic
 
 
 def choose_samples(texts: Texts, count: int = _SAMPLES) -> list[int]:
-    """Sentences of evenly spaced source lengths, of those on which decoders disagree if they are enough."""
+    """Sentences of evenly spaced source lengths; if there are enough, only such as decoders disagree on."""
     everything = range(len(texts.sources))
     disputed = [index for index in everything
                 if len({hypotheses[index] for hypotheses in texts.hypotheses.values()}) > 1]
@@ -67,7 +69,7 @@ def choose_samples(texts: Texts, count: int = _SAMPLES) -> list[int]:
 
 
 def mark_differences(text: str, reference: str) -> str:
-    """Escaped HTML of `text` with `<mark>` around the words that the reference does not have in this place.
+    """Escaped HTML of `text` with `<mark>` around the words that the reference does not have at this position.
 
     >>> mark_differences("Das <b> Licht", "Das Licht")
     'Das <mark>&lt;b&gt;</mark> Licht'
@@ -87,15 +89,12 @@ def mark_differences(text: str, reference: str) -> str:
 
 
 def _choice(row: Row, rows: Sequence[Row], baseline: str) -> str:
-    """A card for a decoder worth choosing: what it gains and loses against the baseline's beam search."""
-    loss = row.quality - next(other.quality for other in rows if other.name == (baseline, "beam5"))
+    """A card for a decoder worth choosing: its speed and quality relative to the baseline's beam search."""
+    gain = row.quality - next(other.quality for other in rows if other.name == (baseline, "beam5"))
+    signed = f"{gain:+.1f}".replace("-", "\N{MINUS SIGN}")
     return (f'<li><p class="who"><b>{escape(row.family)}</b> {escape(row.decoder)}</p>'
             f'<p class="big">{row.speed:.2f}<small>×</small></p>'
-            f'<p>{row.quality:.1f} {row.quality_name} <span class="muted">({_signed(loss)})</span></p></li>')
-
-
-def _signed(number: float) -> str:
-    return f"{number:+.1f}".replace("-", "\N{MINUS SIGN}")
+            f'<p>{row.quality:.1f} {row.quality_name} <span class="muted">({signed})</span></p></li>')
 
 
 def _head(at: int, column: Column) -> str:
@@ -116,27 +115,21 @@ def _table_row(row: Row, columns: Sequence[Column], is_best: bool) -> str:
 
 
 def _sample(index: int, texts: Texts) -> str:
-    """One sentence with its distinct translations, each behind the decoders that agree on it."""
-    writers: dict[str, list[Name]] = {}
-    for name, hypotheses in texts.hypotheses.items():
-        writers.setdefault(hypotheses[index], []).append(name)
+    """One sentence with its distinct translations, each after the decoders that agree on it."""
+    writers: dict[str, dict[str, list[str]]] = {}  # decoders by family, by hypothesis
+    for (family, decoder), hypotheses in texts.hypotheses.items():
+        writers.setdefault(hypotheses[index], {}).setdefault(family, []).append(decoder)
     source, target = escape(texts.source_language), escape(texts.target_language)
     references = list(dict.fromkeys(one[index] for one in texts.references))
-    lines = [f'<dt>source</dt><dd lang="{source}" dir="auto">{escape(texts.sources[index])}</dd>',
-             *(f'<dt>reference</dt><dd lang="{target}" dir="auto">{escape(one)}</dd>' for one in references)]
-    for hypothesis, names in writers.items():
+    entries = [f'<dt>source</dt><dd lang="{source}" dir="auto">{escape(texts.sources[index])}</dd>',
+               *(f'<dt>reference</dt><dd lang="{target}" dir="auto">{escape(one)}</dd>' for one in references)]
+    for hypothesis, families in writers.items():
         shown = mark_differences(hypothesis, _nearest(hypothesis, references)) or '<span class="muted">(empty)</span>'
-        lines.append(f'<dt>{_writers(names)}</dt><dd lang="{target}" dir="auto">{shown}</dd>')
-    return f'<article><h3>sentence {index + 1}</h3><dl>{"".join(lines)}</dl></article>'
+        chips = (f'<span class="chip"><b>{escape(family)}</b> {escape(", ".join(decoders))}</span>'
+                 for family, decoders in families.items())
+        entries.append(f'<dt>{"".join(chips)}</dt><dd lang="{target}" dir="auto">{shown}</dd>')
+    return f'<article><h3>sentence {index + 1}</h3><dl>{"".join(entries)}</dl></article>'
 
 
 def _nearest(text: str, references: Sequence[str]) -> str:
     return max(references, key=lambda one: SequenceMatcher(None, text.split(), one.split(), autojunk=False).ratio())
-
-
-def _writers(names: Sequence[Name]) -> str:
-    families: dict[str, list[str]] = {}
-    for family, decoder in names:
-        families.setdefault(family, []).append(decoder)
-    return "".join(f'<span class="chip"><b>{escape(family)}</b> {escape(", ".join(decoders))}</span>'
-                   for family, decoders in families.items())

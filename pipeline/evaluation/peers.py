@@ -1,7 +1,6 @@
 """Other libraries' searches with the baseline's weights, scored like a family and timed like its decoders."""
 
 import math
-import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,7 +17,7 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import count_cut, pad_sources, report_cut
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding.limits import LengthLimit
-from pipeline.evaluation.quality import HypothesisLine, score, write_hypotheses
+from pipeline.evaluation.quality import HypothesisLine, figures_of, write_hypotheses
 from pipeline.evaluation.speed import BATCH, Clock, Run, make_batches
 from pipeline.files import atomic_path, remove, write_json
 from pipeline.interop.peers.process import PACKAGES, PAUSE, Answer, Peer, Setup, export, fastest, folder_of, setups
@@ -29,25 +28,25 @@ from pipeline.vocabulary import PAD
 
 
 class Numbering(NamedTuple):
-    """Of a checkpoint's tokens."""
+    """How a checkpoint numbers its tokens."""
 
     source_ids: Tensor
-    """The checkpoint's id of each of ours."""
+    """The checkpoint's id for each of this project's source ids."""
     first: int | None
-    """Its id of what every translation begins with."""
+    """The checkpoint's id of the token that every translation begins with."""
 
 
 @dataclass(frozen=True)
 class PeerContestant:
-    """A peer on our clock, by its own process's."""
+    """A peer among the contestants, timed by the clock of its own process."""
 
     single: Peer
-    """For a sentence …"""
+    """The process that translates single sentences."""
     batched: Peer
-    """… and for several; it may be the same."""
+    """The process that translates batches; it may be the same."""
     limit: LengthLimit
     ids: Tensor | None = None
-    """The checkpoint's id of each of ours; None: the same."""
+    """The checkpoint's id for each of this project's source ids; None: they are the same."""
 
     family = FAMILY
 
@@ -63,9 +62,9 @@ class PeerContestant:
 
 
 def translate(peer: Peer, batch: Tensor, limit: LengthLimit, ids: Tensor | None = None) -> Answer:
-    """Translate a padded batch (B, S), and cut every row where its own limit is: libraries have one for all.
+    """Translate a padded batch (B, S), and cut each row at its own limit: libraries have one limit per batch.
 
-    A row that is cut has a word more than the limit, as ours have, in the slot of the end symbol that did not come.
+    A row that is cut has one token more than the limit, in place of the missing end symbol, as in our own search.
     """
     limits = limit.words(batch).tolist()
     found = peer.translate(rows_of(batch, ids), max(limits))
@@ -73,41 +72,43 @@ def translate(peer: Peer, batch: Tensor, limit: LengthLimit, ids: Tensor | None 
 
 
 def rows_of(batch: Tensor, ids: Tensor | None = None) -> list[list[int]]:
-    """The rows of a padded batch (B, S) without their padding, renumbered by `ids` where that is given."""
+    """The rows of a padded batch (B, S) without padding, renumbered by `ids` where that is given."""
     numbered = (batch if ids is None else ids[batch]).tolist()
     return [row[:length] for row, length in zip(numbered, (batch != PAD).sum(1).tolist(), strict=True)]
 
 
 @contextmanager
 def timed_peers(peers: Mapping[str, PeerSettings], folder_of: Callable[[PeerSettings], Path], limit: LengthLimit,
-                samples: tuple[Sequence[Tensor], Sequence[Tensor]], device: torch.device,
+                sentences: Sequence[Tensor], warmup: int, device: torch.device,
                 numbering: Numbering | None = None) -> Iterator[list[PeerContestant]]:
-    """Each peer in processes of its own, run in the quickest of its ways, for sentences and for batches.
+    """Each peer in its own processes, in its fastest setups for single sentences and for batches.
 
     Args:
         peers: by name.
-        folder_of: what each of them reads.
+        folder_of: gives the folder that a peer reads.
         limit: the longest output.
-        samples: batches (B, S) on which ways are tried, of single sentences and of several.
+        sentences: (1, S) ids each, which will be timed; setups are tried on some of them.
+        warmup: sentences that will be translated before they are timed.
         device: of the searches.
-        numbering: of a checkpoint that is not ours.
+        numbering: of a checkpoint of another library.
 
     Raises:
         PipelineError: a process cannot run.
     """
     ids, first = numbering or (None, None)
+    samples = sentences[:warmup + 1], make_batches(sentences, BATCH)[-1:]  # single sentences, and several
+    requests = [[rows_of(batch, ids) for batch in batches] for batches in samples]
+    longest = [max((int(limit.words(batch).max()) for batch in batches), default=0) for batches in samples]
     with ExitStack() as running:
         contestants = []
         for name, settings in peers.items():
-            requests = [[rows_of(batch, ids) for batch in batches] for batches in samples]
             tried = [setups(settings.library, torch.get_num_threads(), len(rows[0])) if device.type == "cpu"
                      else [Setup(1)] for rows in requests]
-            every = [*tried[0], *(way for way in tried[1] if way not in tried[0])]
-            started = [running.enter_context(Peer(name, folder_of(settings), settings, way, device.type, first))
-                       for way in every]  # they load at the same time
-            chosen = [fastest([peer for peer in started if peer.setup in those], rows,
-                               max(int(limit.words(batch).max()) for batch in batches))
-                      for those, rows, batches in zip(tried, requests, samples, strict=True)]
+            every = [*tried[0], *(setup for setup in tried[1] if setup not in tried[0])]
+            started = [running.enter_context(Peer(name, folder_of(settings), settings, setup, device.type, first))
+                       for setup in every]  # they load at the same time
+            chosen = [fastest([peer for peer in started if peer.setup in those], rows, words)
+                      for those, rows, words in zip(tried, requests, longest, strict=True)]
             for peer in started:
                 if peer not in chosen:
                     peer.close()
@@ -115,33 +116,30 @@ def timed_peers(peers: Mapping[str, PeerSettings], folder_of: Callable[[PeerSett
         yield contestants
 
 
-def tried_on(sentences: Sequence[Tensor], warmup: int) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-    """Of the sentences (1, S) that will be timed, the `samples` on which ways are tried."""
-    return sentences[:warmup + 1], make_batches(sentences, BATCH)[-1:]
-
-
 def describe(contestants: list[PeerContestant]) -> dict[str, Any]:
-    """How each peer runs, and by which version of its library."""
+    """Each peer's setups and the version of its library."""
     return {one.decoder: {one.single.settings.library: metadata.version(PACKAGES[one.single.settings.library]),
                           "single": asdict(one.single.setup), "batched": asdict(one.batched.setup)}
             for one in contestants}
 
 
 def score_peers(params: Params) -> None:
-    """Export the baseline, translate the test split by every peer and score it; everything is written.
+    """Export the baseline, translate the test split by every peer, score it, and write all three.
 
     Raises:
-        PipelineError: no such checkpoint; a library is not installed, or knows no such model.
+        PipelineError: no such checkpoint; a library is not installed, or has no such architecture.
     """
     tokenizer = Tokenizer.load(layout.BPE)
     network, config = load_checkpoint(layout.checkpoint(params.baseline), tokenizer.digest,
                                       params.family(params.baseline).order)
-    limit = LengthLimit(params.limit.ratio, params.limit.extra, network.settings.max_length - 1)
+    longest = network.settings.max_length
+    limit = LengthLimit(params.limit.ratio, params.limit.extra, longest - 1)
     pairs = Pairs.open(layout.BPE / "test.pairs", tokenizer.digest)
     references = [layout.read_lines(path) for path in layout.references("test")]
+    sources = layout.read_lines(layout.CORPUS / "test.source")
     folder, quality = layout.HYPOTHESES / FAMILY, {}
     report = layout.REPORTS / "quality" / f"{FAMILY}.json"
-    for one in (report, folder):  # of what is replaced now
+    for one in (report, folder):  # of the former run
         remove(one)
     folder.mkdir(parents=True)
     order = pairs.source_lengths.argsort(kind="stable")[::-1]
@@ -154,19 +152,16 @@ def score_peers(params: Params) -> None:
         lines: list[HypothesisLine] = []
         with Peer(name, folder_of(settings, layout.PEERS), settings, Setup(torch.get_num_threads())) as peer:
             for rows in batches:
-                batch = pad_sources([pairs.source(int(row)) for row in rows], network.settings.max_length)
+                batch = pad_sources([pairs.source(int(row)) for row in rows], longest)
                 found = translate(peer, batch, limit)
                 texts = tokenizer.decode_targets(found.words)
                 lines += [HypothesisLine(int(row), text, len(words), None, len(words) <= most)
                           for row, text, words, most
                           in zip(rows, texts, found.words, limit.words(batch).tolist(), strict=True)]
         write_hypotheses(folder / f"{name}.jsonl", lines, len(pairs))
-        texts = [line.hypothesis for line in sorted(lines, key=lambda line: line.index)]
-        scores = score(texts, references, params.evaluation.bleu_tokenizer, metrics=params.evaluation.metrics,
-                       sources=layout.read_lines(layout.CORPUS / "test.source"))
-        quality[name] = {**asdict(scores), "calls": None, "tokens": statistics.mean(line.tokens for line in lines)}
-        print(f"{FAMILY} {name}: BLEU {scores.bleu:.2f}, chrF {scores.chrf:.2f}, TER {scores.ter:.2f}")
-    longest = network.settings.max_length
+        lines.sort(key=lambda line: line.index)
+        quality[name] = figures_of(lines, references, sources, params.evaluation)
+        print(f"{FAMILY} {name}: " + "BLEU {bleu:.2f}, chrF {chrf:.2f}, TER {ter:.2f}".format(**quality[name]))
     cut = count_cut(pairs.source_lengths, longest)
     report_cut(cut, len(pairs), longest)
     write_json(report, {"family": FAMILY, "data": config["training"]["data"], "verifier": params.baseline,

@@ -1,18 +1,15 @@
-"""When, and by which code, something was measured."""
+"""The date and the code of a measurement."""
 
 import subprocess
 from datetime import UTC, datetime
 from typing import Any
 
 _CODE = ("pipeline", "presets", "params.yaml", "dvc.yaml", "constraints.txt")
-"""What decides the figures of a run, relative to the repository."""
+"""The files that determine the figures of a run, relative to the repository."""
 
 
 def made_now() -> dict[str, Any]:
-    """The date (UTC) and the commit of the code, which ends in `+` where files of the code differ from it.
-
-    The commit is None outside of a git repository.
-    """
+    """The date (UTC) and the commit of the code: with `+` if files differ from it, None outside of a repository."""
     return {"date": datetime.now(UTC).date().isoformat(), "commit": _commit()}
 
 
@@ -23,7 +20,7 @@ def _commit() -> str | None:
 
 
 def _git(*arguments: str) -> str | None:
-    """What git answers; None where there is no git, or no repository."""
+    """The output of git; None where there is no git, or no repository."""
     try:
         done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
     except FileNotFoundError:

@@ -3,13 +3,12 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
+from unittest.mock import patch
 
-from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
@@ -20,9 +19,13 @@ from pipeline.evaluation.edits import score_edits
 from pipeline.evaluation.gleu import score_gleu
 from pipeline.files import write_text
 from pipeline.lines import read_lines
+from pipeline.params import EvaluationSettings
+
+BOOTSTRAP_SEED = 12345
+"""The seed of all resamples of the test set. sacreBLEU's own seed is the same."""
 
 _UNSPACED = {"zh", "ja-mecab", "ko-mecab"}
-"""BLEU tokenizers of scripts without spaces, in which TER must cut characters apart to find any words."""
+"""BLEU tokenizers of scripts without spaces, in which TER must separate the characters to find any words."""
 
 _RERUN = "run the evaluation of this family again"
 
@@ -35,7 +38,7 @@ class HypothesisLine:
     """Position of the sentence in the test set, from 0."""
     hypothesis: str
     tokens: int
-    """Words of the vocabulary in the hypothesis, without the end symbol."""
+    """Vocabulary tokens in the hypothesis, without the end symbol."""
     calls: int | None
     """Decoder calls that the sentence took part in; None where they are not known."""
     ended: bool
@@ -50,9 +53,9 @@ class HypothesisLine:
 
 @dataclass(frozen=True)
 class Quality:
-    """Corpus scores in percent over all references, each with the signature that makes it clear.
+    """Corpus scores in percent over all references, each with the signature that defines it.
 
-    What grammatical error correction is measured by is None unless it was asked for.
+    The measures of grammatical error correction are None unless they were asked for.
     """
 
     bleu: float
@@ -64,18 +67,19 @@ class Quality:
     precision: float | None = None
     recall: float | None = None
     f05: float | None = None
-    """F0.5 of the edits, of which the two above are precision and recall."""
+    """F0.5 of the edits, like precision and recall."""
     edits_signature: str | None = None
     gleu: float | None = None
     gleu_signature: str | None = None
 
 
 def write_hypotheses(path: Path, lines: Sequence[HypothesisLine], sentences: int) -> None:
-    """Write the lines of all processes ordered by index, after a check that every sentence came exactly once.
+    """Write the lines of all processes ordered by index, after a check that every sentence occurs exactly once.
 
     Args:
+        path: file to write.
         lines: in any order.
-        sentences: size of the test set; without it a lost last sentence could not be seen.
+        sentences: size of the test set; without it a lost last sentence would not be noticed.
 
     Raises:
         PipelineError: an index in 0..sentences-1 is absent or doubled, or another one is present.
@@ -92,7 +96,7 @@ def write_hypotheses(path: Path, lines: Sequence[HypothesisLine], sentences: int
 
 
 def read_hypotheses(path: Path, sentences: int) -> list[HypothesisLine]:
-    """Read what `write_hypotheses` wrote of a test set of so many sentences.
+    """Read the hypotheses of a test set of `sentences` sentences, as `write_hypotheses` wrote them.
 
     Raises:
         PipelineError: the file is absent or of another test set, or a line is not a hypothesis or not the next
@@ -122,7 +126,7 @@ def score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], tokeni
 
     Args:
         hypotheses: (N,)
-        references: (R, N), R of each sentence.
+        references: (R, N), R per sentence.
         tokenizer: sacreBLEU's name of BLEU's tokenizer: `13a` for spaced scripts, `zh`, `ja-mecab`, ...
         sources: (N,), which the further metrics need.
         metrics: any of `edits` and `gleu`.
@@ -130,50 +134,63 @@ def score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], tokeni
     Raises:
         PipelineError: no sentences, another number of references than hypotheses, or an unknown tokenizer.
     """
-    _check_counts("hypotheses", hypotheses, references)
+    check_counts("hypotheses", hypotheses, references)
     unspaced = tokenizer in _UNSPACED
-    scorers: list[Metric] = [_bleu(tokenizer), CHRF(), TER(normalized=unspaced, asian_support=unspaced)]
-    bleu, chrf, ter = [float(metric.corpus_score(hypotheses, references).score) for metric in scorers]
-    signatures = [str(metric.get_signature()) for metric in scorers]
-    quality = Quality(bleu, signatures[0], chrf, signatures[1], ter, signatures[2])
+    figures: dict[str, Any] = {}
+    for name, metric in {"bleu": make_bleu(tokenizer), "chrf": CHRF(),
+                         "ter": TER(normalized=unspaced, asian_support=unspaced)}.items():
+        figures[name] = float(metric.corpus_score(hypotheses, references).score)
+        figures[f"{name}_signature"] = str(metric.get_signature())
     if metrics:
-        _check_counts("sources", sources, references)
+        check_counts("sources", sources, references)
     if "edits" in metrics:
-        edits = score_edits(hypotheses, sources, references)
-        quality = replace(quality, precision=edits.precision, recall=edits.recall, f05=edits.f05,
-                          edits_signature=edits.signature)
+        figures |= score_edits(hypotheses, sources, references)._asdict()
     if "gleu" in metrics:
-        gleu, signature = score_gleu(hypotheses, sources, references)
-        quality = replace(quality, gleu=gleu, gleu_signature=signature)
-    return quality
+        figures |= score_gleu(hypotheses, sources, references)._asdict()
+    return Quality(**figures)
+
+
+def figures_of(lines: Sequence[HypothesisLine], references: Sequence[Sequence[str]], sources: Sequence[str],
+               settings: EvaluationSettings) -> dict[str, Any]:
+    """A decoder's entry in the quality report: the fields of `Quality`, mean calls and mean tokens per sentence.
+
+    Args:
+        lines: (N,) in the order of the test set. The mean of their calls is None where some are not known.
+        references: (R, N), R per sentence.
+        sources: (N,)
+        settings: tokenizer and metrics.
+    """
+    quality = score([line.hypothesis for line in lines], references, settings.bleu_tokenizer, sources=sources,
+                    metrics=settings.metrics)
+    calls = [line.calls for line in lines if line.calls is not None]
+    return {**asdict(quality), "calls": sum(calls) / len(calls) if len(calls) == len(lines) else None,
+            "tokens": sum(line.tokens for line in lines) / len(lines)}
 
 
 def paired_p_values(baseline: Sequence[str], systems: Mapping[str, Sequence[str]],
-                    references: Sequence[Sequence[str]], *, tokenizer: str = "13a", samples: int = 1000,
-                    seed: int = 12345) -> dict[str, float]:
-    """How likely chance alone makes a BLEU difference as large: paired bootstrap (Koehn 2004).
+                    references: Sequence[Sequence[str]], *, tokenizer: str = "13a",
+                    samples: int = 1000) -> dict[str, float]:
+    """The probability that chance produces a BLEU difference as large: paired bootstrap (Koehn 2004).
 
     sacreBLEU calls systems without any difference significant (p = 1 / (samples + 1)); here they get 1.
 
     Args:
+        baseline: hypotheses (N,).
         systems: hypotheses (N,) of each system by its name.
-        references: (R, N), R of each sentence.
+        references: (R, N), R per sentence.
+        tokenizer: sacreBLEU's name of BLEU's tokenizer.
         samples: bootstrap resamples of the test set; also the resolution, as no p is below 1 / (samples + 1).
-        seed: positive; sacreBLEU takes 0 for "no seed".
 
     Raises:
         PipelineError: unequal numbers of sentences or an unknown tokenizer.
-        ValueError: the seed is not positive.
     """
-    if seed < 1:
-        raise ValueError(f"seed {seed} is not positive")
     for name, hypotheses in {"the baseline": baseline, **systems}.items():
-        _check_counts(f"hypotheses of {name}", hypotheses, references)
+        check_counts(f"hypotheses of {name}", hypotheses, references)
     different = [(name, list(texts)) for name, texts in systems.items() if list(texts) != list(baseline)]
     p_values = dict.fromkeys(systems, 1.0)
     if different:
-        with _environment("SACREBLEU_SEED", str(seed)):  # the only way in that PairedTest has
-            test = PairedTest([("", baseline), *different], {"BLEU": _bleu(tokenizer)}, references,
+        with patch.dict(os.environ, SACREBLEU_SEED=str(BOOTSTRAP_SEED)):  # whatever seed the user's environment has
+            test = PairedTest([("", baseline), *different], {"BLEU": make_bleu(tokenizer)}, references,
                               test_type="bs", n_samples=samples)
         results: Any = test()[1]["BLEU"][1:]  # without the baseline
         for (name, _), result in zip(different, results, strict=True):
@@ -181,34 +198,30 @@ def paired_p_values(baseline: Sequence[str], systems: Mapping[str, Sequence[str]
     return p_values
 
 
-def _bleu(tokenizer: str) -> BLEU:
+def make_bleu(tokenizer: str, **options: Any) -> BLEU:
+    """sacreBLEU's BLEU with a tokenizer and further options of its own.
+
+    Raises:
+        PipelineError: the tokenizer is unknown, or its package or files are not installed.
+    """
     if tokenizer not in BLEU.TOKENIZERS:
         raise PipelineError(f"evaluation: BLEU tokenizer {tokenizer!r} is unknown; use one of "
                             f"{', '.join(sorted(filter(None, BLEU.TOKENIZERS)))}")
     try:
-        return BLEU(tokenize=tokenizer)
+        return BLEU(tokenize=tokenizer, **options)
     except (ImportError, RuntimeError, OSError) as error:
         raise PipelineError(f"evaluation: BLEU tokenizer {tokenizer!r} cannot start "
                             f"({' '.join(str(error).split())}); install its package or files") from error
 
 
-def _check_counts(what: str, texts: Sequence[str], references: Sequence[Sequence[str]]) -> None:
-    # sacreBLEU would score the shorter of the two without a word.
+def check_counts(what: str, texts: Sequence[str], references: Sequence[Sequence[str]]) -> None:
+    """Insist that there is a text per sentence of each reference; sacreBLEU would score the shorter of the two.
+
+    Raises:
+        PipelineError: there are not, or there are no references.
+    """
     if not references or not references[0]:
         raise PipelineError("evaluation: the test set is empty; give it at least one sentence")
     for one in references:
         if len(texts) != len(one):
             raise PipelineError(f"evaluation: {len(texts)} {what} for {len(one)} references; {_RERUN}")
-
-
-@contextmanager
-def _environment(name: str, value: str) -> Iterator[None]:
-    before = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before

@@ -1,57 +1,48 @@
 """From the measurements of all stages to the files that people read."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
+from pipeline import layout
 from pipeline.errors import PipelineError
-from pipeline.evaluation.claims import claims
+from pipeline.evaluation.claims import judge
 from pipeline.evaluation.figures import DARK, quality_speed_png
 from pipeline.evaluation.page import Texts, render_page
 from pipeline.evaluation.rows import assemble_rows, read_speed, read_texts, timed_decoders
 from pipeline.evaluation.table import markdown_table, measurement_notes
 from pipeline.files import atomic_path, write_json, write_text
 from pipeline.lines import read_lines
+from pipeline.params import Params
 
 
-def build_report(*, quality: Path, evaluation: Path, speed: Path, references: Sequence[Path],
-                 sources: Path, out: Path, page: Path, source_language: str, target_language: str,
-                 tokenizer: str = "13a", samples: int = 1000, seed: int = 12345) -> None:
-    """Write `decoders.json`, `decoders.md`, `claims.json`, `quality_speed.png` into `out`; the page.
+def build_report(params: Params) -> None:
+    """Write `decoders.json`, `decoders.md`, `claims.json` and `quality_speed.png` into reports/, and the page.
 
-    The page has a path of its own because it shows sentences of the corpus, which do not belong into git.
-    Everything is read and checked before the first file is written.
-
-    Args:
-        quality: folder of `<family>.json`, {family, data, decoders: {name: `quality.Quality` and more}}.
-        evaluation: folder of `<family>/<decoder>.jsonl`.
-        speed: file of `speed.speed_report`.
-        references: files with a reference of each test sentence, one a line.
-        sources: the test sentences, likewise.
-        source_language, target_language: language tags for the page.
-        tokenizer: BLEU's, as in the quality files; the paired bootstrap uses it too.
-        samples, seed: of the paired bootstrap.
+    The page is elsewhere because it shows sentences of the corpus, which do not belong into git. Everything is read and
+    checked before the first file is written.
 
     Raises:
         PipelineError: a file is absent or damaged, or the files do not belong together.
     """
-    source_lines, reference_lines = list(read_lines(sources)), [list(read_lines(path)) for path in references]
-    for path, lines in zip(references, reference_lines, strict=True):
-        if len(source_lines) != len(lines):
-            raise PipelineError(f"{sources}: {len(source_lines)} lines, but {path} has {len(lines)}; "
+    source_file = layout.CORPUS / "test.source"
+    sources, references = list(read_lines(source_file)), []
+    for path in layout.references("test"):
+        references.append(list(read_lines(path)))
+        if len(sources) != len(references[-1]):
+            raise PipelineError(f"{source_file}: {len(sources)} lines, but {path} has {len(references[-1])}; "
                                 "both sides must have the same sentences")
-    measured = read_speed(speed)
-    hypotheses = read_texts(evaluation, timed_decoders(measured), len(source_lines))
-    rows = assemble_rows(quality, measured, hypotheses, reference_lines, tokenizer=tokenizer, samples=samples,
-                         seed=seed)
-    found = claims(hypotheses, reference_lines, measured, tokenizer, samples, seed)
-    texts = Texts(source_lines, reference_lines, hypotheses, source_language, target_language)
+    speed = read_speed(layout.REPORTS / "speed.json")
+    hypotheses = read_texts(layout.HYPOTHESES, timed_decoders(speed), len(sources))
+    tokenizer, samples = params.evaluation.bleu_tokenizer, params.evaluation.bootstrap_samples
+    rows = assemble_rows(layout.REPORTS / "quality", speed, hypotheses, references, tokenizer=tokenizer,
+                         samples=samples)
+    judgements = judge(hypotheses, references, speed, tokenizer, samples)
+    texts = Texts(sources, references, hypotheses, params.corpus.source_language, params.corpus.target_language)
     picture = quality_speed_png(rows)
-    html = render_page(rows, texts, measured, picture, quality_speed_png(rows, DARK))
+    html = render_page(rows, texts, speed, picture, quality_speed_png(rows, DARK))
 
-    write_json(out / "decoders.json", [asdict(row) for row in rows])
-    write_text(out / "decoders.md", markdown_table(rows, measurement_notes(rows, measured)))
-    write_json(out / "claims.json", found)
-    with atomic_path(out / "quality_speed.png") as aside:
+    write_json(layout.REPORTS / "decoders.json", [asdict(row) for row in rows])
+    write_text(layout.REPORTS / "decoders.md", markdown_table(rows, measurement_notes(rows, speed)))
+    write_json(layout.REPORTS / "claims.json", judgements)
+    with atomic_path(layout.REPORTS / "quality_speed.png") as aside:
         aside.write_bytes(picture)
-    write_text(page, html)
+    write_text(layout.PAGE, html)

@@ -1,12 +1,12 @@
-"""One row a decoder: its quality, its speed and its significance side by side (`reports/decoders.json`)."""
+"""One row per decoder: its quality, its speed and its significance side by side (`reports/decoders.json`)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from pipeline.errors import PipelineError
-from pipeline.evaluation.quality import paired_p_values, read_hypotheses
+from pipeline.evaluation.quality import Quality, paired_p_values, read_hypotheses
 from pipeline.files import read_json
 
 Name = tuple[str, str]
@@ -14,33 +14,30 @@ Name = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Row:
-    """What a decoder costs and what it buys.
-
-    Speeds are ratios of total time, sentence by sentence (batch 1), over the long sentences unless the name
-    says `_all`; an interval is [low, high] at 95 %. Where no sentence is long, what is said of them is None.
-    """
+class System:
+    """A trained family, or the peers, under one decoder."""
 
     family: str
     decoder: str
     data: str
     """What the family was trained on: raw, distilled or both."""
-    bleu: float
-    bleu_signature: str
-    chrf: float
-    chrf_signature: str
-    ter: float
-    ter_signature: str
-    precision: float | None
-    recall: float | None
-    f05: float | None
-    """Of edits, for correctors: precision, recall and F0.5; None, as are the next three, where it was not asked for."""
-    edits_signature: str | None
-    gleu: float | None
-    gleu_signature: str | None
+
+    @property
+    def name(self) -> Name:
+        return self.family, self.decoder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row(Quality, System):
+    """The quality and the cost of one decoder. The fields of `System` come first, then those of `Quality`.
+
+    Speeds are ratios of total times, sentence by sentence (batch 1), over the long sentences unless the name says
+    `_all`; an interval is [low, high] at 95 %. Where no sentence is long, the fields of the long ones are None.
+    """
+
     p_value_vs_ar: float | None
     """Paired bootstrap on BLEU against the baseline family under the same decoder or, where it has no such row, under
-    the one with as many beams; None if there is none."""
+    the decoder with as many beams; None if there is none."""
     ms_per_sentence: float
     ms_per_sentence_long: float | None
     speedup_vs_beam5: float | None
@@ -52,31 +49,28 @@ class Row:
     speedup_vs_greedy_all: float
     speedup_vs_greedy_all_interval: list[float]
     ratio_vs_ar_same_decoder: float | None
-    """Speed over the baseline family's under the decoder that `p_value_vs_ar` is against; None where there is none."""
+    """Speed relative to the baseline family under the decoder of `p_value_vs_ar`; None where there is none."""
     ratio_vs_ar_same_decoder_interval: list[float] | None
     tokens_per_second: float
     tokens_per_second_batch32: float
     calls: float | None
-    """Mean decoder calls a sentence over the whole test set; None where another library does not tell."""
+    """Mean decoder calls per sentence of the test set; None where another library does not count them."""
     calls_long: float | None
-    """The same over the long sentences that were timed."""
+    """Mean decoder calls per long sentence that was timed; None as for `calls`."""
     accepted_per_call: float | None
-    """Tokens, the end symbol included, that a call of the verifier accepts; None where nothing is drafted."""
+    """Tokens, the end symbol included, accepted per call of the verifier; None where nothing is drafted."""
     drafter_calls: float | None
-    """Mean calls of the drafter a sentence; None likewise."""
+    """Mean calls of the drafter per sentence; None where nothing is drafted."""
     identical_to_greedy: float | None
     """Share of sentences with the text of the greedy search of the same family, or of a drafter's verifier; None where
-    it has none."""
+    there is no such search."""
     ties: int | None
-    """Sentences with another text only because of a certified numerical tie; None where greedy's is not promised."""
-
-    @property
-    def name(self) -> Name:
-        return self.family, self.decoder
+    """Sentences with another text only because of a certified numerical tie; None where the decoder does not promise
+    the text of greedy search."""
 
     @property
     def quality(self) -> float:
-        """What decoders are compared by: F0.5 where it was measured, BLEU elsewhere."""
+        """The score that decoders are compared by: F0.5 where it was measured, BLEU elsewhere."""
         return self.bleu if self.f05 is None else self.f05
 
     @property
@@ -85,24 +79,25 @@ class Row:
 
     @property
     def speed(self) -> float:
-        """Speed against the baseline's beam search: over the long sentences, or over all if none is long."""
+        """Speed relative to the baseline's beam search: over the long sentences, or over all if none is long."""
         return self.speedup_vs_beam5_all if self.speedup_vs_beam5 is None else self.speedup_vs_beam5
 
 
-_SCORES = ("bleu", "bleu_signature", "chrf", "chrf_signature", "ter", "ter_signature", "calls")
-_SOME_SCORES = ("precision", "recall", "f05", "edits_signature", "gleu", "gleu_signature", "accepted_per_call",
-                "drafter_calls", "ties")
-"""Of some tasks and decoders only."""
+_SCORES = (*(field.name for field in fields(Quality) if field.default is MISSING), "calls")
+"""The scores that every quality file has."""
+_OPTIONAL_SCORES = (*(field.name for field in fields(Quality) if field.default is None), "accepted_per_call",
+                    "drafter_calls", "ties")
+"""The scores that exist for some tasks and decoders only."""
 _SIGNATURES = {"bleu_signature": "BLEU", "edits_signature": "F0.5", "gleu_signature": "GLEU"}
 _QUALITY_HEADER = ("family", "data", "decoders")
 _SPEED_HEADER = ("sentences", "long_sentences", "long_rule", "repetitions", "baseline", "machine", "made",
                  "contestants")
-_BARE = ("ms_per_sentence", "ms_per_sentence_long", "tokens_per_second", "tokens_per_second_batch32", "calls_long")
+_NUMBERS = ("ms_per_sentence", "ms_per_sentence_long", "tokens_per_second", "tokens_per_second_batch32", "calls_long")
 _RATIOS = ("speedup_vs_beam5", "speedup_vs_greedy", "speedup_vs_beam5_all", "speedup_vs_greedy_all")
 
 
 def read_texts(evaluation: Path, names: Sequence[Name], sentences: int) -> dict[Name, list[str]]:
-    """Read the hypotheses of every decoder.
+    """Read the hypotheses of decoders, (N,) each.
 
     Raises:
         PipelineError: a file is absent, damaged or of another test set.
@@ -115,36 +110,35 @@ def read_texts(evaluation: Path, names: Sequence[Name], sentences: int) -> dict[
 
 
 def read_speed(path: Path) -> dict[str, Any]:
-    """Read what `speed_report` made, with every number that a row needs.
+    """Read the report of `speed_report`, and check that it has every number that a row needs.
 
     Raises:
-        PipelineError: the file is absent or a number is.
+        PipelineError: the file or a number is absent.
     """
     report: dict[str, Any] = read_json(path)
     _take(_SPEED_HEADER, report, path, "the header")
     for entry in report["contestants"]:
         whose = f"decoder {entry.get('decoder')!r} of family {entry.get('family')!r}"
-        _take(("family", "decoder", *_BARE, *_RATIOS), entry, path, whose)
+        _take(("family", "decoder", *_NUMBERS, *_RATIOS), entry, path, whose)
     return report
 
 
 def timed_decoders(speed: Mapping[str, Any]) -> list[Name]:
     """The decoders of a speed report, in its order."""
-    return [_name(entry) for entry in speed["contestants"]]
+    return [(entry["family"], entry["decoder"]) for entry in speed["contestants"]]
 
 
 def assemble_rows(quality: Path, speed: Mapping[str, Any], texts: Mapping[Name, Sequence[str]],
-                  references: Sequence[Sequence[str]], *, tokenizer: str = "13a", samples: int = 1000,
-                  seed: int = 12345) -> list[Row]:
+                  references: Sequence[Sequence[str]], *, tokenizer: str = "13a", samples: int = 1000) -> list[Row]:
     """Join the quality files and the speed report, in the order of the latter.
 
     Args:
         quality: folder of `<family>.json`.
         speed: from `read_speed`.
-        texts: hypotheses (N,) of every decoder in it.
-        references: (R, N), R of each sentence.
-        tokenizer: BLEU's, as it was in the quality files.
-        samples, seed: of the paired bootstrap.
+        texts: hypotheses (N,) of every decoder in `speed`.
+        references: (R, N), R per sentence.
+        tokenizer: the tokenizer of BLEU, which the quality files must have used as well.
+        samples: resamples of the paired bootstrap.
 
     Raises:
         PipelineError: a decoder was scored but not timed or the reverse, or families were scored differently.
@@ -154,28 +148,24 @@ def assemble_rows(quality: Path, speed: Mapping[str, Any], texts: Mapping[Name, 
         fault = "scored but not timed" if (family, decoder) in scores else "timed but not scored"
         raise PipelineError(f"{quality / family}.json: decoder {decoder!r} of family {family!r} was {fault}; "
                             "run `dvc repro`")
-    p_values = _p_values(speed, texts, references, tokenizer, samples, seed)
+    p_values = _p_values(speed, texts, references, tokenizer, samples)
     return [Row(family=name[0], decoder=name[1], p_value_vs_ar=p_values[name], **scores[name],
                 **_speed_columns(entry),
                 identical_to_greedy=_share_identical(texts[name], texts.get((greedy[name[0]], "greedy"))))
-            for entry in speed["contestants"] for name in [_name(entry)]]
+            for name, entry in zip(timed_decoders(speed), speed["contestants"], strict=True)]
 
 
 def pareto(rows: Sequence[Row]) -> set[Name]:
-    """The decoders worth choosing between: no other is as fast and as good, and better in one."""
+    """The decoders worth choosing between: no other is at least as fast and as good, and better in one of the two."""
     points = [(row.speed, row.quality) for row in rows]
     return {row.name for row, mine in zip(rows, points, strict=True) if not any(
         their[0] >= mine[0] and their[1] >= mine[1] and their != mine for their in points)}
 
 
-def _name(entry: Mapping[str, Any]) -> Name:
-    return entry["family"], entry["decoder"]
-
-
 def _read_scores(folder: Path, families: set[str]) -> tuple[dict[Name, dict[str, Any]], dict[str, str]]:
-    """The quality columns of each decoder, and the family whose greedy search each family is compared with.
+    """The quality columns of each decoder, and for each family the one whose greedy search it is compared with.
 
-    Of families that are no longer among the systems, files may still be there.
+    The folder may also hold files of families that are no longer among the systems.
     """
     scores: dict[Name, dict[str, Any]] = {}
     greedy: dict[str, str] = {}
@@ -186,7 +176,7 @@ def _read_scores(folder: Path, families: set[str]) -> tuple[dict[Name, dict[str,
         greedy[report["family"]] = report.get("verifier") or report["family"]
         for decoder, values in report["decoders"].items():
             taken = _take(_SCORES, values, path, f"decoder {decoder!r}")
-            taken |= {key: values.get(key) for key in _SOME_SCORES}
+            taken |= {key: values.get(key) for key in _OPTIONAL_SCORES}
             scores[report["family"], decoder] = {"data": report["data"], **taken}
             for key, paths in signatures.items():
                 paths[taken[key]] = path
@@ -199,15 +189,15 @@ def _read_scores(folder: Path, families: set[str]) -> tuple[dict[Name, dict[str,
 
 
 def _p_values(speed: Mapping[str, Any], texts: Mapping[Name, Sequence[str]], references: Sequence[Sequence[str]],
-              tokenizer: str, samples: int, seed: int) -> dict[Name, float | None]:
+              tokenizer: str, samples: int) -> dict[Name, float | None]:
     p_values: dict[Name, float | None] = dict.fromkeys(texts)
     rivals: dict[str, list[Name]] = {}  # by the baseline's decoder
-    for entry in speed["contestants"]:
+    for name, entry in zip(timed_decoders(speed), speed["contestants"], strict=True):
         if "counterpart" in entry:
-            rivals.setdefault(entry["counterpart"], []).append(_name(entry))
+            rivals.setdefault(entry["counterpart"], []).append(name)
     for decoder, names in rivals.items():
         tested = paired_p_values(texts[speed["baseline"], decoder], {" ".join(name): texts[name] for name in names},
-                                 references, tokenizer=tokenizer, samples=samples, seed=seed)
+                                 references, tokenizer=tokenizer, samples=samples)
         p_values |= {name: tested[" ".join(name)] for name in names}
     return p_values
 
@@ -219,7 +209,7 @@ def _take(keys: Sequence[str], values: Mapping[str, Any], path: Path, whose: str
 
 
 def _speed_columns(entry: Mapping[str, Any]) -> dict[str, Any]:
-    columns = {key: entry[key] for key in _BARE}
+    columns = {key: entry[key] for key in _NUMBERS}
     for key in (*_RATIOS, "ratio_vs_ar_same_decoder"):
         ratio = entry.get(key)  # [ratio, low, high]
         columns[key] = ratio and ratio[0]

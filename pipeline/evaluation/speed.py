@@ -1,15 +1,17 @@
 """The one clock: all decoders interleaved, on the same input, under the same conditions.
 
-A decoder's time is everything from ids on the device to `Hypotheses`, its own length prediction included.
-Padding and reading the counts stay outside. Nothing is derived from a length: words and decoder calls are the
-decoder's own counts. Ours run in one process; what runs in another one brings its own clock (`peers.py`).
+A decoder's time is everything from ids on the device to `Hypotheses`, its own length prediction included. Padding and
+reading the counts are not in it. Nothing is derived from a length: tokens and decoder calls are the decoder's own
+counts. This project's decoders run in one process; those of other libraries have a process and a clock each
+(`peers.py`).
 """
 
 import gc
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -26,19 +28,25 @@ Bools = NDArray[np.bool_]
 Clock = Callable[[], float]
 
 BATCH = 32
-"""Sentences of a batch, where several are timed together."""
+"""Sentences per batch, where several are timed together."""
 REFERENCE_DECODERS = ("beam5", "greedy")
-"""Decoders of the baseline family that every speed is compared with: its best, and its fastest."""
+"""The baseline family's decoders that every speed is compared with: its best and its fastest."""
 
 
 class Run(NamedTuple):
-    """A batch, translated."""
+    """The costs of translating a batch once."""
 
     seconds: float
     tokens: float
-    """Words that came out, end symbols not counted."""
+    """Output tokens, without end symbols."""
     calls: float
     """Decoder calls, the mean over the sentences; NaN where they are not known."""
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until a GPU has done what it was asked for."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 class Timed(Protocol):
@@ -51,41 +59,41 @@ class Timed(Protocol):
     def decoder(self) -> str: ...
 
     def run(self, batch: Tensor, clock: Clock) -> Run:
-        """Translate a batch (B, S) of source ids, padded with PAD behind."""
+        """Translate a batch (B, S) of source ids, padded with PAD on the right."""
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """A decoder of ours with its model, ready to run."""
+    """A decoder of this project with its model."""
 
     family: str
     decoder: str
     translate: Callable[[Tensor], Hypotheses]
-    """Takes (B, S) source ids, padded with PAD behind."""
+    """Takes (B, S) source ids, padded with PAD on the right."""
 
     def run(self, batch: Tensor, clock: Clock) -> Run:
-        _synchronise(batch.device)
+        synchronise(batch.device)
         start = clock()
         found = self.translate(batch)
-        _synchronise(batch.device)
+        synchronise(batch.device)
         seconds = clock() - start
         return Run(seconds, found.lengths[:, 0].sum().item(), found.calls.double().mean().item())
 
 
 @dataclass(frozen=True)
 class Timings:
-    """C contestants, R repetitions, N batches of one batch size."""
+    """Of C contestants in R repetitions of N batches of one batch size."""
 
     names: tuple[tuple[str, str], ...]
     """(family, decoder) of each contestant."""
     seconds: Floats
     """(C, R, N)."""
     tokens: Floats
-    """(C, N) words that came out, end symbols not counted."""
+    """(C, N) output tokens, without end symbols."""
     calls: Floats
     """(C, N) decoder calls, the mean over the sentences of the batch; NaN where they are not known."""
 
-    @property
+    @cached_property
     def medians(self) -> Floats:
         """(C, N) seconds of each batch: the median over the repetitions."""
         return np.median(self.seconds, axis=1)
@@ -94,11 +102,11 @@ class Timings:
 def measure(contestants: Sequence[Timed], sentences: Sequence[Tensor], *, repetitions: int, warmup: int,
             device: torch.device, batch_sizes: Sequence[int] = (1, BATCH),
             clock: Clock = time.perf_counter) -> dict[int, Timings]:
-    """Time every contestant on every sentence, alone and in batches.
+    """Time every contestant on every sentence, singly and in batches.
 
     Args:
         sentences: (1, S) source ids each. Batches of one keep this order.
-        repetitions: passes over all sentences; odd numbers have a median that was really measured.
+        repetitions: passes over all sentences; the median of an odd number is one of the measured times.
         warmup: batches that every contestant translates before its first timed one, for each batch size.
 
     Returns:
@@ -120,7 +128,7 @@ def measure(contestants: Sequence[Timed], sentences: Sequence[Tensor], *, repeti
 def make_batches(sentences: Sequence[Tensor], size: int) -> list[Tensor]:
     """Pad sentences (1, S) into batches (size, S) of similar length; batches of one keep the given order.
 
-    The longest come first, so that warm-up meets the largest memory.
+    The longest come first, so that the warm-up needs the most memory.
     """
     if size == 1:
         return list(sentences)
@@ -130,9 +138,9 @@ def make_batches(sentences: Sequence[Tensor], size: int) -> list[Tensor]:
 
 
 def turns(contestants: int) -> list[list[int]]:
-    """Orders of play in which everyone goes first equally often and follows everyone else equally often.
+    """Orders in which each contestant is first equally often and comes after each other one equally often.
 
-    A plain rotation would keep each contestant behind the same neighbour, with the caches as that one left
+    In a plain rotation each contestant would always come after the same other one, with the caches as that one left
     them. This is Williams' design (1949): a zigzag and its shifts, for odd numbers also mirrored.
 
     >>> turns(4)
@@ -147,45 +155,30 @@ def turns(contestants: int) -> list[list[int]]:
 @torch.inference_mode()
 def _measure_batches(contestants: Sequence[Timed], batches: Sequence[Tensor], repetitions: int,
                      warmup: int, clock: Clock) -> Timings:
-    for batch in batches[:warmup]:
-        for contestant in contestants:
-            contestant.run(batch, clock)
+    for batch, contestant in product(batches[:warmup], contestants):
+        contestant.run(batch, clock)
     orders = turns(len(contestants))
     seconds = np.zeros((len(contestants), repetitions, len(batches)))
     tokens, calls = np.zeros_like(seconds[:, 0]), np.zeros_like(seconds[:, 0])
     for repetition in range(repetitions):
-        with _without_garbage_collection():
+        gc.collect()
+        gc.disable()  # the time of a collection would be added to the contestant that happens to trigger it
+        try:
             for at, batch in enumerate(batches):
-                # Another order in every repetition, so that no batch knows a single one.
+                # Another order in every repetition, so that no batch always has the same one.
                 for who in orders[(at + repetition) % len(orders)]:
                     seconds[who, repetition, at], tokens[who, at], calls[who, at] = contestants[who].run(batch, clock)
-    return Timings(tuple((one.family, one.decoder) for one in contestants), seconds, tokens, calls)
-
-
-def _synchronise(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    # A collection would fall on whoever happens to allocate the object that triggers it.
-    was_on = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
+        finally:
             gc.enable()
+    return Timings(tuple((one.family, one.decoder) for one in contestants), seconds, tokens, calls)
 
 
 def speed_ratio(baseline: Floats, other: Floats, *, samples: int = 1000,
                 seed: int = 1) -> tuple[float, float, float]:
     """How many times faster `other` is, with the 95 % interval of a paired bootstrap over the sentences.
 
-    It is the ratio of total times, so that a sentence counts by how long it takes, as it does for a user. The
-    interval says what another test set would change; the noise of the machine is in the repetitions.
+    It is the ratio of total times, so that a sentence counts by how long it takes, as it does for a user. The interval
+    describes what another test set would change; the noise of the machine is in the repetitions.
 
     Args:
         baseline, other: (N,) seconds of the same sentences.
@@ -201,64 +194,66 @@ def speed_ratio(baseline: Floats, other: Floats, *, samples: int = 1000,
     return float(baseline.sum() / other.sum()), float(low), float(high)
 
 
+def costs_of(timings: Mapping[int, Timings], at: int, rows: Bools | slice = slice(None)) -> dict[str, float | None]:
+    """Milliseconds and calls per sentence, and output tokens per second for each batch size, of one contestant.
+
+    Args:
+        timings: by batch size; size 1 must be among them.
+        at: the contestant.
+        rows: the sentences to take the means over; the tokens per second are over all.
+
+    Returns:
+        Figures by their name in reports; None where there are no such sentences, or the calls are not known.
+    """
+    seconds, calls = timings[1].medians[at][rows], timings[1].calls[at][rows]
+    return {"ms_per_sentence": 1000 * float(seconds.mean()) if len(seconds) else None,
+            "calls": None if not len(calls) or np.isnan(calls).any() else float(calls.mean()),
+            **{"tokens_per_second" if size == 1 else f"tokens_per_second_batch{size}":
+               float(timing.tokens[at].sum() / timing.medians[at].sum()) for size, timing in timings.items()}}
+
+
 def speed_report(timings: Mapping[int, Timings], every: Bools, long: Bools, *, long_rule: str, baseline: str,
                  counterparts: Mapping[str, str], machine: Mapping[str, Any],
                  made: Mapping[str, Any]) -> dict[str, Any]:
     """The content of `reports/speed.json`: milliseconds, and ratios as [ratio, low, high].
 
-    What is said of long sentences is null where there are none.
+    The figures of long sentences are null where there are none.
 
     Args:
         timings: by batch size; size 1 must be among them.
-        every: (N,) the sentences that stand for the whole test set, in the order given to `measure`.
+        every: (N,) the sentences that represent the test set, in the order given to `measure`.
         long: (N,) the sentences as long as those of the papers.
         long_rule: what makes a sentence long, in words.
         baseline: the family that speeds are compared with.
-        counterparts: of each decoder, the baseline's that searches as widely; decoders without one are absent.
+        counterparts: for each decoder, the baseline's with as many beams; decoders without one are absent.
         machine: device, threads and versions, copied into the report.
-        made: when and by which commit, likewise.
+        made: date and commit of the measurement, copied into the report.
 
     Raises:
         PipelineError: the baseline was not measured under the reference decoders.
     """
-    names = timings[1].names
-    for decoder in REFERENCE_DECODERS:
-        if (baseline, decoder) not in names:
-            raise PipelineError(f"speed: {decoder!r} of family {baseline!r} was not measured, but others are "
-                                "compared with it; add it to that family's decoders in params.yaml")
-    return {"sentences": int(every.sum()), "long_sentences": int(long.sum()), "long_rule": long_rule,
-            "repetitions": timings[1].seconds.shape[1], "baseline": baseline, "machine": dict(machine),
-            "made": dict(made),
-            "contestants": [_entry(timings, at, every, long, baseline, counterparts) for at in range(len(names))]}
-
-
-def _entry(timings: Mapping[int, Timings], at: int, every: Bools, long: Bools, baseline: str,
-           counterparts: Mapping[str, str]) -> dict[str, Any]:
     single = timings[1]
     times = dict(zip(single.names, single.medians, strict=True))
-    (family, decoder), mine, calls = single.names[at], single.medians[at], single.calls[at]
-    entry: dict[str, Any] = {
-        "family": family, "decoder": decoder,
-        "ms_per_sentence": 1000 * float(mine[every].mean()),
-        "ms_per_sentence_long": 1000 * float(mine[long].mean()) if long.any() else None,
-        "calls": _known(calls[every].mean()),
-        "calls_long": _known(calls[long].mean()) if long.any() else None,
-    }
-    for size, timing in timings.items():
-        key = "tokens_per_second" if size == 1 else f"tokens_per_second_batch{size}"
-        entry[key] = float(timing.tokens[at].sum() / timing.medians[at].sum())
-    for reference in REFERENCE_DECODERS:
-        theirs = times[baseline, reference]
-        entry[f"speedup_vs_{reference}"] = _long_ratio(theirs, mine, long)
-        entry[f"speedup_vs_{reference}_all"] = list(speed_ratio(theirs[every], mine[every]))
-    if family != baseline and decoder in counterparts:
-        entry["counterpart"] = counterparts[decoder]
-        entry["ratio_vs_ar_same_decoder"] = _long_ratio(times[baseline, counterparts[decoder]], mine, long)
-    return entry
-
-
-def _known(number: np.floating[Any]) -> float | None:
-    return None if np.isnan(number) else float(number)
+    for decoder in REFERENCE_DECODERS:
+        if (baseline, decoder) not in times:
+            raise PipelineError(f"speed: {decoder!r} of family {baseline!r} was not measured, but others are "
+                                "compared with it; add it to that family's decoders in params.yaml")
+    entries = []
+    for at, ((family, decoder), mine) in enumerate(times.items()):
+        on_long = costs_of(timings, at, long)
+        entry: dict[str, Any] = {"family": family, "decoder": decoder, **costs_of(timings, at, every),
+                                 "ms_per_sentence_long": on_long["ms_per_sentence"], "calls_long": on_long["calls"]}
+        for reference in REFERENCE_DECODERS:
+            theirs = times[baseline, reference]
+            entry[f"speedup_vs_{reference}"] = _long_ratio(theirs, mine, long)
+            entry[f"speedup_vs_{reference}_all"] = list(speed_ratio(theirs[every], mine[every]))
+        if family != baseline and decoder in counterparts:
+            entry["counterpart"] = counterparts[decoder]
+            entry["ratio_vs_ar_same_decoder"] = _long_ratio(times[baseline, counterparts[decoder]], mine, long)
+        entries.append(entry)
+    return {"sentences": int(every.sum()), "long_sentences": int(long.sum()), "long_rule": long_rule,
+            "repetitions": single.seconds.shape[1], "baseline": baseline, "machine": machine, "made": made,
+            "contestants": entries}
 
 
 def _long_ratio(baseline: Floats, other: Floats, long: Bools) -> list[float] | None:

@@ -1,6 +1,6 @@
 """The table as people read it: rounded, with the same columns in Markdown and on the page."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,72 +11,73 @@ ABSENT = "–"
 
 @dataclass(frozen=True)
 class Column:
+    """A column of the table."""
+
     title: str
+    field: str
+    """The field of `Row` that the column shows and sorts by."""
+    form: str
+    """How its number is formatted; empty for text."""
     hint: str
-    """What the number is, in a sentence."""
-    value: Callable[[Row], str | float | None]
-    """What the column sorts by."""
-    text: Callable[[Row], str]
+    """One sentence on what it means."""
+    has_interval: bool = False
+    """Whether the field `<field>_interval` is shown as well."""
 
+    def value(self, row: Row) -> str | float | None:
+        """The row's value before it is formatted; None where there is none."""
+        value: str | float | None = getattr(row, self.field)
+        return value
 
-def _number(title: str, hint: str, value: Callable[[Row], float | None], form: str,
-            interval: Callable[[Row], Sequence[float] | None] = lambda row: None) -> Column:
-    def text(row: Row) -> str:
-        number, bounds = value(row), interval(row)
-        if number is None:
+    def text(self, row: Row) -> str:
+        """The row's cell."""
+        value = self.value(row)
+        if value is None:
             return ABSENT
-        return format(number, form) + (f" [{bounds[0]:{form}}, {bounds[1]:{form}}]" if bounds else "")
-
-    return Column(title, hint, value, text)
+        text = format(value, self.form)
+        if self.has_interval:
+            low, high = getattr(row, f"{self.field}_interval")
+            text += f" [{low:{self.form}}, {high:{self.form}}]"
+        return text
 
 
 _CI = "long sentences, with its 95 % interval"
 
 COLUMNS = (
-    Column("family", "the trained model", lambda row: row.family, lambda row: row.family),
-    Column("decoder", "the search algorithm", lambda row: row.decoder, lambda row: row.decoder),
-    Column("data", "target side of the training data", lambda row: row.data, lambda row: row.data),
-    _number("F0.5", "of edits: right ones against wrong and, less, missed ones, higher is better",
-            lambda row: row.f05, ".2f"),
-    _number("precision", "right edits among those made", lambda row: row.precision, ".2f"),
-    _number("recall", "right edits among those to be made", lambda row: row.recall, ".2f"),
-    _number("GLEU", "BLEU that takes off what should have been corrected, higher is better",
-            lambda row: row.gleu, ".2f"),
-    _number("BLEU", "sacreBLEU, higher is better", lambda row: row.bleu, ".2f"),
-    _number("p", "paired bootstrap on BLEU against the baseline under the same decoder (or as many beams)",
-            lambda row: row.p_value_vs_ar, ".3f"),
-    _number("chrF", "character n-gram F-score, higher is better", lambda row: row.chrf, ".1f"),
-    _number("TER", "translation edit rate, lower is better", lambda row: row.ter, ".1f"),
-    _number("× beam5", f"speed over the baseline's beam 5, {_CI}",
-            lambda row: row.speedup_vs_beam5, ".2f", lambda row: row.speedup_vs_beam5_interval),
-    _number("× greedy", f"speed over the baseline's greedy search, {_CI}",
-            lambda row: row.speedup_vs_greedy, ".2f", lambda row: row.speedup_vs_greedy_interval),
-    _number("× same", f"speed over the baseline under the same decoder (or as many beams), {_CI}",
-            lambda row: row.ratio_vs_ar_same_decoder, ".2f",
-            lambda row: row.ratio_vs_ar_same_decoder_interval),
-    _number("× beam5, all", "speed over the baseline's beam 5, all sentences",
-            lambda row: row.speedup_vs_beam5_all, ".2f"),
-    _number("× greedy, all", "speed over the baseline's greedy search, all sentences",
-            lambda row: row.speedup_vs_greedy_all, ".2f"),
-    _number("ms, long", "milliseconds a long sentence, one at a time",
-            lambda row: row.ms_per_sentence_long, ".1f"),
-    _number("ms", "milliseconds a sentence, one at a time", lambda row: row.ms_per_sentence, ".1f"),
-    _number("tokens/s", "output tokens a second, one sentence at a time",
-            lambda row: row.tokens_per_second, ",.0f"),
-    _number("tokens/s, 32", "output tokens a second, 32 sentences at a time",
-            lambda row: row.tokens_per_second_batch32, ",.0f"),
-    _number("calls, long", "decoder calls a long sentence", lambda row: row.calls_long, ".1f"),
-    _number("calls", "decoder calls a sentence", lambda row: row.calls, ".1f"),
-    _number("accepted", "tokens that a call of the verifier accepts", lambda row: row.accepted_per_call, ".2f"),
-    _number("drafter calls", "calls of the drafter a sentence", lambda row: row.drafter_calls, ".1f"),
-    _number("= greedy", "share of sentences with exactly the text of greedy search (the family's or its verifier's)",
-            lambda row: row.identical_to_greedy, ".1%"),
-    _number("ties", "sentences with another text only because of a numerical tie", lambda row: row.ties, ".0f"),
+    Column("family", "family", "", "the trained model"),
+    Column("decoder", "decoder", "", "the search algorithm"),
+    Column("data", "data", "", "target side of the training data"),
+    Column("F0.5", "f05", ".2f", "of edits: right ones against wrong and, less, missed ones, higher is better"),
+    Column("precision", "precision", ".2f", "right edits among those made"),
+    Column("recall", "recall", ".2f", "right edits among those to be made"),
+    Column("GLEU", "gleu", ".2f", "BLEU that takes off what should have been corrected, higher is better"),
+    Column("BLEU", "bleu", ".2f", "sacreBLEU, higher is better"),
+    Column("p", "p_value_vs_ar", ".3f",
+           "paired bootstrap on BLEU against the baseline under the same decoder (or as many beams)"),
+    Column("chrF", "chrf", ".1f", "character n-gram F-score, higher is better"),
+    Column("TER", "ter", ".1f", "translation edit rate, lower is better"),
+    Column("× beam5", "speedup_vs_beam5", ".2f", f"speed over the baseline's beam 5, {_CI}", has_interval=True),
+    Column("× greedy", "speedup_vs_greedy", ".2f", f"speed over the baseline's greedy search, {_CI}",
+           has_interval=True),
+    Column("× same", "ratio_vs_ar_same_decoder", ".2f",
+           f"speed over the baseline under the same decoder (or as many beams), {_CI}", has_interval=True),
+    Column("× beam5, all", "speedup_vs_beam5_all", ".2f", "speed over the baseline's beam 5, all sentences"),
+    Column("× greedy, all", "speedup_vs_greedy_all", ".2f", "speed over the baseline's greedy search, all sentences"),
+    Column("ms, long", "ms_per_sentence_long", ".1f", "milliseconds per long sentence, one at a time"),
+    Column("ms", "ms_per_sentence", ".1f", "milliseconds per sentence, one at a time"),
+    Column("tokens/s", "tokens_per_second", ",.0f", "output tokens per second, one sentence at a time"),
+    Column("tokens/s, 32", "tokens_per_second_batch32", ",.0f", "output tokens per second, 32 sentences at a time"),
+    Column("calls, long", "calls_long", ".1f", "decoder calls per long sentence"),
+    Column("calls", "calls", ".1f", "decoder calls per sentence"),
+    Column("accepted", "accepted_per_call", ".2f", "tokens accepted per call of the verifier"),
+    Column("drafter calls", "drafter_calls", ".1f", "calls of the drafter per sentence"),
+    Column("= greedy", "identical_to_greedy", ".1%",
+           "share of sentences with exactly the text of greedy search (the family's or its verifier's)"),
+    Column("ties", "ties", ".0f", "sentences with another text only because of a numerical tie"),
 )
 
 
 def columns_of(rows: Sequence[Row]) -> list[Column]:
-    """The columns in which a row has a value."""
+    """The columns in which at least one row has a value."""
     return [column for column in COLUMNS if any(column.value(row) is not None for row in rows)]
 
 
@@ -84,7 +85,7 @@ def markdown_table(rows: Sequence[Row], notes: Sequence[str]) -> str:
     """The table, what its columns mean and the notes, as a Markdown document."""
     columns = columns_of(rows)
     lines = [[column.title for column in columns],
-             ["---" if isinstance(column.value(rows[0]), str) else "---:" for column in columns],
+             ["---:" if column.form else "---" for column in columns],
              *([column.text(row) for column in columns] for row in rows)]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
     meanings = "\n".join(f"- **{column.title}**: {column.hint}" for column in columns)
@@ -93,16 +94,15 @@ def markdown_table(rows: Sequence[Row], notes: Sequence[str]) -> str:
 
 def measurement_notes(rows: Sequence[Row], speed: Mapping[str, Any]) -> list[str]:
     """What a reader must know to compare the numbers with others: signatures, sample sizes, the machine."""
-    kinds = (("F0.5", [row.edits_signature for row in rows]), ("GLEU", [row.gleu_signature for row in rows]),
-             ("BLEU", [row.bleu_signature for row in rows]), ("chrF", [row.chrf_signature for row in rows]),
-             ("TER", [row.ter_signature for row in rows]))
-    signatures = [f"{name} signature: " + ", ".join(different) for name, column in kinds
-                  if (different := list(dict.fromkeys(filter(None, column))))]
+    signatures = {name: dict.fromkeys(filter(None, (getattr(row, field) for row in rows))) for name, field in (
+        ("F0.5", "edits_signature"), ("GLEU", "gleu_signature"), ("BLEU", "bleu_signature"),
+        ("chrF", "chrf_signature"), ("TER", "ter_signature"))}
     sizes = (f"Speed: {speed['sentences']} sentences, {speed['long_sentences']} of them long "
              f"({speed['long_rule']}); median of {speed['repetitions']} repetitions, all decoders "
              "interleaved sentence by sentence in one process; intervals by paired bootstrap over sentences.")
     made = speed["made"]
-    return [*signatures, sizes, f"Measured on {made['date']} by commit {made['commit'] or 'unknown'}.",
+    return [*(f"{name} signature: {', '.join(found)}" for name, found in signatures.items() if found),
+            sizes, f"Measured on {made['date']} by commit {made['commit'] or 'unknown'}.",
             f"Machine: {_flatten(speed['machine'])}"]
 
 

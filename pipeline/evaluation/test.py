@@ -1,12 +1,11 @@
-"""The Lightning CLI's `test` of one family: every decoder over the whole test split, on any number of devices.
+"""The Lightning CLI's `test` of one family: the test split under every decoder, on any number of devices.
 
-Lightning's own way to a metric over devices repeats sentences to make shares equal. Here each device keeps what it
-translated with the sentence's index, all is gathered, each device scores its share of the decoders, and the first
-one checks that every index came once. The batches are planned without regard to the devices, so the figures are the
-same for any number of them.
+Lightning repeats sentences to give all devices equal shares, which would change a corpus metric. Here each device keeps
+its hypotheses with the sentences' indices, all are gathered, each device scores its share of the decoders, and the
+first one checks that every index occurs once. The batches do not depend on the devices, so the figures are the same for
+any number of them.
 """
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -26,10 +25,10 @@ from pipeline.engine.door import open_engine
 from pipeline.errors import PipelineError
 from pipeline.evaluation.exactness import count_ties
 from pipeline.evaluation.processes import run_together, useful_processes
-from pipeline.evaluation.quality import HypothesisLine, score, write_hypotheses
+from pipeline.evaluation.quality import HypothesisLine, figures_of, write_hypotheses
 from pipeline.files import read_json, remove, write_json
 from pipeline.model.checkpoint import load_checkpoint
-from pipeline.params import EvaluationSettings, load_params
+from pipeline.params import load_params
 from pipeline.training.command_line import ConfiguredCLI
 from pipeline.training.fit import family_config
 from pipeline.training.quiet import quiet_lightning
@@ -38,12 +37,12 @@ Part = TypeVar("Part")
 
 
 class Drafts(NamedTuple):
-    """How drafts fared in a batch."""
+    """The costs and the effect of drafting in a batch."""
 
     calls: int
-    """Of the drafter, added up over the sentences."""
+    """Calls of the drafter, summed over the sentences."""
     ties: int | None
-    """Sentences that differ from greedy search by a numerical tie; None where another output is allowed."""
+    """Sentences that differ from greedy search by a numerical tie; None where the decoder may give another output."""
 
 
 class TestModule(lightning.LightningModule):
@@ -80,27 +79,36 @@ class TestModule(lightning.LightningModule):
                     expected = expected or greedy.search(open_engine(verifier), batch.source, self.limit)
                     ties = count_ties(verifier, batch.source, expected, found, f"{self.family} {name}")
                 self.drafts[name].append(Drafts(int(found.verification.drafter_calls.sum()), ties))
-            words = [row[:length] for row, length in
-                     zip(found.tokens[:, 0].tolist(), found.lengths[:, 0].tolist(), strict=True)]
-            columns = (batch.rows.tolist(), self.tokenizer.decode_targets(words), map(len, words),
-                       found.calls.tolist(), found.ended[:, 0].tolist())
+            lengths = found.lengths[:, 0].tolist()
+            best = [row[:length] for row, length in zip(found.tokens[:, 0].tolist(), lengths, strict=True)]
+            columns = (batch.rows.tolist(), self.tokenizer.decode_targets(best), lengths, found.calls.tolist(),
+                       found.ended[:, 0].tolist())
             self.lines[name] += [HypothesisLine(*line) for line in zip(*columns, strict=True)]
 
     def on_test_epoch_end(self) -> None:
-        parts = self._gather(self.lines)
-        self.lines = {name: sorted((line for part in parts for line in part[name]), key=lambda line: line.index)
+        parts = self._gather((self.lines, self.drafts))
+        self.lines = {name: sorted((line for lines, _ in parts for line in lines[name]), key=lambda line: line.index)
                       for name in self.decoders}
-        drafts = self._gather(self.drafts)
-        self.drafts = {name: [one for part in drafts for one in part[name]] for name in self.decoders}
+        self.drafts = {name: [one for _, drafts in parts for one in drafts[name]] for name in self.decoders}
         sources = layout.read_lines(layout.CORPUS / "test.source")
         references = [layout.read_lines(path) for path in layout.references("test")]
         mine = list(self.decoders)[self.trainer.global_rank::self.trainer.world_size]
-        for share in self._gather({name: _figures(self.lines[name], self.drafts[name], sources, references,
-                                                  self.settings) for name in mine}):
+        for share in self._gather({name: figures_of(self.lines[name], references, sources, self.settings)
+                                   | self._figures_of_drafts(name) for name in mine}):
             self.quality |= share
 
+    def _figures_of_drafts(self, decoder: str) -> dict[str, Any]:
+        """Further figures of a decoder that drafts; none of others."""
+        lines, drafts = self.lines[decoder], self.drafts[decoder]
+        if not drafts:
+            return {}
+        ties = [one.ties for one in drafts if one.ties is not None]
+        calls = sum(line.calls or 0 for line in lines)
+        return {"accepted_per_call": sum(line.tokens + line.ended for line in lines) / calls,
+                "drafter_calls": sum(one.calls for one in drafts) / len(lines), "ties": sum(ties) if ties else None}
+
     def _gather(self, mine: Part) -> list[Part]:
-        """What each of the devices has."""
+        """The parts of all devices."""
         parts = [mine] * self.trainer.world_size
         if len(parts) > 1:
             torch.distributed.all_gather_object(parts, mine)
@@ -112,7 +120,7 @@ def test(family: str, decoders: list[str] | None, overrides: list[str]) -> None:
 
     Args:
         family: a block of `families`.
-        decoders: entries of `decoders`; None: all of the family, and then what other decoders left is removed.
+        decoders: entries of `decoders`; None: all of the family, and the files of any other decoders are removed.
         overrides: options of the Lightning CLI.
 
     Raises:
@@ -124,31 +132,34 @@ def test(family: str, decoders: list[str] | None, overrides: list[str]) -> None:
     names = tuple(decoders or params.decoders_of(family))
     for name in names:
         params.decoder(name)
-    # Some decoders alone leave the figures of the others where they are.
+    # A test of named decoders leaves the figures of the others as they are.
     others = _read_figures(_report(family)) if decoders else None
     sentences = len(layout.read_lines(layout.CORPUS / "test.target"))
-    # Whoever has options for Lightning also has the choice of devices.
+    # With options for Lightning, the user also chooses the devices.
     processes = 1 if overrides else useful_processes(-(-sentences // params.evaluation.batch_rows))
     devices = ["--trainer.accelerator", "cpu", "--trainer.devices", str(processes)] if processes > 1 else []
     quiet_lightning()
     config = _config(family, names)
-    run_together(lambda: _test(family, names, config, [*devices, *overrides], others), processes)
+
+    def take_part() -> None:
+        cli = ConfiguredCLI(TestModule, config, [*devices, *overrides])
+        cli.trainer.test(cli.model, cli.datamodule, verbose=False)
+        if cli.trainer.is_global_zero:
+            _write(cli, others)
+        cli.trainer.strategy.barrier()  # no process returns while the first one still writes
+    run_together(take_part, processes)
 
 
-def _test(family: str, names: tuple[str, ...], config: dict[str, Any], options: list[str],
-          others: dict[str, Any] | None) -> None:
-    """One process of the run; the first one writes. `others` are figures of other decoders that stay; None: none do."""
-    cli = ConfiguredCLI(TestModule, config, options)
-    cli.trainer.test(cli.model, cli.datamodule, verbose=False)
-    if cli.trainer.is_global_zero:
-        _write(family, names, cli, others)
-    cli.trainer.strategy.barrier()  # no process comes back while the first one still writes
+def _write(cli: ConfiguredCLI, others: dict[str, Any] | None) -> None:
+    """Write hypotheses and figures, and print the figures.
 
-
-def _write(family: str, names: tuple[str, ...], cli: ConfiguredCLI, others: dict[str, Any] | None) -> None:
-    """Write hypotheses and figures, and print what there is to say."""
+    Args:
+        cli: after the test.
+        others: figures of other decoders, to be kept; None: there are none, and their hypotheses are removed.
+    """
+    family, names = cli.model.family, cli.model.decoders
     folder, report = layout.HYPOTHESES / family, _report(family)
-    remove(report)  # so that a run that is killed here leaves no figures of other hypotheses
+    remove(report)  # so that a run that is killed here leaves no figures of former hypotheses
     if others is None:
         remove(folder)
     sentences = len(layout.read_lines(layout.CORPUS / "test.target"))
@@ -163,7 +174,7 @@ def _write(family: str, names: tuple[str, ...], cli: ConfiguredCLI, others: dict
     report_cut(cut, sentences, longest)
     for name, figures in quality.items():
         print(f"{family} {name}: BLEU {figures['bleu']:.2f}, chrF {figures['chrf']:.2f}, "
-              f"TER {figures['ter']:.2f}, {figures['calls']:.2f} calls a sentence")
+              f"TER {figures['ter']:.2f}, {figures['calls']:.2f} calls per sentence")
 
 
 def _report(family: str) -> Path:
@@ -171,7 +182,7 @@ def _report(family: str) -> Path:
 
 
 def _read_figures(report: Path) -> dict[str, Any]:
-    """Of every decoder, from the file that `_test` writes; none where there is no such file.
+    """The figures of every decoder, from the file that `_write` writes; empty where there is no such file.
 
     Raises:
         PipelineError: it is damaged.
@@ -181,22 +192,8 @@ def _read_figures(report: Path) -> dict[str, Any]:
     content = read_json(report)
     if not isinstance(content, dict) or not isinstance(content.get("decoders"), dict):
         raise PipelineError(f"{report}: holds no figures of decoders; test the family without --decoder, which writes "
-                            "it anew")
+                            "it again")
     figures: dict[str, Any] = content["decoders"]
-    return figures
-
-
-def _figures(lines: list[HypothesisLine], drafts: list[Drafts], sources: list[str], references: list[list[str]],
-             settings: EvaluationSettings) -> dict[str, Any]:
-    scores = asdict(score([line.hypothesis for line in lines], references, settings.bleu_tokenizer, sources=sources,
-                          metrics=settings.metrics))
-    calls = sum(line.calls for line in lines if line.calls is not None)
-    figures = {**scores, "calls": calls / len(lines), "tokens": sum(line.tokens for line in lines) / len(lines)}
-    if drafts:
-        ties = [one.ties for one in drafts if one.ties is not None]
-        figures |= {"accepted_per_call": sum(line.tokens + line.ended for line in lines) / calls,
-                    "drafter_calls": sum(one.calls for one in drafts) / len(lines),
-                    "ties": sum(ties) if ties else None}
     return figures
 
 

@@ -1,19 +1,20 @@
 """The settings of a decoder that drafts and verifies, for this machine (Ge et al. 2022, section 4.2.3).
 
-First those that leave the output greedy search's: the fastest win. Then, if params.yaml has relaxed variants of the
-decoder, their acceptance: the fastest that loses at most so much BLEU against greedy search. All that is compared is
-timed together by the one clock, on sentences of the validation split.
+Settings that do not change the output, which is that of greedy search, are chosen first: the fastest win. Then, if
+params.yaml has relaxed variants of the decoder, their acceptance is chosen: the fastest whose loss of BLEU against
+greedy search is within the variant's margin. Settings that are compared with each other are timed together by the one
+clock, on sentences of the validation split.
 """
 
 import importlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from pipeline import layout
 from pipeline.blocks import build, merge
@@ -21,34 +22,32 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding import greedy
-from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.engine.door import open_engine
 from pipeline.errors import PipelineError
-from pipeline.evaluation.clock import spread
+from pipeline.evaluation.clock import clock_device, spread
 from pipeline.evaluation.quality import score
 from pipeline.evaluation.speed import Contestant, measure
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import Params
-from pipeline.translation import pick_device
 
 Setting = Mapping[str, Any]
-"""What is laid over the decoder's entry."""
+"""Values that replace those of the decoder's entry."""
 
 MARGINS = {"quality": 0.1, "speed": 0.3}
-"""BLEU that the relaxed decoders NAME++_quality and NAME++_speed may lose against greedy search."""
+"""How much BLEU the relaxed decoders NAME++_quality and NAME++_speed may lose against greedy search."""
 
 _LONGER = 3
-"""Tokens that a relaxed decoder's blocks may have more than the exact one's."""
+"""How many tokens longer than the exact decoder's the blocks of a relaxed one may be."""
 
-EXACT_STAGES = (("block",), ("shortest", "longest"))
-"""Settings that leave the output as it is, chosen one group after the other; of a decoder that has them."""
+EXACT_GROUPS = (("block",), ("shortest", "longest"))
+"""Settings that do not change the output, chosen one group after the other if the decoder has them."""
 
 
 @dataclass(frozen=True)
-class Grid:
-    """Values to try."""
+class SearchSpace:
+    """The values to try of each setting."""
 
     block: tuple[int, ...] = (*range(1, 13), 16, 25, 30)
     shortest: tuple[int, ...] = (1, 2, 3)
@@ -64,27 +63,27 @@ class Grid:
 
 @dataclass(frozen=True)
 class Trial:
-    """How one setting did."""
+    """The figures of one setting."""
 
     setting: Setting
     milliseconds: float
-    """A sentence, one at a time: the mean over the sentences of their median repetitions."""
+    """Per sentence, one at a time: the mean over the sentences of their median repetitions."""
     calls: float
-    """Of the verifier, a sentence."""
+    """Calls of the verifier per sentence."""
     accepted: float
-    """Words a call, end symbols not counted."""
+    """Tokens per call, end symbols not counted."""
     bleu: float | None = None
-    """None where the output is greedy search's."""
+    """None where the output is that of greedy search."""
 
 
 @dataclass(frozen=True)
-class Stage:
+class TuningRound:
     """Settings compared with each other and with greedy search, in one run of the clock."""
 
     greedy: Trial
     trials: list[Trial]
     refused: list[tuple[Setting, str]]
-    """Settings that the decoder does not take, and what it says of them."""
+    """Settings that the decoder refuses, with its error message."""
 
 
 def fastest(trials: Sequence[Trial], floor: float = -float("inf")) -> Trial:
@@ -99,23 +98,23 @@ def fastest(trials: Sequence[Trial], floor: float = -float("inf")) -> Trial:
     return min(good, key=lambda trial: trial.milliseconds)
 
 
-def combinations(names: Sequence[str], values: Grid, present: Setting) -> list[dict[str, Any]]:
-    """Every combination of values of some settings; what a setting has at present is among its values.
+def combinations(names: Sequence[str], values: SearchSpace, current: Setting) -> list[dict[str, Any]]:
+    """Every combination of values of some settings; each setting's current value is among its values.
 
-    >>> combinations(["shortest", "longest"], Grid(shortest=(1,), longest=(4, 8)), {"shortest": 2, "longest": 8})
+    >>> combinations(["shortest", "longest"], SearchSpace(shortest=(1,), longest=(4, 8)), {"shortest": 2, "longest": 8})
     ... # doctest: +NORMALIZE_WHITESPACE
     [{'shortest': 1, 'longest': 4}, {'shortest': 1, 'longest': 8},
      {'shortest': 2, 'longest': 4}, {'shortest': 2, 'longest': 8}]
     """
-    ranges = [sorted({*getattr(values, name), present[name]}) for name in names]
+    ranges = [sorted({*getattr(values, name), current[name]}) for name in names]
     return [dict(zip(names, chosen, strict=True)) for chosen in itertools.product(*ranges)]
 
 
-def relaxations(values: Grid, block: int) -> Iterator[dict[str, Any]]:
+def relaxations(values: SearchSpace, block: int) -> Iterator[dict[str, Any]]:
     """Every acceptance to try, the exact one first: where no other is faster, nothing should be relaxed.
 
-    What is accepted more often may be drafted in longer blocks than the exact decoder's; none is longer than one of 0,
-    all that is left of the source.
+    A relaxed decoder accepts more tokens, so its blocks may be longer than the exact one's, unless that is 0: all of
+    the remaining source.
     """
     yield {"block": block, "acceptance": {"beta": 1, "tau": 0.0}}
     longer = [more for more in values.block if 0 < block < more <= block + _LONGER]
@@ -123,57 +122,56 @@ def relaxations(values: Grid, block: int) -> Iterator[dict[str, Any]]:
         yield {"block": k, "acceptance": {"beta": beta, "tau": tau}}
 
 
-def tune(bench: "Bench", grid: Grid, variants: Sequence[str], show: Callable[[Stage], None]) -> dict[str, Setting]:
+def tune(bench: "TuningBench", space: SearchSpace, variants: Sequence[str],
+         show: Callable[[TuningRound], None]) -> dict[str, Setting]:
     """Find the settings of an exact decoder and of its relaxed variants.
 
     Args:
         bench: of the exact decoder.
-        grid: values to try.
+        space: values to try.
         variants: the relaxed ones, keys of `MARGINS`.
-        show: is told about every stage when it is over.
+        show: called after every round.
 
     Returns:
-        Settings of the exact decoder, by the name "", and of its variants by theirs.
+        The settings of the exact decoder under the name "", and those of each variant under its name.
     """
     exact: dict[str, Any] = {}
-    for names in EXACT_STAGES:
-        if bench.present.keys() >= set(names):
-            settings = [exact | one for one in combinations(names, grid, bench.present)]
-            stage = bench.compare(settings, scored=False)
-            show(stage)
-            exact = dict(fastest(stage.trials).setting)
+    for names in EXACT_GROUPS:
+        if bench.current.keys() >= set(names):
+            settings = [exact | one for one in combinations(names, space, bench.current)]
+            compared = bench.compare(settings, scored=False)
+            show(compared)
+            exact = dict(fastest(compared.trials).setting)
     found: dict[str, Setting] = {"": exact}
     if variants:
-        stage = bench.compare([exact | one for one in relaxations(grid, exact["block"])], scored=True)
-        show(stage)
-        assert stage.greedy.bleu is not None
-        found |= {name: fastest(stage.trials, stage.greedy.bleu - MARGINS[name]).setting for name in variants}
+        compared = bench.compare([exact | one for one in relaxations(space, exact["block"])], scored=True)
+        show(compared)
+        assert compared.greedy.bleu is not None
+        found |= {name: fastest(compared.trials, compared.greedy.bleu - MARGINS[name]).setting for name in variants}
     return found
 
 
-class Bench:
+class TuningBench:
     """A trained family, the entry of `decoders` to tune, and the sentences to try settings on."""
 
     def __init__(self, params: Params, family: str, decoder: str, sentences: int) -> None:
         """Args:
-            params: of the folder that holds data/ and checkpoints/; the block `speed` is the clock's.
-            family, decoder: names in it.
-            sentences: of the validation split, for BLEU; `speed.sentences` of these are timed.
+            params: of the folder that holds data/ and checkpoints/, with the clock's settings.
+            family, decoder: names in params.
+            sentences: how many of the validation split BLEU is measured on; `speed.sentences` of these are timed.
 
         Raises:
             PipelineError: unknown names, no such checkpoint, or a decoder that has nothing to tune or is not exact.
         """
         self._params, self._name, self._entry = params, decoder, dict(params.decoder(decoder))
-        self._device = torch.device(pick_device(params.speed.device))
-        if params.speed.threads:
-            torch.set_num_threads(params.speed.threads)
+        self._device = clock_device(params.speed)
         self._tokenizer = Tokenizer.load(layout.BPE)
         network, _ = load_checkpoint(layout.checkpoint(family), self._tokenizer.digest, params.family(family).order)
         self._network: Any = network.to(self._device)
         longest = network.settings.max_length
         self._limit = LengthLimit(params.limit.ratio, params.limit.extra, longest - 1)
-        self.present = self._present()
-        """The decoder's settings as they are."""
+        self.current = self._current()
+        """The decoder's settings in params.yaml, defaults included."""
 
         pairs = Pairs.open(layout.BPE / "validation.pairs", self._tokenizer.digest)
         rows = spread(pairs.source_lengths, np.arange(len(pairs)), sentences)
@@ -185,8 +183,8 @@ class Bench:
         every = [layout.read_lines(path) for path in layout.references("validation")]
         self._references = [[one[row] for row in rows] for one in every]
 
-    def _present(self) -> dict[str, Any]:
-        make_decoder(self._name, self._entry, self._limit)  # says what is wrong with the entry
+    def _current(self) -> dict[str, Any]:
+        make_decoder(self._name, self._entry, self._limit)  # checks the entry
         module = importlib.import_module(f"pipeline.decoding.{self._entry['algorithm']}")
         own = {key: value for key, value in self._entry.items() if key not in ("algorithm", "deduplicate")}
         settings = build(module.Settings, own, f"decoders.{self._name}")
@@ -196,21 +194,21 @@ class Bench:
         if not settings.acceptance.exact:
             raise PipelineError(f"--decoder: {self._name!r} is relaxed; tune the exact one, and its variants are "
                                 "tuned with it")
-        # A block of 0 may stand for what the model was trained for.
+        # A block of 0 may mean the block that the model was trained for.
         return asdict(settings) | {"block": settings.block or getattr(self._network, "block", 0)}
 
-    def compare(self, settings: Sequence[Setting], *, scored: bool) -> Stage:
+    def compare(self, settings: Sequence[Setting], *, scored: bool) -> TuningRound:
         """Time settings, interleaved with each other and with greedy search.
 
         Args:
             settings: laid over the decoder's entry.
-            scored: whether BLEU is measured besides.
+            scored: whether BLEU is measured as well.
 
         Raises:
-            PipelineError: the decoder takes none of them.
+            PipelineError: the decoder accepts none of them.
         """
         verifier = open_engine(getattr(self._network, "verifier", self._network))
-        contestants = [Contestant("", "greedy", lambda source: greedy.search(verifier, source, self._limit))]
+        contestants = [Contestant("", "greedy", partial(greedy.search, verifier, limit=self._limit))]
         tried: list[Setting] = [{}]
         refused = []
         for setting in settings:
@@ -220,21 +218,18 @@ class Bench:
             except PipelineError as error:
                 refused.append((setting, str(error)))
         if len(tried) == 1:
-            raise PipelineError(f"--decoder: {self._name!r} takes none of the settings to try; {refused[0][1]}")
+            raise PipelineError(f"--decoder: {self._name!r} accepts none of the settings to try; {refused[0][1]}")
         speed = self._params.speed
         timings = measure(contestants, self._sentences, repetitions=speed.repetitions, warmup=speed.warmup,
                           device=self._device, batch_sizes=(1,))[1]
         trials = [Trial(setting, 1000 * float(timings.medians[at].mean()), float(timings.calls[at].mean()),
                         float(timings.tokens[at].sum() / timings.calls[at].sum()),
                         self._bleu(contestants[at]) if scored else None) for at, setting in enumerate(tried)]
-        return Stage(trials[0], trials[1:], refused)
+        return TuningRound(trials[0], trials[1:], refused)
 
     def _contestant(self, setting: Setting) -> Contestant:
-        """A setting ready to run, which has translated a sentence."""
-        decode = make_decoder(self._name, merge(self._entry, setting), self._limit)
-
-        def translate(source: Tensor) -> Hypotheses:
-            return decode(self._network, source)
+        """The decoder with a setting; it has already translated a sentence."""
+        translate = partial(make_decoder(self._name, merge(self._entry, setting), self._limit), self._network)
         with torch.inference_mode():
             translate(self._sentences[0])
         return Contestant("", str(setting), translate)

@@ -1,7 +1,8 @@
 """An invented small run that is ready for its report: what the tests of the report share."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import chdir
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from pipeline.evaluation.quality import HypothesisLine, score, write_hypotheses
 from pipeline.evaluation.report import build_report
 from pipeline.evaluation.speed import Timings, speed_report
 from pipeline.files import read_json, write_json
+from pipeline.params import EvaluationSettings, load_params
 
+ROOT = Path(__file__).parents[2]
 SENTENCES = 16
 SCRIPT = "<script>alert('x')</script>"
 MILLISECONDS = {("ar", "greedy"): 20, ("ar", "beam5"): 40, ("swift", "greedy"): 10, ("swift", "beam5"): 16}
@@ -40,14 +43,11 @@ class Run:
     """The folders of a finished run."""
 
     root: Path
-    references: Sequence[str] = ("test.target",)
 
     def build(self) -> None:
-        build_report(quality=self.root / "quality", evaluation=self.root / "hypotheses",
-                     speed=self.root / "speed.json",
-                     references=[self.root / name for name in self.references], sources=self.root / "test.source",
-                     out=self.root / "reports", page=self.root / "page" / "index.html", source_language="en",
-                     target_language="de", samples=100)
+        params = replace(load_params(ROOT / "params.yaml"), evaluation=EvaluationSettings(bootstrap_samples=100))
+        with chdir(self.root):
+            build_report(params)
 
     def change(self, file: str, edit: Callable[[Any], None]) -> None:
         content = read_json(self.root / file)
@@ -77,19 +77,21 @@ def measured(root: Path, further: Sequence[Sequence[str]] = (), metrics: Sequenc
     """A run in `root`, scored against `references()` and further ones, and by further metrics."""
     streams = {"test.target": references(),
                **{f"test.target{number}": lines for number, lines in enumerate(further, start=2)}}
+    corpus = root / "data/corpus"
+    corpus.mkdir(parents=True)
     for name, lines in streams.items():
-        (root / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (corpus / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     sources = [f"the lamp number {index} " + "and the roof " * (index % 4) for index in range(SENTENCES)]
-    (root / "test.source").write_text("\n".join(sources) + "\n", encoding="utf-8")
+    (corpus / "test.source").write_text("\n".join(sources) + "\n", encoding="utf-8")
     quality: dict[str, dict[str, Any]] = {}
     for family, decoder in MILLISECONDS:
         texts = translations(family, decoder)
         lines = [HypothesisLine(index, text, 9, 5, True) for index, text in enumerate(texts)]
-        write_hypotheses(root / "hypotheses" / family / f"{decoder}.jsonl", lines, SENTENCES)
+        write_hypotheses(root / "data/hypotheses" / family / f"{decoder}.jsonl", lines, SENTENCES)
         scores = score(texts, [*streams.values()], sources=sources, metrics=metrics)
         quality.setdefault(family, {})[decoder] = {**asdict(scores), "calls": 5.0}
     for family, decoders in quality.items():
-        write_json(root / "quality" / f"{family}.json",
+        write_json(root / "reports/quality" / f"{family}.json",
                    {"family": family, "data": "distilled", "decoders": decoders})
-    write_json(root / "speed.json", speeds(LONG))
-    return Run(root, tuple(streams))
+    write_json(root / "reports/speed.json", speeds(LONG))
+    return Run(root)

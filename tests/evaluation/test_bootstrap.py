@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 
 from pipeline.errors import PipelineError
-from pipeline.evaluation.bootstrap import Resampled, corpus_bleu, interval
+from pipeline.evaluation.bootstrap import Resampled, interval
 
 REFERENCES = [f"{number} {mood} gardeners water the {plant} before the sirens, don't they?" for number, (mood, plant)
               in enumerate(product(("calm", "rude", "late"), ("fern", "moss", "vine", "reed")), start=2)]
@@ -38,16 +38,6 @@ def test_sums_of_sentence_counts_are_the_corpus_score(references: list[str], see
     further = [draw.choice((one, one[2:], f"{one} a b")) for one in references]
     bleu, _ = Resampled([references, further], "13a", samples=1, seed=1)(hypotheses)
     assert bleu == pytest.approx(sacrebleu(hypotheses, references, further), abs=1e-9)
-
-
-@given(st.lists(st.integers(0, 6), min_size=4, max_size=4), st.lists(st.integers(0, 6), min_size=4, max_size=4),
-       st.integers(1, 9))
-def test_bleu_is_sacrebleus_for_any_counts(some: list[int], others: list[int], expected: int) -> None:
-    totals = sorted(some, reverse=True)  # longer n-grams are never more
-    matches = [min(pair) for pair in zip(totals, others, strict=True)]
-    theirs = BLEU.compute_bleu(list(matches), list(totals), totals[0], expected, smooth_method="exp").score
-    counts = np.array([*matches, *totals, totals[0], expected], dtype=np.float64)
-    assert float(corpus_bleu(counts)) == pytest.approx(theirs, abs=1e-9)
 
 
 def test_every_resample_is_scored_as_its_sentences_would_be() -> None:

@@ -1,4 +1,4 @@
-"""The papers' findings, on systems whose errors are scripted: every verdict, missing systems, summaries."""
+"""The papers' claims, on systems whose errors are scripted: every verdict, missing systems, summaries."""
 
 import json
 import random
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pipeline.errors import PipelineError
-from pipeline.evaluation.claims import DENG, FINDINGS, IMAMURA, ZHANG, claims
+from pipeline.evaluation.claims import CLAIMS, DENG, IMAMURA, ZHANG, judge
 from pipeline.evaluation.quality import score
 from pipeline.params import parse_params
 from pipeline.strict_yaml import read_yaml
@@ -34,7 +34,7 @@ def contestant(family: str, decoder: str, ratio: list[float] | None) -> dict[str
 
 def judged(texts: dict[Name, list[str]] | None = None, contestants: tuple[dict[str, Any], ...] = ()
            ) -> dict[str, dict[str, Any]]:
-    rows = claims(texts or {}, [REFERENCES], {"contestants": list(contestants)}, "13a", 200, 1)
+    rows = judge(texts or {}, [REFERENCES], {"contestants": list(contestants)}, "13a", 200)
     assert len({row["claim"] for row in rows}) == len(rows)
     return {row["claim"]: row for row in rows}
 
@@ -69,7 +69,7 @@ def test_a_margin_is_the_difference_of_the_corpus_scores() -> None:
     (garbled(0.5), None, ("true", "not measured", "not measured")),
     (garbled(0.02), None, ("false", "not measured", "false")),
 ])
-def test_a_finding_is_true_if_all_its_comparisons_are(l2r: list[str], r2l: list[str] | None,
+def test_a_claim_is_true_if_all_its_comparisons_are(l2r: list[str], r2l: list[str] | None,
                                                       verdicts: tuple[str, ...]) -> None:
     rows = judged(double_token(garbled(0.2), l2r, r2l))
     assert tuple(rows[claim]["verdict"] for claim in (AGAINST_L2R, AGAINST_R2L, BOTH)) == verdicts
@@ -156,18 +156,18 @@ def test_trained_speeds_are_compared_by_their_intervals(wide: list[float] | None
 
 
 @pytest.mark.parametrize(("profile", "papers"), [("papers", {IMAMURA, ZHANG}), ("lattice", {DENG})])
-def test_a_profile_measures_every_finding_of_its_papers(profile: str, papers: set[str]) -> None:
+def test_a_profile_measures_every_claim_of_its_papers(profile: str, papers: set[str]) -> None:
     params = parse_params(lay_over(read_yaml(ROOT / "params.yaml"), ROOT / f"presets/{profile}.yaml"))
     measured = {(family, decoder) for family in params.systems for decoder in params.decoders_of(family)}
-    wanted = {name for finding in FINDINGS if finding.paper in papers
-              for one in finding.comparisons for name in one.systems}
+    wanted = {name for claim in CLAIMS if claim.paper in papers
+              for one in claim.comparisons for name in one.systems}
     assert wanted and wanted - measured == set()
     if IMAMURA in papers:
         assert {("double_token", "greedy"), ("double_token", "pair_beam10")} <= measured
 
 
 def test_every_comparison_is_between_different_systems() -> None:
-    assert all(len(set(one.systems)) == len(one.systems) for finding in FINDINGS for one in finding.comparisons)
+    assert all(len(set(one.systems)) == len(one.systems) for claim in CLAIMS for one in claim.comparisons)
 
 
 def test_lost_hypotheses_are_refused() -> None:

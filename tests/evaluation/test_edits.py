@@ -165,7 +165,7 @@ def test_a_reference_is_perfect_and_repeating_one_changes_nothing(corpus: list[t
 
 
 def test_the_signature_names_the_scorer() -> None:
-    assert score_edits(["a"], ["a"], [["a"], ["b"]]).signature == \
+    assert score_edits(["a"], ["a"], [["a"], ["b"]]).edits_signature == \
         "edits|refs:2|case:mixed|tok:words|merge:adjacent|beta:0.5|version:1"
 
 

@@ -8,6 +8,7 @@ import torch
 from drafters import drafter
 from lattices import lattice
 from masked import half_hidden, masked
+from operations import counted
 from orders import EVERY_ORDER
 from sentences import sources
 from torch import Tensor
@@ -16,7 +17,7 @@ from pipeline.decoding import beam, blockwise, counts_gad, draft, gad, greedy, i
 from pipeline.decoding.limits import LengthLimit
 from pipeline.engine import decoder, packing
 from pipeline.errors import PipelineError
-from pipeline.evaluation.flops import Costs, Counted, Tally, compiled_share, counted, sentence_operations
+from pipeline.evaluation.flops import Costs, Counted, compiled_share, sentence_operations
 from pipeline.model.heads import BlockwiseHeads
 from pipeline.model.settings import NORMS
 from pipeline.model.transformer import Transformer
@@ -164,11 +165,12 @@ def test_a_chain_looks_up_what_tokens_say_to_the_next_state(tiny: Tiny, made: Ca
 
 def test_a_lattice_costs_what_torch_counts(tiny: Tiny) -> None:
     # Of a single sentence the end symbol's scores are a matrix times a vector, which torch does not count.
-    network, source, candidates, tally = lattice(), sources(5, 9), tokens(2, 12).view(2, 4, 3), Tally()
-    counter = Counted(network, tally)
+    network, source, candidates = lattice(), sources(5, 9), tokens(2, 12).view(2, 4, 3)
+    operations: list[int] = []
+    counter = Counted(network, operations.append)
     counter.edges(counter.encode(source), candidates)
-    alone = network.settings.decoder_layers * 2 * 16**3  # made once
-    assert counted(network, lambda one: one.edges(one.encode(source), candidates)) == tally.operations + alone
+    single_keys = network.settings.decoder_layers * 2 * 16**3  # made once
+    assert counted(network, lambda one: one.edges(one.encode(source), candidates)) == sum(operations) + single_keys
     network.attach_verifier(tiny())
     found: list[int] = []  # of the verifier: counts multiply no matrices
     seen = counted(network, lambda one: found.extend(sentence_operations(
@@ -221,16 +223,16 @@ def test_the_share_of_compiled_code(tiny: Tiny, monkeypatch: pytest.MonkeyPatch)
     network, sentences = tiny(), singles(5, 8)
     costs, search = Costs.of(network), SEARCHES["greedy"]
     by_torch = sum(costs.encoder(1, S) + costs.source(1, S) for S in (5, 8))
-    whole = sum(sentence_operations(network, search, sentences))
+    total = sum(sentence_operations(network, search, sentences))
     assert compiled_share(network, search, sentences) == 1
     monkeypatch.setattr(packing, "_SHORT", 0)
-    assert compiled_share(network, search, sentences) == pytest.approx(1 - by_torch / whole)
+    assert compiled_share(network, search, sentences) == pytest.approx(1 - by_torch / total)
     monkeypatch.setattr(packing, "_FEW", 0)
     assert compiled_share(network, search, sentences) == 0
 
 
 def test_several_sentences_at_once_are_refused(tiny: Tiny) -> None:
-    with pytest.raises(PipelineError, match="2 sentences side by side"):
+    with pytest.raises(PipelineError, match="a batch of 2 sentences"):
         sentence_operations(tiny(), SEARCHES["greedy"], [sources(3, 4)])
 
 

@@ -39,7 +39,7 @@ def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("eight_cores")
-def test_a_process_a_core_as_far_as_there_are_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_process_per_core_as_far_as_there_are_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [useful_processes(BATCHES * n) for n in (0, 1, 3, 8, 100)] == [1, 1, 3, 8, 8]
     assert useful_processes(2 * BATCHES - 1) == 1
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
@@ -119,7 +119,7 @@ def test_nobody_goes_on_for_a_run_that_was_killed() -> None:
 
     run = multiprocessing.get_context("fork").Process(target=run_together, args=(task, 2))
     run.start()
-    os.close(writer)  # what is left of it is in the processes of the run
+    os.close(writer)  # the remaining copies of it are in the processes of the run
     with open(reader, "rb", buffering=0) as pipe:
         assert pipe.read(1) + pipe.read(1) == b"--"
         run.kill()
@@ -141,7 +141,7 @@ def written() -> dict[str, bytes]:
 
 
 def shared_among(processes: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Let `test` run in so many processes; returns the numbers of batches that it has asked for."""
+    """Let `test` run in a number of processes; returns the numbers of batches that it asks for."""
     asked: list[int] = []
 
     def useful(batches: int) -> int:
@@ -157,11 +157,11 @@ def test_processes_that_share_a_family_write_what_one_writes(
     change_params({"evaluation": {"batch_rows": 5}})
     asked = shared_among(1, monkeypatch)
     assert main(["test", "--family", "teacher"]) == 0
-    alone = written()
+    by_one = written()
     QUALITY.unlink()
     shared_among(3, monkeypatch)  # one more than there are decoders to score
     assert main(["test", "--family", "teacher"]) == 0
-    assert written() == alone
+    assert written() == by_one
     assert asked == [5]  # 24 sentences
     assert not (layout.WORK / "test-teacher").exists()
 

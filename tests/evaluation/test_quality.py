@@ -184,24 +184,22 @@ def test_p_values_are_over_all_references() -> None:
     assert paired_p_values(baseline, systems, [REFERENCES, further], samples=200)["other"] > 0.05
 
 
-def test_p_values_depend_on_their_seed_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_p_values_do_not_depend_on_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     baseline = [garble(sentence, 0.3, 1) for sentence in REFERENCES]
     systems = {"other": [garble(sentence, 0.35, 2) for sentence in REFERENCES]}
 
-    def p_value(seed: int) -> float:
-        return paired_p_values(baseline, systems, [REFERENCES], samples=200, seed=seed)["other"]
+    def p_value() -> float:
+        return paired_p_values(baseline, systems, [REFERENCES], samples=200)["other"]
 
     monkeypatch.delenv("SACREBLEU_SEED", raising=False)
-    first = p_value(7)
+    first = p_value()
     assert "SACREBLEU_SEED" not in os.environ
-    monkeypatch.setenv("SACREBLEU_SEED", "none")
-    assert p_value(7) == first
-    assert os.environ["SACREBLEU_SEED"] == "none"
-    assert len({p_value(seed) for seed in range(1, 6)}) > 1
+    for seed in "none", "7", "8":
+        monkeypatch.setenv("SACREBLEU_SEED", seed)
+        assert p_value() == first
+        assert os.environ["SACREBLEU_SEED"] == seed
 
 
-def test_p_values_refuse_unequal_lengths_and_the_seed_that_means_none() -> None:
+def test_p_values_refuse_unequal_lengths() -> None:
     with pytest.raises(PipelineError, match="19 hypotheses of short for 20 references"):
         paired_p_values(REFERENCES, {"short": REFERENCES[:-1]}, [REFERENCES])
-    with pytest.raises(ValueError, match="seed 0"):
-        paired_p_values(REFERENCES, {"same": REFERENCES}, [REFERENCES], seed=0)

@@ -26,6 +26,7 @@ KEYS = ["family", "decoder", "data",
         "ratio_vs_ar_same_decoder", "ratio_vs_ar_same_decoder_interval",
         "tokens_per_second", "tokens_per_second_batch32", "calls", "calls_long",
         "accepted_per_call", "drafter_calls", "identical_to_greedy", "ties"]
+WRITTEN = {"claims.json", "decoders.json", "decoders.md", "index.html", "quality_speed.png"}
 
 
 @pytest.fixture
@@ -85,16 +86,15 @@ def test_rows_have_exactly_the_documented_keys_and_the_numbers_of_their_sources(
 def test_the_same_run_makes_the_same_bytes(run: Run) -> None:
     def files() -> dict[str, bytes]:
         run.build()
-        return {path.name: path.read_bytes() for folder in ("reports", "page")
-                for path in sorted((run.root / folder).iterdir())}
+        return {path.name: path.read_bytes() for path in run.root.rglob("*") if path.name in WRITTEN}
 
     first = files()
-    assert sorted(first) == ["claims.json", "decoders.json", "decoders.md", "index.html", "quality_speed.png"]
+    assert first.keys() == WRITTEN
     assert first["quality_speed.png"].startswith(b"\x89PNG")
     assert files() == first
 
 
-def test_markdown_has_a_row_a_decoder_and_the_signature_below(built: Run) -> None:
+def test_markdown_has_a_row_per_decoder_and_the_signature_below(built: Run) -> None:
     table, _, rest = (built.root / "reports" / "decoders.md").read_text("utf-8").partition("\n\n- **family**")
     cells = [line.count("|") for line in table.splitlines() if line.startswith("|")]
     assert len(cells) == 2 + len(MILLISECONDS) and len(set(cells)) == 1
@@ -102,8 +102,8 @@ def test_markdown_has_a_row_a_decoder_and_the_signature_below(built: Run) -> Non
     assert "nrefs:1|case:mixed|eff:no|tok:13a" in rest and "R&D" in rest
 
 
-def test_the_page_stands_alone(built: Run) -> None:
-    page = (built.root / "page" / "index.html").read_text("utf-8")
+def test_the_page_needs_no_other_file(built: Run) -> None:
+    page = (built.root / "data/page/index.html").read_text("utf-8")
     assert "http://" not in page and "https://" not in page
     assert re.findall(r"(?:src|href|srcset)=.{6}", page) == ['srcset="data:', 'src="data:']
     assert not re.search(r"@import|url\(|\$\w", page)
@@ -116,7 +116,7 @@ def test_the_page_stands_alone(built: Run) -> None:
 
 
 def test_the_page_escapes_what_systems_wrote(built: Run) -> None:
-    page = (built.root / "page" / "index.html").read_text("utf-8")
+    page = (built.root / "data/page/index.html").read_text("utf-8")
     assert page.count("<script>") == 1  # its own
     assert "&lt;script&gt;" in page and "R&amp;D &lt;1&gt;" in page
     marked = mark_differences(SCRIPT, "die Lampe")
@@ -143,22 +143,22 @@ def test_samples_are_spread_over_lengths_of_disputed_sentences() -> None:
 
 
 def rows_of(run: Run) -> list[Row]:
-    speed = read_speed(run.root / "speed.json")
-    texts = read_texts(run.root / "hypotheses", timed_decoders(speed), SENTENCES)
-    return assemble_rows(run.root / "quality", speed, texts, [references()], samples=10)
+    speed = read_speed(run.root / "reports/speed.json")
+    texts = read_texts(run.root / "data/hypotheses", timed_decoders(speed), SENTENCES)
+    return assemble_rows(run.root / "reports/quality", speed, texts, [references()], samples=10)
 
 
 def test_the_worthwhile_are_those_that_nothing_beats(run: Run) -> None:
     # In the order of their speed each is better than the one before: beam5 mends a sentence of greedy's.
     assert pareto(rows_of(run)) == set(MILLISECONDS)
-    run.change("speed.json", lambda speed: speed["contestants"][0].update(speedup_vs_beam5=[0.5, 0.4, 0.7]))
+    run.change("reports/speed.json", lambda speed: speed["contestants"][0].update(speedup_vs_beam5=[0.5, 0.4, 0.7]))
     slowed = rows_of(run)
     assert pareto(slowed) == set(MILLISECONDS) - {("ar", "greedy")}
     assert (slowed[0].speedup_vs_beam5, slowed[0].speedup_vs_beam5_interval) == (0.5, [0.4, 0.7])
 
 
 def test_a_run_without_long_sentences_is_compared_over_all(run: Run) -> None:
-    write_json(run.root / "speed.json", speeds(np.zeros(SENTENCES, dtype=bool)))
+    write_json(run.root / "reports/speed.json", speeds(np.zeros(SENTENCES, dtype=bool)))
     run.build()
     row = run.rows()["swift", "beam5"]
     assert row["speedup_vs_beam5"] is None and row["speedup_vs_beam5_interval"] is None
@@ -168,23 +168,23 @@ def test_a_run_without_long_sentences_is_compared_over_all(run: Run) -> None:
 def test_a_family_that_is_no_longer_a_system_is_no_row(run: Run) -> None:
     run.build()
     rows = run.rows()
-    left = {**read_json(run.root / "quality/swift.json"), "family": "former"}
-    write_json(run.root / "quality/former.json", left)
+    former = {**read_json(run.root / "reports/quality/swift.json"), "family": "former"}
+    write_json(run.root / "reports/quality/former.json", former)
     run.build()
     assert run.rows() == rows
 
 
 @pytest.mark.parametrize(("file", "edit", "message"), [
-    ("speed.json", lambda speed: speed["contestants"].pop(1),
+    ("reports/speed.json", lambda speed: speed["contestants"].pop(1),
      r"ar\.json: decoder 'beam5' of family 'ar' was scored but not timed"),
-    ("speed.json", lambda speed: speed["contestants"][1].pop("tokens_per_second_batch32"),
+    ("reports/speed.json", lambda speed: speed["contestants"][1].pop("tokens_per_second_batch32"),
      r"speed\.json: no 'tokens_per_second_batch32' for decoder 'beam5' of family 'ar'"),
-    ("speed.json", lambda speed: speed.pop("baseline"), r"speed\.json: no 'baseline' for the header"),
-    ("quality/swift.json", lambda quality: quality["decoders"].pop("beam5"),
+    ("reports/speed.json", lambda speed: speed.pop("baseline"), r"speed\.json: no 'baseline' for the header"),
+    ("reports/quality/swift.json", lambda quality: quality["decoders"].pop("beam5"),
      r"swift\.json: decoder 'beam5' of family 'swift' was timed but not scored"),
-    ("quality/ar.json", lambda quality: quality["decoders"]["greedy"].pop("chrf"),
+    ("reports/quality/ar.json", lambda quality: quality["decoders"]["greedy"].pop("chrf"),
      r"ar\.json: no 'chrf' for decoder 'greedy'"),
-    ("quality/ar.json", lambda quality: quality["decoders"]["greedy"].update(bleu_signature="tok:zh"),
+    ("reports/quality/ar.json", lambda quality: quality["decoders"]["greedy"].update(bleu_signature="tok:zh"),
      r"ar\.json .* and .*swift\.json .*: BLEU with different signatures"),
 ])
 def test_files_that_do_not_belong_together_are_refused(run: Run, file: str, edit: Callable[[Any], None],
@@ -194,10 +194,10 @@ def test_files_that_do_not_belong_together_are_refused(run: Run, file: str, edit
 
 
 @pytest.mark.parametrize(("file", "message"), [
-    ("speed.json", r"speed\.json: not found"),
-    ("hypotheses/swift/beam5.jsonl", r"beam5\.jsonl: not found"),
-    ("quality/ar.json", r"ar\.json: not found"),
-    ("test.target", r"test\.target: cannot be read: No such file"),
+    ("reports/speed.json", r"speed\.json: not found"),
+    ("data/hypotheses/swift/beam5.jsonl", r"beam5\.jsonl: not found"),
+    ("reports/quality/ar.json", r"ar\.json: not found"),
+    ("data/corpus/test.target", r"test\.target: cannot be read: No such file"),
 ])
 def test_absent_files_are_named(run: Run, file: str, message: str) -> None:
     (run.root / file).unlink()
@@ -205,8 +205,8 @@ def test_absent_files_are_named(run: Run, file: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(("file", "message"), [
-    ("test.source", r"test\.source: 15 lines, but .*test\.target has 16"),
-    ("hypotheses/ar/greedy.jsonl", r"greedy\.jsonl: 15 hypotheses for 16 references"),
+    ("data/corpus/test.source", r"test\.source: 15 lines, but .*test\.target has 16"),
+    ("data/hypotheses/ar/greedy.jsonl", r"greedy\.jsonl: 15 hypotheses for 16 references"),
 ])
 def test_lost_lines_are_noticed(run: Run, file: str, message: str) -> None:
     lines = (run.root / file).read_text("utf-8").splitlines(keepends=True)
@@ -218,4 +218,4 @@ def refuse(run: Run, message: str) -> None:
     with pytest.raises(PipelineError, match=message) as refused:
         run.build()
     assert "\n" not in str(refused.value)
-    assert not (run.root / "reports").exists() and not (run.root / "page").exists()
+    assert not WRITTEN & {path.name for path in run.root.rglob("*")}

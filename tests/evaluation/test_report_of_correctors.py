@@ -23,15 +23,15 @@ def run(tmp_path: Path) -> Run:
 
 
 def rows_of(run: Run) -> list[Row]:
-    speed = read_speed(run.root / "speed.json")
-    texts = read_texts(run.root / "hypotheses", timed_decoders(speed), len(SECOND))
-    return assemble_rows(run.root / "quality", speed, texts, [references(), SECOND], samples=10)
+    speed = read_speed(run.root / "reports/speed.json")
+    texts = read_texts(run.root / "data/hypotheses", timed_decoders(speed), len(SECOND))
+    return assemble_rows(run.root / "reports/quality", speed, texts, [references(), SECOND], samples=10)
 
 
 def test_rows_are_scored_over_all_references(run: Run) -> None:
     run.build()
     row = run.rows()["swift", "beam5"]
-    sources = (run.root / "test.source").read_text("utf-8").splitlines()
+    sources = (run.root / "data/corpus/test.source").read_text("utf-8").splitlines()
     hypotheses = translations("swift", "beam5")
     expected = score(hypotheses, [references(), SECOND], sources=sources, metrics=METRICS)
     assert (row["bleu"], row["precision"], row["recall"], row["f05"], row["gleu"]) == (
@@ -44,14 +44,14 @@ def test_rows_are_scored_over_all_references(run: Run) -> None:
 def test_correctors_are_compared_by_f05(run: Run) -> None:
     # The faster are best by F0.5, and the slower by BLEU: what counts decides whether all are worth choosing.
     for file, scores in (("ar", {"greedy": 50.0, "beam5": 40.0}), ("swift", {"greedy": 60.0, "beam5": 55.0})):
-        run.change(f"quality/{file}.json", lambda quality, scores=scores: [
+        run.change(f"reports/quality/{file}.json", lambda quality, scores=scores: [
             quality["decoders"][decoder].update(f05=f05) for decoder, f05 in scores.items()])
     rows = rows_of(run)
     assert {row.quality_name for row in rows} == {"F0.5"}
     assert [row.quality for row in rows] == [50, 40, 60, 55]
     assert pareto(rows) == {("swift", "greedy")}
     run.build()
-    page = (run.root / "page" / "index.html").read_text("utf-8")
+    page = (run.root / "data/page/index.html").read_text("utf-8")
     assert 'alt="F0.5 of every decoder' in page and "60.0 F0.5" in page and "+20.0" in page
     table = (run.root / "reports" / "decoders.md").read_text("utf-8")
     assert "| data | F0.5 | precision | recall | GLEU | BLEU |" in table
@@ -65,13 +65,13 @@ def test_columns_without_a_value_are_left_out(tmp_path: Path) -> None:
     table = (run.root / "reports" / "decoders.md").read_text("utf-8")
     assert not titles & set(re.split(r" ?\| ?", table.splitlines()[2]))
     assert "GLEU" not in table
-    page = (run.root / "page" / "index.html").read_text("utf-8")
+    page = (run.root / "data/page/index.html").read_text("utf-8")
     assert 'alt="BLEU of every decoder' in page and "GLEU" not in page
     assert page.count("<button") == table.splitlines()[2].count("|") - 1
 
 
 def test_what_verifiers_accept_is_shown_where_it_was_counted(run: Run) -> None:
-    run.change("quality/swift.json", lambda quality: quality["decoders"]["greedy"].update(
+    run.change("reports/quality/swift.json", lambda quality: quality["decoders"]["greedy"].update(
         accepted_per_call=4.25, drafter_calls=2.5, ties=0))
     rows = {row.name: row for row in rows_of(run)}
     drafted, other = rows["swift", "greedy"], rows["ar", "greedy"]
@@ -91,35 +91,35 @@ def test_a_drafter_is_held_to_the_greedy_search_of_its_verifier(run: Run) -> Non
     mine, theirs = translations("swift", "beam5"), translations("ar", "greedy")
     same = sum(one == other for one, other in zip(mine, theirs, strict=True)) / len(theirs)
     own = identical()
-    run.change("quality/swift.json", lambda quality: quality.update(verifier=None))
+    run.change("reports/quality/swift.json", lambda quality: quality.update(verifier=None))
     assert identical() == own
-    run.change("quality/swift.json", lambda quality: quality.update(verifier="ar"))
+    run.change("reports/quality/swift.json", lambda quality: quality.update(verifier="ar"))
     assert identical()["swift", "beam5"] == same != own["swift", "beam5"]
     assert identical()["ar", "greedy"] == 1
-    run.change("quality/swift.json", lambda quality: quality.update(verifier="gone"))
+    run.change("reports/quality/swift.json", lambda quality: quality.update(verifier="gone"))
     assert identical()["swift", "beam5"] is None
 
 
 @pytest.mark.parametrize(("key", "name"), [("edits_signature", r"F0\.5"), ("gleu_signature", "GLEU")])
 def test_families_that_were_scored_otherwise_are_refused(run: Run, key: str, name: str) -> None:
-    run.change("quality/ar.json", lambda quality: quality["decoders"]["beam5"].update({key: None}))
+    run.change("reports/quality/ar.json", lambda quality: quality["decoders"]["beam5"].update({key: None}))
     with pytest.raises(PipelineError, match=rf"ar\.json .*\(none\).*: {name} with different signatures"):
         run.build()
 
 
 def test_every_reference_file_must_have_all_sentences(run: Run) -> None:
-    lines = (run.root / "test.target2").read_text("utf-8").splitlines(keepends=True)
-    (run.root / "test.target2").write_text("".join(lines[:-1]), encoding="utf-8")
+    lines = (run.root / "data/corpus/test.target2").read_text("utf-8").splitlines(keepends=True)
+    (run.root / "data/corpus/test.target2").write_text("".join(lines[:-1]), encoding="utf-8")
     with pytest.raises(PipelineError, match=r"test\.source: 16 lines, but .*test\.target2 has 15"):
         run.build()
-    assert not (run.root / "reports").exists()
+    assert not (run.root / "reports/decoders.json").exists()
 
 
 def test_samples_show_every_reference_once_and_mark_against_the_nearest(run: Run) -> None:
     one, other = ["the lamp is on", "it rains"], ["a light burns", "it rains"]
     hypotheses = {row.name: ["a light shines", "it rained"] for row in rows_of(run)}
     page = render_page(rows_of(run), Texts(["s", "t"], [one, other], hypotheses, "en", "en"),
-                       read_speed(run.root / "speed.json"), b"", b"")
+                       read_speed(run.root / "reports/speed.json"), b"", b"")
     assert page.count("<dt>reference</dt>") == 3
     assert "a light <mark>shines</mark>" in page and "it <mark>rained</mark>" in page
     assert page.count("<article>") == 2 and len(hypotheses) == len(MILLISECONDS)

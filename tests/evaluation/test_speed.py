@@ -55,7 +55,7 @@ class Stage:
 
 
 def sentences(*lengths: int) -> list[Tensor]:
-    """One sentence a length; sentence i consists of the id 100 + i."""
+    """One sentence per length; sentence i consists of the id 100 + i."""
     return [torch.full((1, length), 100 + index) for index, length in enumerate(lengths)]
 
 
@@ -197,9 +197,9 @@ def report(long: list[bool]) -> dict[str, object]:
 
 
 def test_the_report_has_the_numbers_of_the_definitions() -> None:
-    whole = report([False, True])
-    entries = whole.pop("contestants")
-    assert whole == {"sentences": 2, "long_sentences": 1, "long_rule": "the second", "repetitions": 1,
+    content = report([False, True])
+    entries = content.pop("contestants")
+    assert content == {"sentences": 2, "long_sentences": 1, "long_rule": "the second", "repetitions": 1,
                      "baseline": "ar", "machine": {"device": "abacus"}, "made": {"date": "2026-01-02", "commit": "abc"}}
     assert isinstance(entries, list)
     entry = entries[2]
@@ -220,7 +220,7 @@ def test_the_report_has_the_numbers_of_the_definitions() -> None:
     assert entries[4]["counterpart"] == "beam5"
 
 
-def test_without_long_sentences_nothing_is_said_of_them() -> None:
+def test_without_long_sentences_their_figures_are_null() -> None:
     entries = report([False, False])["contestants"]
     assert isinstance(entries, list)
     for key in ("ms_per_sentence_long", "calls_long", "speedup_vs_beam5", "speedup_vs_greedy",

@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 from pipeline.commands import tune as command
 from pipeline.errors import PipelineError
 from pipeline.evaluation import tuning
-from pipeline.evaluation.tuning import Bench, Grid, Stage, Trial, combinations, fastest, relaxations, tune
+from pipeline.evaluation.tuning import (
+    SearchSpace,
+    Trial,
+    TuningBench,
+    TuningRound,
+    combinations,
+    fastest,
+    relaxations,
+    tune,
+)
 from pipeline.params import load_params
 
 
@@ -45,16 +54,17 @@ def test_no_good_trial_is_faster(figures: list[tuple[float, float]], floor: floa
         assert found in good and all(found.milliseconds <= one.milliseconds for one in good)
 
 
-def test_the_present_value_competes() -> None:
-    assert combinations(["block"], Grid(block=(4, 2)), {"block": 7}) == [{"block": 2}, {"block": 4}, {"block": 7}]
-    assert combinations(["block"], Grid(block=(4, 2)), {"block": 2}) == [{"block": 2}, {"block": 4}]
+def test_the_current_value_competes() -> None:
+    space = SearchSpace(block=(4, 2))
+    assert combinations(["block"], space, {"block": 7}) == [{"block": 2}, {"block": 4}, {"block": 7}]
+    assert combinations(["block"], space, {"block": 2}) == [{"block": 2}, {"block": 4}]
 
 
 def test_relaxed_acceptance_is_tried_in_longer_blocks_too() -> None:
     found = [(one["block"], *one["acceptance"].values())
-             for one in relaxations(Grid(block=(2, 4, 7, 8), beta=(3, 5), tau=(1.0,)), 4)]
+             for one in relaxations(SearchSpace(block=(2, 4, 7, 8), beta=(3, 5), tau=(1.0,)), 4)]
     assert found == [(4, 1, 0.0), (4, 3, 1.0), (4, 5, 1.0), (7, 3, 1.0), (7, 5, 1.0)]
-    everything = list(relaxations(Grid(block=(2,), beta=(3,), tau=(1.0,)), 0))
+    everything = list(relaxations(SearchSpace(block=(2,), beta=(3,), tau=(1.0,)), 0))
     assert [one["block"] for one in everything] == [0, 0]
 
 
@@ -62,13 +72,13 @@ class MadeUp:
     """A bench with figures by formula: k = 6, shortest = 2, longest = 8 are fastest; tau buys time and costs BLEU."""
 
     def __init__(self, *settings: str) -> None:
-        self.present = {"block": 3, "shortest": 1, "longest": 4}
-        self.present = {name: value for name, value in self.present.items() if name in settings}
+        self.current = {"block": 3, "shortest": 1, "longest": 4}
+        self.current = {name: value for name, value in self.current.items() if name in settings}
         self.asked: list[list[dict[str, Any]]] = []
 
-    def compare(self, settings: list[dict[str, Any]], *, scored: bool) -> Stage:
+    def compare(self, settings: list[dict[str, Any]], *, scored: bool) -> TuningRound:
         self.asked.append(settings)
-        return Stage(trial(30, 20.0 if scored else None), [self._trial(one, scored) for one in settings], [])
+        return TuningRound(trial(30, 20.0 if scored else None), [self._trial(one, scored) for one in settings], [])
 
     def _trial(self, setting: dict[str, Any], scored: bool) -> Trial:
         tau, beta = (setting.get("acceptance", {}).get(name, 0) for name in ("tau", "beta"))
@@ -77,25 +87,25 @@ class MadeUp:
         return Trial(setting, milliseconds, 1.0, 1.0, 20.0 - 0.05 * tau - 0.01 * beta if scored else None)
 
 
-def test_stage_after_stage() -> None:
-    bench, shown = MadeUp("block", "shortest", "longest"), list[Stage]()
-    found = tune(bench, Grid(), [], shown.append)  # type: ignore[arg-type]
+def test_one_group_after_the_other() -> None:
+    bench, shown = MadeUp("block", "shortest", "longest"), list[TuningRound]()
+    found = tune(bench, SearchSpace(), [], shown.append)  # type: ignore[arg-type]
     assert found == {"": {"block": 6, "shortest": 2, "longest": 8}}
     assert len(shown) == 2 and len(bench.asked[1]) == 9
     assert all(one["block"] == 6 for one in bench.asked[1])
 
 
 def test_relaxed_variants_keep_within_their_margins() -> None:
-    found = tune(MadeUp("block"), Grid(), ["quality", "speed"], lambda stage: None)  # type: ignore[arg-type]
+    found = tune(MadeUp("block"), SearchSpace(), ["quality", "speed"], lambda stage: None)  # type: ignore[arg-type]
     assert found == {"": {"block": 6},
                      "quality": {"block": 6, "acceptance": {"beta": 5, "tau": 1.0}},
                      "speed": {"block": 6, "acceptance": {"beta": 5, "tau": 5.0}}}
 
 
 @pytest.mark.parametrize("name", ["block", "shortest", "longest", "beta", "tau"])
-def test_a_grid_needs_values(name: str) -> None:
+def test_a_search_space_needs_values(name: str) -> None:
     with pytest.raises(PipelineError, match=f"no value of {name} to try"):
-        Grid(**{name: ()})
+        SearchSpace(**{name: ()})
 
 
 # On a random model.
@@ -218,7 +228,7 @@ def test_our_own_parameters_change_in_nothing_else(tmp_path: Path) -> None:
 
 
 def test_exact_settings_have_greedys_quality(drafting: Path) -> None:
-    bench = Bench(load_params(), "teacher", "iad", 24)
+    bench = TuningBench(load_params(), "teacher", "iad", 24)
     stage = bench.compare([{"block": 1}, {"block": 9, "acceptance": {"beta": 120, "tau": 99.0}}], scored=True)
     exact, anything_goes = stage.trials
     assert exact.bleu == stage.greedy.bleu is not None
@@ -229,18 +239,18 @@ def test_exact_settings_have_greedys_quality(drafting: Path) -> None:
 def test_heads_are_compared_with_their_model_without_them(drafting: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load = tuning.load_checkpoint
     monkeypatch.setattr(tuning, "load_checkpoint", lambda *given: (with_heads(load(*given)[0].double(), 3), None))
-    stage = Bench(load_params(), "teacher", "blockwise", 5).compare([{"block": 1}, {"block": 3}], scored=True)
+    stage = TuningBench(load_params(), "teacher", "blockwise", 5).compare([{"block": 1}, {"block": 3}], scored=True)
     assert [one.bleu for one in stage.trials] == [stage.greedy.bleu] * 2
     assert stage.greedy.calls == stage.trials[0].calls
 
 
 def test_settings_that_the_decoder_refuses_are_left_out(drafting: Path) -> None:
-    bench = Bench(load_params(), "teacher", "iad", 5)
+    bench = TuningBench(load_params(), "teacher", "iad", 5)
     stage = bench.compare([{"block": -3}, {"block": 2}], scored=False)
     assert [one.setting for one in stage.trials] == [{"block": 2}]
     (setting, reason), = stage.refused
     assert setting == {"block": -3} and reason.endswith("decoders.iad.block: -3 must be at least 0")
-    with pytest.raises(PipelineError, match=r"'iad' takes none of the settings to try; .*block: -3"):
+    with pytest.raises(PipelineError, match=r"'iad' accepts none of the settings to try; .*block: -3"):
         bench.compare([{"block": -3}], scored=False)
 
 

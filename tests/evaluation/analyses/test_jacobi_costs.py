@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from operations import counted
 from sentences import sources
 
 from pipeline import layout
@@ -32,7 +33,7 @@ from pipeline.evaluation.analyses.jacobi.training import (
     training_operations,
 )
 from pipeline.evaluation.analyses.measured import Measured, Measurements
-from pipeline.evaluation.flops import Costs, counted
+from pipeline.evaluation.flops import Costs
 from pipeline.evaluation.speed import Contestant
 from pipeline.families.masked import MaskedModule
 from pipeline.families.ordered import OrderedModule
