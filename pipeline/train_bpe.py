@@ -30,8 +30,9 @@ _HISTOGRAM_EDGES = (8, 16, 32, 64, 128)
 def train_bpe(settings: BpeSettings, corpus: Path, out: Path, report: Path) -> None:
     """Learn a vocabulary from `corpus/train.*` and encode every split, and the synthetic pairs if there are any.
 
-    Writes the folder `out` as a whole: `joint.model` or `source.model` and `target.model`, `meta.json`, and
-    one `pairs.py` file a split. `report` is JSON: sizes, tokens a sentence, unknown rate, pairs too long.
+    The folder `out` is written atomically: `joint.model` or `source.model` and `target.model`, `meta.json`, and one
+    file of pairs (`corpus.pairs`) per split. The JSON `report` has the sizes, tokens per sentence, the rate of unknown
+    tokens and the number of pairs that are too long.
 
     Raises:
         PipelineError: the corpus is missing, or does not allow a vocabulary of this size.
@@ -53,15 +54,15 @@ def train_bpe(settings: BpeSettings, corpus: Path, out: Path, report: Path) -> N
                                        "target_vocabulary": tokenizer.target_size}
         for split in splits:
             description[split] = _encode_split(settings, tokenizer, corpus, split, folder / f"{split}.pairs")
-        remove(report)  # of what is replaced now
+        remove(report)  # of the folder that is replaced now
     write_json(report, description)
 
 
 def learn_model(settings: BpeSettings, files: Sequence[Path]) -> bytes:
     """Return a serialised SentencePiece model learned from the lines of some files.
 
-    Lines reach the trainer through an iterator, so that no path of this machine enters the model file, and a
-    corpus of more than `settings.sample` lines is thinned by taking every k-th: no random numbers anywhere.
+    The trainer reads lines from an iterator, so that the model file contains no path of this machine. Of a corpus of
+    more than `settings.sample` lines it reads every k-th: no random numbers anywhere.
 
     Raises:
         PipelineError: the vocabulary is larger (or smaller) than the text allows.
@@ -83,7 +84,7 @@ def learn_model(settings: BpeSettings, files: Sequence[Path]) -> bytes:
 
 
 def _explain(error: RuntimeError, vocabulary: int, file: Path) -> str:
-    """Turn SentencePiece's complaint about the vocabulary size into one line with the remedy."""
+    """Turn SentencePiece's error about the vocabulary size into one line with the remedy."""
     reason = " ".join(str(error).split())
     if largest := re.search(r"value <= (\d+)", reason):
         return (f"{file}: this corpus allows a vocabulary of at most {largest[1]}, not {vocabulary}; "
@@ -130,7 +131,7 @@ def _describe_sides(pairs: Pairs) -> dict[str, Any]:
 
 
 def _describe(lengths: NDArray[np.int32], unknown: int) -> dict[str, Any]:
-    """Summarise the lengths, in tokens a sentence, of one side of a split."""
+    """Summarise the lengths, in tokens per sentence, of one side of a split."""
     tokens = int(lengths.sum(dtype=np.int64))
     median, p95, p99 = np.percentile(lengths, [50, 95, 99]).tolist()
     edges = [0, *(edge + 1 for edge in _HISTOGRAM_EDGES), np.iinfo(np.int32).max]

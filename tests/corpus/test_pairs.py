@@ -155,8 +155,8 @@ def test_any_byte_may_be_wrong(packed: Path) -> None:
                     assert side.lengths.tolist() == lengths.tolist() and (lengths >= 0).all()
 
 
-@pytest.mark.parametrize(("sizes", "message"), [((11, 12), "source id 11 lies outside the vocabulary of 11"),
-                                                ((12, 10), "target id 10 lies outside the vocabulary of 10")])
+@pytest.mark.parametrize(("sizes", "message"), [((11, 12), "source id 11 is outside the vocabulary of 11"),
+                                                ((12, 10), "target id 10 is outside the vocabulary of 10")])
 def test_ids_outside_the_vocabulary_are_refused(packed: Path, sizes: tuple[int, int], message: str) -> None:
     Pairs.open(packed).check_ids(12, 11)
     with pytest.raises(PipelineError, match=rf"train\.pairs: damaged: the {message}; run `dvc repro`"):
@@ -164,7 +164,7 @@ def test_ids_outside_the_vocabulary_are_refused(packed: Path, sizes: tuple[int, 
 
 
 def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match="cannot be read: Is a directory; run `dvc repro`"):
+    with pytest.raises(PipelineError, match="cannot be read: Is a directory; check its permissions, or remove it"):
         Pairs.open(tmp_path)
 
 
