@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, reading
@@ -91,28 +91,6 @@ def _append_aligned(file: IO[bytes], spill: IO[bytes]) -> None:
     spill.seek(0)
     shutil.copyfileobj(spill, file, 1 << 20)
     file.write(bytes(-file.tell() % _ALIGNMENT))
-
-
-class Ragged(NamedTuple):
-    """Concatenated rows of different lengths."""
-
-    ids: IdArray
-    """All ids, shape (total tokens)."""
-    lengths: NDArray[np.int32]
-    """Ids in each row, shape (rows)."""
-
-    def padded(self, pad: int) -> NDArray[np.int64]:
-        """Return the rows as a matrix, shape (rows, longest), padded with `pad`.
-
-        >>> Ragged(np.array([5, 6, 7], dtype=np.uint16), np.array([1, 0, 2], dtype=np.int32)).padded(0)
-        array([[5, 0],
-               [0, 0],
-               [6, 7]])
-        """
-        width = int(self.lengths.max(initial=0))
-        matrix = np.full((len(self.lengths), width), pad, dtype=np.int64)
-        matrix[np.arange(width) < self.lengths[:, None]] = self.ids
-        return matrix
 
 
 class Pairs:
@@ -188,13 +166,6 @@ class Pairs:
         (source, target), (source_offsets, target_offsets) = self._ids, self._offsets
         return (source, source_offsets), (target, target_offsets)
 
-    def gather(self, rows: ArrayLike) -> tuple[Ragged, Ragged]:
-        """Copy the sources and the targets of some pairs, in the order given."""
-        index = np.asarray(rows, dtype=np.int64)
-        if index.size and not 0 <= index.min() <= index.max() < len(self):
-            raise IndexError(f"rows {index.min()}..{index.max()} of {len(self)} pairs")
-        return self._gather(0, index), self._gather(1, index)
-
     def __reduce__(self) -> tuple[Any, ...]:
         # A worker process opens the file itself; otherwise all of the memory map would be copied to it.
         return Pairs.open, (self.path, self.digest)
@@ -204,14 +175,6 @@ class Pairs:
             raise IndexError(f"row {index} of {len(self)} pairs")
         start, end = self._offsets[side][index:index + 2]
         return self._ids[side][start:end]
-
-    def _gather(self, side: int, index: NDArray[np.int64]) -> Ragged:
-        starts = self._offsets[side][index]
-        lengths = self._offsets[side][index + 1] - starts
-        ends = np.cumsum(lengths)
-        # Token t of the result comes from starts[row] + (t - first token of the row).
-        position = np.arange(lengths.sum()) + np.repeat(starts - (ends - lengths), lengths)
-        return Ragged(self._ids[side][position], lengths.astype(np.int32))
 
 
 class _Header(NamedTuple):

@@ -33,8 +33,7 @@ class HeadsModule(TranslationModule):
             network: the verifier's shape, except dropout, which is not used.
             optimisation, vocabulary, seed: see `TranslationModule`.
             verifier: checkpoint folder of the model that gets the heads.
-            block: k, the number of heads plus one.
-            chained: whether a drafted token depends on the one before it.
+            block, chained: see `DraftingSettings`.
         """
         trained, _ = load_checkpoint(Path(verifier), vocabulary.digest)
         made = BlockwiseHeads(network, vocabulary.source, vocabulary.target, trained.order, block, chained)
