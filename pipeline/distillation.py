@@ -70,17 +70,10 @@ class Shard(NamedTuple):
 
 
 class DistillationModule(lightning.LightningModule):
-    """Translates shards and writes each to its file."""
+    """Translates the sources of pairs, in shards, and writes each shard to a file of the folder."""
 
     def __init__(self, teacher: Transformer, decode: Decoder, pairs: Pairs, folder: Path,
                  settings: DistillationSettings) -> None:
-        """Args:
-            teacher: in evaluation mode.
-            decode: the search.
-            pairs: whose sources are translated.
-            folder: of the shards.
-            settings: sizes of shards and batches, and how many of the sources to translate.
-        """
         super().__init__()
         self.teacher, self._decode, self._pairs, self._folder = teacher, decode, pairs, folder
         self._batch_rows = settings.batch_rows
@@ -135,12 +128,9 @@ class DistillationModule(lightning.LightningModule):
 
 
 def distill(params: Params, devices: int | None, accelerator: str) -> None:
-    """Translate the training source and write data/distilled and its report.
+    """Translate the training source on some devices (None: all GPUs, or one process per CPU core).
 
-    Args:
-        params: with the teacher's decoder.
-        devices: how many; None: all GPUs, or a process per CPU core.
-        accelerator: cpu, gpu or auto.
+    It writes data/distilled and its report. The accelerator is cpu, gpu or auto.
 
     Raises:
         PipelineError: the teacher or the pairs are missing or damaged, or no translation ended.

@@ -30,12 +30,9 @@ class Stage:
 
 
 def read_stages(folder: Path) -> dict[str, Stage]:
-    """All stages of a project by the names that `dvc repro` takes, in the order of dvc.yaml.
+    """All stages of the project in a folder by the names that `dvc repro` takes, in the order of dvc.yaml.
 
     This waits for other DVC processes that hold the project's lock.
-
-    Args:
-        folder: of dvc.yaml.
 
     Raises:
         PipelineError: DVC cannot read the project.

@@ -57,12 +57,8 @@ def environment() -> dict[str, str]:
 def reproduce_families(folder: Path, stages: Mapping[str, Stage], jobs: int) -> None:
     """Reproduce the stages of single families that are not up to date, and first those that they depend on.
 
-    If no two of them could run at the same time, nothing happens, and the `dvc repro` that follows does everything.
-
-    Args:
-        folder: of params.yaml and dvc.yaml.
-        stages: of dvc.yaml (`ask_dvc`).
-        jobs: how many at once.
+    At most `jobs` run at once. If no two of them could run at the same time, nothing happens, and the `dvc repro` that
+    follows does everything.
 
     Raises:
         PipelineError: a `foreach` or a `matrix` is over anything but families; or a stage failed, and all others that

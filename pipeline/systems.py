@@ -93,13 +93,8 @@ def check_systems(systems: tuple[str, ...], families: Mapping[str, FamilySetting
 def find_family(name: str, families: Mapping[str, FamilySettings], where: str) -> FamilySettings:
     """The family of that name.
 
-    Args:
-        name: of the family.
-        families: the catalogue.
-        where: the option or key that names it, for the error message.
-
     Raises:
-        PipelineError: there is no such family.
+        PipelineError: there is no such family; the message begins with the option or key that names it, `where`.
     """
     if name not in families:
         raise PipelineError(f"{where}: family {name!r} is unknown; params.yaml has {', '.join(families)}")

@@ -17,8 +17,7 @@ from pipeline.decoding.verify import Round
 from pipeline.engine.door import open_engine
 from pipeline.errors import PipelineError
 from pipeline.model.top import best
-from pipeline.params import Params
-from pipeline.translation import TextModel, Translator
+from pipeline.translation import Translator
 from pipeline.vocabulary import EOS, PAD
 
 
@@ -69,11 +68,7 @@ class Trace:
 
 
 class Tracer(Translator):
-    """Translates lines one by one and keeps the trace; see `Translator`."""
-
-    def __init__(self, params: Params, model: TextModel, decoder: str, device: str = "auto") -> None:
-        super().__init__(params, model, decoder, device=device)
-        self._decoder = decoder
+    """Translates lines one by one and keeps the trace."""
 
     def trace(self, line: str) -> Trace:
         """Translate one line.
@@ -87,7 +82,7 @@ class Tracer(Translator):
         source = pad_sources([ids], self.model.longest).to(self.device)
         found = self._decode(self.network, source)
         if found.verification is None:
-            raise PipelineError(f"--decoder: {self._decoder!r} drafts nothing, so there is nothing to explain; choose "
+            raise PipelineError(f"--decoder: {self.decoder!r} drafts nothing, so there is nothing to explain; choose "
                                 "an entry of `decoders` that does, such as one of algorithm gad or iad")
         rounds = found.verification.rounds
         output = output_of(rounds, 0)

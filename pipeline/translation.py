@@ -119,7 +119,7 @@ class Translator:
                 raise PipelineError(f"--nbest: {nbest} needs a decoder with at least as many beams; {decoder!r} has "
                                     f"{widest}")
             block["nbest"] = nbest
-        self.model, self.device = model, torch.device(pick_device(device))
+        self.model, self.decoder, self.device = model, decoder, torch.device(pick_device(device))
         self.network = model.network.to(self.device)
         limit = LengthLimit(params.limit.ratio, params.limit.extra, model.longest - 1)
         self._decode = make_decoder(decoder, block, limit)

@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     params = load_params()
     model, decoder = open_model(params, arguments)
-    tracer = Tracer(params, model, arguments.decoder or decoder, arguments.device)
+    tracer = Tracer(params, model, arguments.decoder or decoder, device=arguments.device)
     pieces, colour = model.text.target_pieces, _wants_colour(arguments.color)
     for number, line in enumerate(lines, 1):
         trace = tracer.trace(line)

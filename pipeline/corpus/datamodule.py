@@ -37,17 +37,12 @@ class Batch(NamedTuple):
 class PairBatches(Dataset[Batch]):
     """Collates slices of one or several files of pairs, whose rows are numbered consecutively.
 
-    Sources and targets are cut to the model's limit. Targets of training are never longer
+    Sources and targets are cut to `longest` tokens, end symbol included. Targets of training are never longer
     (`PairsDataModule.train_dataloader`).
     """
 
     def __init__(self, files: Sequence[Pairs], longest: int) -> None:
-        """Args:
-            files: of encoded pairs.
-            longest: tokens that a source or a target may have, its end symbol included.
-        """
-        self.files = files
-        self.longest = longest
+        self.files, self.longest = files, longest
         self._starts = np.cumsum([0, *map(len, files)])
         self.source_lengths = np.concatenate([np.minimum(pairs.source_lengths + 1, longest) for pairs in files])
         self.target_lengths = np.concatenate([pairs.target_lengths + 1 for pairs in files]).astype(np.int64)

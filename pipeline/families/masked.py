@@ -33,8 +33,7 @@ class MaskedModule(TranslationModule):
     def __init__(self, network: NetworkSettings, optimisation: OptimisationSettings, vocabulary: VocabularySettings,
                  masking: Masking = "uniform", seed: int = 1) -> None:
         """Args:
-            network: shape of the Transformer.
-            optimisation, vocabulary, seed: see `TranslationModule`.
+            network, optimisation, vocabulary, seed: see `TranslationModule`.
             masking: `uniform` for Mask-Predict; `all` for vanilla non-autoregressive translation (Gu et al. 2018,
                 with masks instead of copies of the source), which one iteration decodes.
         """

@@ -20,15 +20,10 @@ from pipeline.vocabulary import PAD
 
 
 class OrderedModule(TranslationModule):
-    """A Transformer and its label-smoothed cross-entropy over all slots of an order."""
+    """A Transformer and its label-smoothed cross-entropy over all slots of an order; see `TranslationModule`."""
 
     def __init__(self, network: NetworkSettings, order: OrderSettings, optimisation: OptimisationSettings,
                  vocabulary: VocabularySettings, seed: int = 1) -> None:
-        """Args:
-            network: shape of the Transformer.
-            order: of generation.
-            optimisation, vocabulary, seed: see `TranslationModule`.
-        """
         super().__init__(Transformer(network, vocabulary.source, vocabulary.target, make_order(order)), optimisation,
                          vocabulary, seed)
 
