@@ -1,7 +1,8 @@
-"""Make the environment `.venv` with the extras of pyproject.toml that are given: `python3 install.py pipeline,peers`.
+"""Make the environment `.venv` with given extras of pyproject.toml: `python3 install.py pipeline,peers`.
 
-The Makefile's first step; it does nothing where all is there. Whatever fails is said in one line with its remedy, and
-the same command again goes on. Syntax and imports are those of Python 3.6, so that an old one can say what is needed.
+This is the Makefile's first step; it does nothing if everything is installed. A failure is reported in one line with
+its remedy, and the same command continues. Syntax and imports are those of Python 3.6, so that an old Python can report
+which version is needed.
 """
 
 import argparse
@@ -16,25 +17,25 @@ import sys
 import tempfile
 
 OLDEST, NEWEST = (3, 11), (3, 13)
-"""The Python versions that were tried, and those between them."""
+"""The oldest and the newest Python version that were tried."""
 PLATFORMS = ("Linux x86_64", "Linux aarch64", "Darwin arm64")
-"""Those that every package has wheels for. The first one was tried, the others not."""
+"""Platforms for which every package has wheels. Only the first one was tried."""
 GLIBC = (2, 28)
-"""What PyTorch's wheels ask for."""
+"""The version that PyTorch's wheels require."""
 INSTALLED, DOWNLOADED = {"cpu": 2.0, "cuda": 6.0}, {"cpu": 0.6, "cuda": 3.0}
-"""Gigabytes of an environment and of the files that it is made from, by PyTorch's build; measured, and rounded up."""
+"""Gigabytes of an environment and of its downloads, per build of PyTorch; measured, and rounded up."""
 UNREACHABLE = ("Connection", "Timeout", "timed out", "ProxyError", "SSLError", "NameResolution", "IncompleteRead")
-"""Words in what pip says where a network fails."""
+"""Words in pip's messages about a failed network."""
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
 
 
 class Refusal(Exception):
-    """What stands in the way, and its remedy, in one line."""
+    """An installation is not possible; the message is one line with the reason and the remedy."""
 
 
 def check_machine(version: tuple, implementation: str, system: str, machine: str, libc: tuple) -> None:
-    """Refuse what cannot work, before anything is installed.
+    """Refuse an unsupported machine or Python before anything is installed.
 
     Args:
         version: of Python.
@@ -43,7 +44,7 @@ def check_machine(version: tuple, implementation: str, system: str, machine: str
         libc: name and version of the C library; read on Linux only.
 
     Raises:
-        Refusal: with the remedy.
+        Refusal: it is not supported.
     """
     if system == "Windows":
         raise Refusal("Windows is not supported; install WSL (wsl --install) and run the same command in it")
@@ -61,16 +62,16 @@ def check_machine(version: tuple, implementation: str, system: str, machine: str
 
 
 def check_space(folder: str, build: str) -> None:
-    """Refuse to begin what the disk cannot hold.
+    """Refuse an installation for which the disk is too small.
 
     Args:
         folder: of the environment.
         build: of PyTorch, cpu or cuda.
 
     Raises:
-        Refusal: with the space that is needed and that is there.
+        Refusal: with the required and the free space.
     """
-    needed: dict = {}  # by file system: what for, and how much
+    needed: dict = {}  # per file system: one of its folders, and the size
     # Every file is downloaded into the folder for temporary files and kept in pip's cache.
     for place, size in ((folder, INSTALLED[build]), (os.path.expanduser("~"), DOWNLOADED[build]),
                         (tempfile.gettempdir(), DOWNLOADED[build])):
@@ -84,7 +85,7 @@ def check_space(folder: str, build: str) -> None:
 
 
 def explain(output: str, torch: str) -> str:
-    """What pip says of its failure, in one line with the remedy.
+    """The reason of pip's failure in one line with the remedy.
 
     Args:
         output: of pip.
@@ -104,7 +105,7 @@ def explain(output: str, torch: str) -> str:
 
 
 class Environment:
-    """The folder `.venv`, and what is known of what it holds."""
+    """The folder `.venv` and the notes on its content."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -112,7 +113,7 @@ class Environment:
         self._notes = os.path.join(folder, ".installed")
 
     def notes(self) -> dict:
-        """What `write` wrote last; empty for an environment of the user's own."""
+        """The notes that `write` wrote last; empty for an environment that the user has made."""
         try:
             with open(self._notes, encoding="utf-8") as file:
                 return dict(json.load(file))
@@ -124,10 +125,10 @@ class Environment:
             json.dump(notes, file)
 
     def flaw(self) -> str:
-        """Why it must be made anew; empty: it need not."""
+        """Why it must be made anew; empty if it need not be."""
         notes = self.notes()
         if notes.get("unfinished"):
-            return "its installation was cut short"
+            return "its installation was interrupted"
         if notes.get("folder", self.folder) != self.folder:
             return f"it was moved from {notes['folder']}, where its programs look for it"
         try:
@@ -140,18 +141,18 @@ class Environment:
         return "" if version == own else f"its Python is {version}, not {own}"
 
     def clear(self) -> None:
-        """Remove what is in it; a link to a folder elsewhere stays."""
+        """Remove its content; a link to a folder elsewhere is kept."""
         folder = os.path.realpath(self.folder)
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
 
     def make(self) -> None:
-        """Python and pip, and nothing else.
+        """Make an environment with nothing but Python and pip.
 
         Raises:
             Refusal: this Python cannot make environments.
         """
-        # Asked by the Python of an environment, which may be this one: the Python that it was made by.
+        # If this runs in an environment, perhaps in this one, then by the Python that made it.
         python = getattr(sys, "_base_executable", sys.executable)
         done = subprocess.run([python, "-m", "venv", self.folder], check=False, text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT)
@@ -167,7 +168,7 @@ class Environment:
 
 
 def install(environment: Environment, extras: set, torch: str) -> None:
-    """Install what is missing; make the environment where there is none, or none that could be gone on with.
+    """Install what is missing; make the environment if there is none, or none that can be used.
 
     Args:
         environment: to install into.
@@ -175,7 +176,7 @@ def install(environment: Environment, extras: set, torch: str) -> None:
         torch: cpu: PyTorch's CPU build; empty: the one that pip chooses.
 
     Raises:
-        Refusal: something stands in the way.
+        Refusal: the environment cannot be made, or the packages cannot be installed.
     """
     digest = hashlib.sha256()
     for name in ("constraints.txt", "pyproject.toml"):
@@ -203,7 +204,7 @@ def install(environment: Environment, extras: set, torch: str) -> None:
     environment.write({**wanted, "unfinished": True})
     extra = ",".join(wanted["extras"])
     print(f"installing {extra} into .venv; the first time this takes minutes", flush=True)
-    # Not compiled: what is never imported need not be, and the first process to import the rest compiles it.
+    # Without compilation: modules are compiled when they are first imported, and many never are.
     done = environment.pip_install("--no-compile", "-c", "constraints.txt", "-e", f".[{extra}]", *filter(None, [cpu]))
     if done.returncode:
         raise Refusal(explain(done.stderr, cpu))
@@ -214,7 +215,7 @@ def _check_space_for_cuda(environment: Environment, pin: str) -> None:
     try:
         check_space(environment.folder, "cuda")
     except Refusal:
-        # Only now it matters which build pip takes, and the question costs a download.
+        # Only now it matters which build pip chooses, and finding out takes a download.
         report = environment.pip_install("--dry-run", "--no-deps", "--report", "-", pin).stdout
         if '"nvidia-' in report:
             raise
@@ -222,7 +223,7 @@ def _check_space_for_cuda(environment: Environment, pin: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("extras", help="of pyproject.toml, with commas between them")
+    parser.add_argument("extras", help="of pyproject.toml, comma-separated")
     parser.add_argument("--torch", choices=("", "cpu"), default="", help="cpu: PyTorch's CPU build, 200 MB, not 3 GB")
     options = parser.parse_args()
     try:
@@ -232,7 +233,7 @@ def main() -> None:
     except Refusal as refusal:
         sys.exit(f"error: {refusal}")
     except KeyboardInterrupt:
-        sys.exit("interrupted; the same command goes on")
+        sys.exit("interrupted; the same command continues")
 
 
 if __name__ == "__main__":

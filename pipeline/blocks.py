@@ -1,4 +1,4 @@
-"""Dataclasses from blocks of params.yaml, strictly: every key known, every value of its type."""
+"""Builds dataclasses from blocks of params.yaml, strictly: every key is known, every value has its type."""
 
 import types
 import typing
@@ -16,13 +16,13 @@ def build(kind: type[T], block: Any, where: str) -> T:
     """A dataclass from a mapping.
 
     Args:
-        kind: a dataclass of plain types, Optional ones, tuples, dictionaries and other such dataclasses. One that has a
-            class method `variant(block, where)` is asked for the subclass that the block is of.
-        block: what YAML made of the block.
+        kind: a dataclass of plain types, optional ones, tuples, dictionaries and other such dataclasses. If it has a
+            class method `variant(block, where)`, this returns the subclass to build.
+        block: the parsed YAML.
         where: its dotted name, for error messages.
 
     Raises:
-        PipelineError: an unknown or missing key, a value of another type, or one that its type refuses (`checks`).
+        PipelineError: a key is unknown or missing, or a value has another type or is refused by its type (`checks`).
 
     >>> from pipeline.model.settings import NetworkSettings
     >>> build(NetworkSettings, {"width": 64, "heads": 2}, "network").width
@@ -51,7 +51,7 @@ def build(kind: type[T], block: Any, where: str) -> T:
 
 
 def merge(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
-    """Blocks of `overlay` laid over those of `base`: mappings are merged, null removes a key, all else is replaced.
+    """Blocks of `base` updated by those of `overlay`: mappings are merged, null removes a key, all else is replaced.
 
     >>> merge({"a": {"x": 1, "y": 2}, "b": [1, 2], "c": 0}, {"a": {"y": 3}, "b": [4], "c": None})
     {'a': {'x': 1, 'y': 3}, 'b': [4]}
@@ -67,35 +67,19 @@ def merge(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
-def _suggestion(key: str, known: list[str], where: str) -> str:
-    import difflib  # only on the way to an error
-
-    near = difflib.get_close_matches(key, known, 1)
-    return f"did you mean {where}.{near[0]}?" if near else f"choose among {', '.join(known)}"
-
-
 def convert(hint: Any, value: Any, where: str) -> Any:
-    """A value of params.yaml as its type wants it.
-
-    Args:
-        hint: the type, as for a field of `build`'s dataclasses.
-        value: what YAML made of it.
-        where: its dotted name, for error messages.
+    """A parsed YAML value converted to a type that a field of `build`'s dataclasses may have.
 
     Raises:
-        PipelineError: it is of another type.
+        PipelineError: the value has another type; the message begins with its dotted name, `where`.
     """
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if hint is Any:
+    if hint is Any or origin is typing.Literal:  # whose values `checks` checks
         return value
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
         return convert(next(kind for kind in arguments if kind is not type(None)), value, where)
-    if origin is typing.Literal:
-        if value not in arguments:
-            raise PipelineError(f"params.yaml: {where} is {value!r}; choose one of {', '.join(map(str, arguments))}")
-        return value
     if is_dataclass(hint):
         return build(typing.cast(type, hint), value, where)
     if origin is tuple:
@@ -129,3 +113,10 @@ def _tuple(arguments: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...
         raise PipelineError(f"params.yaml: {where} must have {len(arguments)} entries, not {len(value)}")
     return tuple(convert(kind, item, f"{where}[{place}]")
                  for place, (kind, item) in enumerate(zip(arguments, value, strict=True)))
+
+
+def _suggestion(key: str, known: list[str], where: str) -> str:
+    import difflib  # only needed for an error
+
+    near = difflib.get_close_matches(key, known, 1)
+    return f"did you mean {where}.{near[0]}?" if near else f"choose among {', '.join(known)}"

@@ -1,7 +1,7 @@
-"""What the values of settings must be, declared beside each field and checked whenever the settings are made.
+"""Ranges of settings, declared in the type of each field and checked whenever the settings are made.
 
-A field's type says it: `steps: Positive = 3000`, `betas: tuple[Decay, Decay]`. How settings are made does not matter,
-from params.yaml (`pipeline.blocks`), from a command's options or in Python.
+For example: `steps: Positive = 3000`, `betas: tuple[ProperShare, ProperShare]`, `norm: Literal["pre", "post"]`. It does
+not matter whether settings are made from params.yaml (`pipeline.blocks`), from a command's options or in Python.
 """
 
 import math
@@ -14,14 +14,14 @@ from pipeline.errors import PipelineError
 
 
 class Refused(PipelineError):
-    """A value that its field's type refuses. The text begins with the field's name within its settings."""
+    """A value that its field's type refuses. The message begins with the field's name within its settings."""
 
 
 class Check(Protocol):
-    """What stands beside a type in `Annotated`."""
+    """The metadata of a type in `Annotated`."""
 
     def fault(self, value: Any) -> str | None:
-        """What the value must be and is not; None: nothing is wrong with it."""
+        """Return what the value must be and is not; None if it is valid."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,19 +60,19 @@ class NotEmpty:
 
 Positive = Annotated[int, Range(at_least=1)]
 Natural = Annotated[int, Range(at_least=0)]
-"""0 included."""
+"""An integer from 0."""
 Seed = Annotated[int, Range(at_least=0, at_most=2 ** 32 - 1)]
-"""What NumPy, PyTorch and Lightning all take."""
+"""A seed that NumPy, PyTorch and Lightning all accept."""
 Amount = Annotated[float, Range(at_least=0)]
 Share = Annotated[float, Range(at_least=0, at_most=1)]
 ProperShare = Annotated[float, Range(at_least=0, below=1)]
-"""Anything but all."""
+"""A share below 1."""
 SomeButNotAll = Annotated[float, Range(above=0, below=1)]
 
 
 @dataclass(frozen=True)
 class Checked:
-    """Settings whose values are what their types say. One with checks of its own makes these first (`super`)."""
+    """Settings whose values are checked against their types. Subclasses with further checks call this one first."""
 
     def __post_init__(self) -> None:
         for name, kind in declared(type(self)).items():
@@ -80,7 +80,7 @@ class Checked:
 
 
 def declared(settings: type) -> dict[str, Any]:
-    """The types of a dataclass's fields by name, with what stands beside them in `Annotated`."""
+    """The types of a dataclass's fields by name, with the metadata of `Annotated`."""
     return typing.get_type_hints(settings, include_extras=True)
 
 

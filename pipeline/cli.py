@@ -1,4 +1,4 @@
-"""One command line for everything: `python -m pipeline VERB`."""
+"""The command line: `python -m pipeline VERB`."""
 
 import argparse
 import errno
@@ -11,12 +11,12 @@ from pipeline.errors import PipelineError
 from pipeline.streams import Unread, standard_error, standard_output
 
 VERBS = {
-    "facts": "write down the machine and the state of the user's files, which DVC cannot see",
+    "facts": "record the machine and the state of the user's files, which DVC cannot see",
     "corpus": "get the sentence pairs, filter and split them",
     "bpe": "learn the vocabulary and encode the corpus",
     "fit": "train a family (Lightning CLI)",
     "test": "translate and score the test split under every decoder of a family (Lightning CLI)",
-    "peers": "translate and score the test split by other libraries with the baseline's weights",
+    "peers": "translate and score the test split with other libraries and the baseline's weights",
     "distill": "translate the training source with the teacher",
     "align": "align the words of the training pairs, or of two text files (fast_align)",
     "counts": "count aligned pairs: the lattice's candidates and lengths",
@@ -25,7 +25,7 @@ VERBS = {
     "report": "write the table, the picture and the page",
     "translate": "translate standard input",
     "explain": "show how drafts are verified, call by call",
-    "ddg": "show which token of a translation waits for which (Jacobi decoding)",
+    "ddg": "show which token of a translation depends on which (Jacobi decoding)",
     "tune": "find a drafting decoder's settings for this machine",
     "score": "log-probability of given translations",
     "average": "average checkpoints of one family into one",
@@ -33,24 +33,26 @@ VERBS = {
     "orders": "draw every generation order: slots, positions and mask",
     "repro": "run the whole pipeline of a profile with DVC",
 }
-"""Verbs and their help; each is a file of `pipeline.commands`, imported only when it is called for."""
+"""Verbs and their help; each is a file of `pipeline.commands`, imported only when it is called."""
 PRINTING = {"translate", "explain", "ddg", "tune", "score", "orders"}
-"""Verbs whose product is what they print. What looks at a --model prints it too; all others write files."""
+"""Verbs whose product is what they print. The others write files, but with --model they also print their product."""
 EXTRAS = {
     "ctranslate2": "peers", "dvc": "pipeline", "dvclive": "pipeline", "jsonargparse": "pipeline",
     "matplotlib": "pipeline", "pytorch_lightning": "pipeline", "rich": "pipeline", "ruamel": "pipeline",
     "sacrebleu": "pipeline", "torchmetrics": "pipeline", "transformers": "peers",
 }
-"""The extra of pyproject.toml that brings a library which a verb may want."""
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-"""Of a full disk: whatever writes there, a library's cache included."""
+"""The extra of pyproject.toml that installs each library which a verb may import."""
+_FULL = "cannot be written", "free some space"
+_DENIED = "cannot be opened", "give this user permission (ls -l shows who has it)"
+_REMEDIES = {errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EFBIG: _FULL, errno.EACCES: _DENIED, errno.EPERM: _DENIED}
+"""What fails, and the remedy, for errors of the system that may come wherever a file is used, also within libraries."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit status.
 
-    0: its product is there, whether or not somebody has read the messages; 2: a `PipelineError`; 130: interrupted; 141:
-    what it prints is its product, and nobody reads it any more (what a shell says of a program that SIGPIPE ends).
+    0: the product is complete, whether or not anybody has read the messages; 2: a `PipelineError`; 130: interrupted;
+    141: the product is what is printed, and nobody reads it any more (as shells report a program that SIGPIPE ends).
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     with standard_error():
@@ -70,13 +72,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                   f"pip install 'fast-nmt-decoding[{EXTRAS[library]}]'", file=sys.stderr)
             return 2
         except OSError as error:
-            if error.errno not in _NO_ROOM:
+            if error.errno not in _REMEDIES:
                 raise
-            print(f"error: {error.filename or 'a file'}: cannot be written: {error.strerror}; free some space, then "
-                  "run the same command again", file=sys.stderr)
+            failure, remedy = _REMEDIES[error.errno]
+            print(f"error: {error.filename or 'a file'}: {failure}: {error.strerror}; {remedy}, then run the same "
+                  "command again", file=sys.stderr)
             return 2
         except KeyboardInterrupt:
-            print("interrupted; the same command goes on where it stopped", file=sys.stderr)
+            print("interrupted; the same command continues where it stopped", file=sys.stderr)
             return 130
         except Unread:
             return 141
@@ -84,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(given: list[str]) -> tuple[str, argparse.Namespace, Callable[[], None]]:
-    """The verb, its options, and what runs it with them."""
+    """The verb, its options, and a function that runs it with them."""
     parser = argparse.ArgumentParser(
         prog="python -m pipeline", formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Fast neural machine translation decoding: one command line for the whole pipeline.",
@@ -96,8 +99,9 @@ def _parse(given: list[str]) -> tuple[str, argparse.Namespace, Callable[[], None
     module = importlib.import_module(f"pipeline.commands.{verb}")
     own = argparse.ArgumentParser(prog=f"python -m pipeline {verb}", description=module.__doc__,
                                   formatter_class=argparse.RawDescriptionHelpFormatter)
-    module.add_arguments(own)
-    # The Lightning verbs hand what they do not know on to Lightning's own parser.
+    if hasattr(module, "add_arguments"):
+        module.add_arguments(own)
+    # The Lightning verbs pass options that they do not know on to Lightning's own parser.
     if getattr(module, "PASSES_ON", False):
         options, rest = own.parse_known_args(given[1:])
         return verb, options, lambda: module.run(options, rest)

@@ -1,12 +1,12 @@
 """numba's `njit` for all compiled functions of this package: for the widest vectors, and compiled once per user.
 
-LLVM prefers vectors of 256 bits on processors that have 512, because earlier ones slowed down under the wider ones.
-Most of what is compiled here are products of small matrices, which gain from them.
+LLVM prefers vectors of 256 bits on processors that have 512, because earlier processors slowed down under wider ones.
+Most compiled functions here are products of small matrices, which are faster with 512 bits.
 
-numba keeps machine code beside the source file, and looks at that file alone to see whether it is still true. Here
-functions call those of other files, which become a part of them, and a profile's workspace holds a copy of this
-package. So the machine code of all copies with the same content is kept in one folder, named after that content, in the
-user's cache (`$XDG_CACHE_HOME`), or in `$NUMBA_CACHE_DIR`.
+numba keeps machine code next to the source file, and only a change of that file makes it compile again. Here functions
+call those of other files, which are compiled into them, and a profile's workspace contains a copy of this package. So
+the machine code of all copies with the same content is kept in one folder, named after that content, in the user's
+cache (`$XDG_CACHE_HOME`), or in `$NUMBA_CACHE_DIR`.
 """
 
 import atexit
@@ -30,11 +30,11 @@ config: Any = _config  # numba sets its names when it is imported
 
 _PACKAGE = Path(__file__).parent
 _KEPT = 4
-"""States of the code whose machine code is kept, about 60 MB each."""
+"""The number of states of the code whose machine code is kept, about 60 MB each."""
 
 
 def machine_code(package: Path) -> Path:
-    """The folder of the machine code for the present state of all files of a package with compiled functions."""
+    """The folder of the machine code for the current state of all files of a package with compiled functions."""
     sources = sorted((path.relative_to(package).as_posix().encode(), path.read_bytes())
                      for path in package.rglob("*.py"))
     state = hashlib.sha256(b"\0".join(part for source in sources if b"import njit" in source[1] for part in source))
@@ -43,17 +43,17 @@ def machine_code(package: Path) -> Path:
 
 
 def forget_old(folder: Path) -> None:
-    """Remove the machine code of all but the latest states beside that of a state which has none yet."""
-    with suppress(OSError):  # another process does the same, or the folder is not ours
+    """Before a new state gets its folder, remove the machine code of all others but the latest."""
+    with suppress(OSError):  # another process removes it too, or this user may not
         if not folder.exists():
             for old in sorted(folder.parent.glob("numba-*"), key=lambda path: path.stat().st_mtime)[:1 - _KEPT]:
                 shutil.rmtree(old)
 
 
 def prepare(folder: Path) -> Path:
-    """Make the folder of a state, and return it, or where it cannot be written one for this process.
+    """Make the folder of a state and return it, or, if it cannot be written, a temporary one for this process.
 
-    Beside the source files, where numba would look next, the code of a called function may be another by now.
+    numba's next choice, the folder of the source file, may have machine code of earlier versions of called functions.
     """
     forget_old(folder)
     try:
@@ -68,7 +68,7 @@ def prepare(folder: Path) -> Path:
 
 
 class ByContent(InTreeCacheLocator):
-    """Tells numba where the machine code of a function of this package is."""
+    """Tells numba the folder of the machine code of a function of this package."""
 
     folder = prepare(machine_code(_PACKAGE))
 
@@ -78,11 +78,10 @@ class ByContent(InTreeCacheLocator):
 
     @classmethod
     def from_function(cls, function: FunctionType, file: str) -> "ByContent | None":
-        """The locator of a function; None where the file is none of this package."""
-        if not Path(file).resolve().is_relative_to(_PACKAGE.resolve()):
-            return None
-        located: ByContent | None = super().from_function(function, file)
-        return located
+        """The locator of a function; None if the file is not of this package."""
+        of_package = Path(file).resolve().is_relative_to(_PACKAGE.resolve())
+        locator: ByContent | None = super().from_function(function, file) if of_package else None
+        return locator
 
 
 if not config.CACHE_LOCATOR_CLASSES:  # not set by the user

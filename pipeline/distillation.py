@@ -1,10 +1,10 @@
 """Sequence-level knowledge distillation (Kim and Rush 2016): the teacher's translations as a second target side.
 
-The training source is cut into shards of sentences of like length; every shard is a file, so a run that is cut short
-goes on with the first missing one, and devices share the shards among them. What a shard holds depends on nothing
-but the teacher, the search and the source: any number of devices writes the same bytes.
+The training source is divided into shards of sentences of similar length. Every shard is a file, so an interrupted run
+continues with the first missing one, and devices share the shards. The contents of a shard depend only on the teacher,
+the search and the source: any number of devices writes the same bytes.
 
-A shard begins with the SHA-256 of what follows. One that a broken disk or another program has changed is made again.
+A shard begins with the SHA-256 of what follows; a damaged one is translated again.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytorch_lightning as lightning
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
@@ -32,7 +32,7 @@ from pipeline.files import atomic_path, remove, write_json
 from pipeline.fingerprint import code_digest, digest
 from pipeline.model.checkpoint import CONFIG, WEIGHTS, load_checkpoint
 from pipeline.model.transformer import Transformer
-from pipeline.params import Params
+from pipeline.params import DistillationSettings, Params
 from pipeline.systems import TEACHER
 from pipeline.training.quiet import quiet_lightning
 
@@ -43,16 +43,16 @@ class Shard(NamedTuple):
     """The translations of R sentences."""
 
     rows: np.ndarray[Any, np.dtype[np.int64]]
-    """(R,) places of the sentences in the corpus."""
+    """(R,) indices of the sentences in the corpus."""
     ended: np.ndarray[Any, np.dtype[np.bool_]]
-    """(R,), false where a translation met the length limit."""
+    """(R,), false where a translation reached the length limit."""
     lengths: np.ndarray[Any, np.dtype[np.int32]]
-    """(R,) words, 0 where it did not end."""
+    """(R,) tokens per translation, 0 if it did not end."""
     ids: np.ndarray[Any, np.dtype[np.int32]]
-    """All words, one translation after the other."""
+    """All tokens, one translation after the other."""
 
     def write(self, path: Path) -> None:
-        """Write it, whole or not at all."""
+        """Write the shard atomically."""
         arrays = io.BytesIO()
         np.savez(arrays, **self._asdict())
         with atomic_path(path) as aside:
@@ -60,7 +60,7 @@ class Shard(NamedTuple):
 
     @classmethod
     def read(cls, path: Path) -> "Shard | None":
-        """What `write` wrote; None where the file is damaged."""
+        """The shard of a file; None if the file is damaged."""
         content = path.read_bytes()
         arrays = content[_DIGEST_BYTES:]
         if hashlib.sha256(arrays).digest() != content[:_DIGEST_BYTES]:
@@ -69,51 +69,29 @@ class Shard(NamedTuple):
             return cls(*(stored[name] for name in cls._fields))
 
 
-class Shards(Dataset[int]):
-    """The numbers of the shards that are still to be made by one of several devices."""
-
-    def __init__(self, missing: list[int], rank: int, world: int) -> None:
-        self._mine = missing[rank::world]
-
-    def __len__(self) -> int:
-        return len(self._mine)
-
-    def __getitem__(self, item: int) -> int:
-        return self._mine[item]
-
-
 class DistillationModule(lightning.LightningModule):
-    """Translates shards and writes each to its file."""
+    """Translates the sources of pairs, in shards, and writes each shard to a file of the folder."""
 
-    def __init__(self, teacher: Transformer, decode: Decoder, pairs: Pairs, folder: Path, *, shard_rows: int,
-                 batch_rows: int, sentences: int | None = None) -> None:
-        """Args:
-            teacher: in evaluation mode.
-            decode: the search.
-            pairs: whose sources are translated.
-            folder: of the shards.
-            shard_rows: sentences a shard.
-            batch_rows: sentences searched together.
-            sentences: how many of the sources to translate, the first ones; None: all.
-        """
+    def __init__(self, teacher: Transformer, decode: Decoder, pairs: Pairs, folder: Path,
+                 settings: DistillationSettings) -> None:
         super().__init__()
         self.teacher, self._decode, self._pairs, self._folder = teacher, decode, pairs, folder
-        self._batch_rows = batch_rows
-        order = np.argsort(-pairs.source_lengths[:sentences], kind="stable")
+        self._batch_rows = settings.batch_rows
+        order = np.argsort(-pairs.source_lengths[:settings.sentences], kind="stable")
         self.sentences = len(order)
-        self._shards = [order[start:start + shard_rows] for start in range(0, len(order), shard_rows)]
+        self._shards = [order[start:start + settings.shard_rows] for start in range(0, len(order), settings.shard_rows)]
 
     def missing(self) -> list[int]:
-        """Shards that no earlier run has finished, and damaged ones."""
+        """The numbers of the shards that are absent or damaged."""
         paths = map(self._path, range(len(self._shards)))
         return [shard for shard, path in enumerate(paths) if not path.exists() or Shard.read(path) is None]
 
     def predict_dataloader(self) -> DataLoader[int]:
-        shards = Shards(self._todo, self.trainer.global_rank, self.trainer.world_size)
-        return DataLoader(shards, batch_size=None)
+        mine: Any = self._todo[self.trainer.global_rank::self.trainer.world_size]  # a list is a data set
+        return DataLoader(mine, batch_size=None)
 
     def setup(self, stage: str) -> None:
-        # Listed once, before any device writes: all of them must see the same list.
+        # Listed once, before any device writes: all devices must have the same list.
         self._todo = self.missing()
         for path in map(self._path, self._todo):
             if path.exists() and self.trainer.is_global_zero:
@@ -122,22 +100,22 @@ class DistillationModule(lightning.LightningModule):
 
     def predict_step(self, shard: int, batch_idx: int) -> None:
         rows = self._shards[shard]
-        words: list[np.ndarray[Any, np.dtype[np.int32]]] = []
+        translations: list[np.ndarray[Any, np.dtype[np.int32]]] = []
         ended: list[bool] = []
         for start in range(0, len(rows), self._batch_rows):
             sources = [self._pairs.source(int(row)) for row in rows[start:start + self._batch_rows]]
             source = pad_sources(sources, self.teacher.settings.max_length).to(self.device)
             found = self._decode(self.teacher, source)
-            # A translation without an end is a loop that met the length limit: nothing to learn from.
+            # A translation without an end is a loop that reached the length limit: students learn nothing from it.
             lengths = found.lengths[:, 0].where(found.ended[:, 0], -1).tolist()
             tokens = found.tokens[:, 0].cpu().numpy().astype(np.int32)
-            words += [row[:max(length, 0)] for row, length in zip(tokens, lengths, strict=True)]
+            translations += [row[:max(length, 0)] for row, length in zip(tokens, lengths, strict=True)]
             ended += [length >= 0 for length in lengths]
-        Shard(rows, np.array(ended), np.array([len(row) for row in words], dtype=np.int32),
-              np.concatenate(words)).write(self._path(shard))
+        Shard(rows, np.array(ended), np.array([len(row) for row in translations], dtype=np.int32),
+              np.concatenate(translations)).write(self._path(shard))
 
     def targets(self) -> Iterator[tuple[int, np.ndarray[Any, np.dtype[np.int32]]]]:
-        """(row, ids) of every sentence whose translation ended, shard by shard; none is `missing`."""
+        """(row, ids) of every sentence whose translation ended, shard by shard; no shard may be `missing`."""
         for path in map(self._path, range(len(self._shards))):
             shard = Shard.read(path)
             assert shard is not None
@@ -150,12 +128,9 @@ class DistillationModule(lightning.LightningModule):
 
 
 def distill(params: Params, devices: int | None, accelerator: str) -> None:
-    """Translate the training source and write data/distilled and its report.
+    """Translate the training source on some devices (None: all GPUs, or one process per CPU core).
 
-    Args:
-        params: all of them.
-        devices: how many; None: all GPUs, or a process per CPU core.
-        accelerator: cpu, gpu or auto.
+    It writes data/distilled and its report. The accelerator is cpu, gpu or auto.
 
     Raises:
         PipelineError: the teacher or the pairs are missing or damaged, or no translation ended.
@@ -173,39 +148,33 @@ def distill(params: Params, devices: int | None, accelerator: str) -> None:
     shards = shards_folder(layout.WORK / ".shards", fingerprint)
     quiet_lightning()
     if devices is None and (accelerator == "cpu" or not torch.cuda.is_available()):
-        # Batched search gains more from a process a core than from the threads of one process.
+        # Batched search gains more from one process per core than from the threads of one process.
         devices = min(torch.get_num_threads(), -(-(settings.sentences or len(pairs)) // settings.shard_rows))
     trainer = lightning.Trainer(accelerator=accelerator, devices="auto" if devices is None else devices, logger=False,
                                 enable_checkpointing=False, enable_model_summary=False,
                                 use_distributed_sampler=False, enable_progress_bar=sys.stderr.isatty())
     if trainer.is_global_zero:
-        remove_others(shards)
-    module = DistillationModule(teacher, decode, pairs, shards, shard_rows=settings.shard_rows,
-                                batch_rows=settings.batch_rows, sentences=settings.sentences)
+        for other in shards.parent.glob("*"):  # of another teacher, search or source
+            if other != shards:
+                remove(other)
+    module = DistillationModule(teacher, decode, pairs, shards, settings)
     trainer.predict(module, return_predictions=False)
     trainer.strategy.barrier()
     if trainer.is_global_zero:
         report = layout.REPORTS / "distilled.json"
-        remove(report)  # of what is replaced now
+        remove(report)  # of the folder that is replaced now
         write_json(report, write_distilled(module, pairs, tokenizer.target_size, layout.DISTILLED))
         remove(shards.parent)
-    trainer.strategy.barrier()  # no process comes back while the first one still writes
+    trainer.strategy.barrier()  # no process returns while the first one still writes
 
 
 def shards_folder(folder: Path, fingerprint: dict[str, Any]) -> Path:
-    """Where in `folder` the shards of a fingerprint are: a process that a killed run left writes to its own ones."""
+    """The folder of a fingerprint's shards: surviving processes of a killed run with another one write elsewhere."""
     return folder / hashlib.sha256(json.dumps(fingerprint, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def remove_others(shards: Path) -> None:
-    """Remove the shards that another teacher, search or source has made."""
-    for other in shards.parent.glob("*"):
-        if other != shards:
-            remove(other)
-
-
 def teacher_fingerprint(checkpoint: Path, pairs: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """What the shards depend on; the file of pairs names its vocabulary."""
+    """Everything on which the shards depend; the file of pairs names its vocabulary."""
     return {"teacher": digest(*((checkpoint / name).read_bytes() for name in (CONFIG, WEIGHTS))),
             "source": digest(pairs.read_bytes()), "settings": settings, "code": code_digest("distillation.py")}
 
@@ -231,6 +200,5 @@ def write_distilled(module: DistillationModule, pairs: Pairs, vocabulary: int, o
     cut = count_cut(pairs.source_lengths[:module.sentences], longest)
     report_cut(cut, module.sentences, longest)
     return {"pairs": len(rows), "without_end": module.sentences - len(rows), "sources_cut": cut,
-            "tokens": int(lengths.sum()),
-            "mean_length": round(float(lengths.mean()), 2),
+            "tokens": int(lengths.sum()), "mean_length": round(float(lengths.mean()), 2),
             "raw_mean_length": round(float(pairs.target_lengths[:module.sentences].mean()), 2)}

@@ -1,7 +1,7 @@
-"""The stages of a DVC project as DVC knows them: which have changed, which read what others write, and what they write.
+"""The stages of a DVC project as DVC sees them: which have changed, on which others they depend, and their outputs.
 
-DVC's commands do not tell all of it, and its library changes the process that loads it (it puts itself between
-standard output and whoever reads that). So this file is run as a process of its own, which prints JSON.
+DVC's commands do not show all of this, and its library changes the process that loads it (it replaces standard
+output). So this file is run as a separate process, which prints JSON.
 """
 
 import json
@@ -12,37 +12,34 @@ from pathlib import Path
 
 PIPELINE = Path("dvc.yaml")
 _ALWAYS = "always changed"
-"""What DVC's status holds of a stage that runs every time, though nothing that it has written differs."""
+"""DVC's status of a stage that runs every time and whose outputs have not changed."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage, or a file that `dvc add` tracks, which has nothing before it."""
+    """A stage, or a file that `dvc add` tracks, which depends on nothing."""
 
     after: tuple[str, ...]
-    """The stages whose outputs it reads: of a folder those of all that is in it."""
+    """The stages whose outputs it reads, or from whose outputs a folder that it reads is made."""
     outputs: tuple[str, ...]
-    """Paths as dvc.yaml has them."""
+    """Paths as in dvc.yaml."""
     has_changed: bool
-    """Whether anything that it reads or writes is not as dvc.lock has it."""
+    """Whether any of its inputs and outputs differs from dvc.lock."""
     is_of_pipeline: bool
-    """Whether it is one of dvc.yaml."""
+    """Whether dvc.yaml defines it."""
 
 
 def read_stages(folder: Path) -> dict[str, Stage]:
-    """All stages of a project by the names that `dvc repro` takes, in the order of dvc.yaml.
+    """All stages of the project in a folder by the names that `dvc repro` takes, in the order of dvc.yaml.
 
-    Another DVC process that holds the project's lock is waited for.
-
-    Args:
-        folder: of dvc.yaml.
+    This waits for other DVC processes that hold the project's lock.
 
     Raises:
         PipelineError: DVC cannot read the project.
     """
-    from pipeline.errors import PipelineError  # the process of this file does not see the package
+    from pipeline.errors import PipelineError  # the separate process does not see the package
 
-    # -P: or Python would look for its own modules among the files of this folder.
+    # -P: otherwise Python would look for its own modules among the files of this folder.
     done = subprocess.run([sys.executable, "-P", __file__], cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise PipelineError(f"{folder / PIPELINE}: {' '.join(done.stderr.split())}")

@@ -1,4 +1,4 @@
-"""The one exception that a user is meant to read."""
+"""The only exception whose message is meant for users."""
 
 
 class PipelineError(Exception):

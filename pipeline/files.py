@@ -1,6 +1,6 @@
-"""Files and folders that are whole or absent, and locks on what a run writes; docs/reliability.md has the promises.
+"""Files and folders that are complete or absent, and locks on what a run writes; docs/reliability.md has the promises.
 
-Every artifact is written aside and renamed into place.
+Every artifact is written under a hidden name and renamed into place.
 """
 
 import errno
@@ -21,25 +21,25 @@ from pipeline.errors import PipelineError
 _CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EBUSY,
                  errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG}
 _RANKS = ("RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "SLURM_PROCID")
-"""Set by whoever starts the processes of one run (Lightning, torchrun, Slurm): 0 in the first one, more in another."""
+"""Set by whoever starts the processes of one run (Lightning, torchrun, Slurm): 0 in the first one, else more."""
 _WRITES = itertools.count()
 _HOST = f"{zlib.crc32(socket.gethostname().encode()):08x}"
-"""Of which this process's id is one; others may share the file system."""
+"""The host, because a process id is unique on its host only; other hosts may share the file system."""
 _ASIDE = re.compile(rf"((\d{{1,9}})-\d+@{_HOST})(\.old)?\.aside")
-"""Of a write: process, how many before it, and host."""
+"""Hidden names of a write: its process, how many writes that process began before it, and its host."""
 
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a path beside `path`; on success it is flushed to disk and renamed to `path`, on any error removed.
+    """Yield a path next to `path`; on success it is flushed to disk and renamed to `path`, on any error removed.
 
-    The yielded path may be created as a file or as a folder (a folder replaces an existing one whole). Flushed are the
-    file, or all files and folders within the folder, and then the entry in the folder that holds `path`.
+    The yielded path may be created as a file or as a folder, which replaces an existing folder. The file, or all files
+    and folders within the folder, are flushed, and then the entry in the folder that holds `path`.
 
     A file is replaced by one rename. A folder cannot be: the old one is renamed aside, the new one to `path`, and then
-    the old one is removed. A run that is killed leaves `path` as it was, or as it was to become; between the two
-    renames both are beside it, hidden, and the next write to `path` begins by putting the old one back. It also removes
-    what other killed writes to `path` on this host have left.
+    the old one is removed. A killed run leaves either the old or the new contents at `path`; if it is killed between
+    the two renames, both have hidden names, and the next write to `path` begins by putting the old one back. It also
+    removes what other killed writes to `path` on this host have left.
 
     Raises:
         PipelineError: the disk is full, the folder is not writable, or `path` names no entry of a folder.
@@ -48,17 +48,17 @@ def atomic_path(path: Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _clear_up(path)
-        _settle(path, aside)  # of a killed run whose process id came again
+        _settle(path, aside)  # of a killed run that had the same process id
         yield aside
         _flush(aside)
         if aside.is_dir() and os.path.lexists(path):
             os.rename(path, _old(aside))
         os.replace(aside, path)
         _sync(path.parent)
-        with suppress(OSError):  # what of the old one cannot be removed stays hidden; the next write tries again
+        with suppress(OSError):  # parts of the old folder that cannot be removed stay hidden until the next write
             _settle(path, aside)
     except OSError as error:
-        with suppress(OSError):  # the first error is the one to tell
+        with suppress(OSError):  # the first error is the one to report
             _settle(path, aside)
         if error.errno not in _CANNOT_WRITE:
             raise
@@ -72,12 +72,12 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep other runs from writing `path`, a file or folder, until this one has; the end of the process ends it too.
+    """Lock `path`, a file or folder, against writes of other runs; the end of the process also ends the lock.
 
-    Of a run of several processes the first one has the lock for all of them: in the others nothing happens.
+    In a run of several processes, the first one has the lock for all of them; in the others nothing happens.
 
     Raises:
-        PipelineError: another run has it, or there can be no lock.
+        PipelineError: another run has the lock, or the file system has no locks.
     """
     if any(os.environ.get(name, "0") not in ("", "0") for name in _RANKS):
         yield
@@ -100,7 +100,7 @@ def locked(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        file.unlink(missing_ok=True)  # first: whoever waits for a lock that is let go finds that its file has gone
+        file.unlink(missing_ok=True)  # before the release, or it could be the lock file of the next run
         lock.release()
 
 
@@ -113,29 +113,29 @@ def remove(path: Path) -> None:
 
 
 def _beside(path: Path, ending: str) -> Path:
-    """A hidden name in the folder of `path`."""
+    """A hidden path in the folder of `path`."""
     if path.name in ("", ".."):
         raise PipelineError(f"{path}: cannot be written: it names a folder from within; name an entry of a folder")
     return path.with_name(f".{path.name}.{ending}")
 
 
 def _old(aside: Path) -> Path:
-    """Where the folder that `aside` is to replace is kept meanwhile."""
+    """The hidden path of the folder that `aside` replaces."""
     return aside.with_suffix(f".old{aside.suffix}")
 
 
 def _clear_up(path: Path) -> None:
-    """Settle the writes to `path` of processes of this host that are no more."""
+    """Settle the writes to `path` of processes of this host that have ended."""
     prefix = f".{path.name}."
     for name in os.listdir(path.parent):
-        left = _ASIDE.fullmatch(name.removeprefix(prefix)) if name.startswith(prefix) else None
-        if left is not None and not is_alive(int(left[2])):
-            with suppress(OSError):  # what cannot be removed is in nobody's way
-                _settle(path, _beside(path, f"{left[1]}.aside"))
+        write = _ASIDE.fullmatch(name.removeprefix(prefix)) if name.startswith(prefix) else None
+        if write is not None and not is_alive(int(write[2])):
+            with suppress(OSError):  # hidden files that cannot be removed do no harm
+                _settle(path, _beside(path, f"{write[1]}.aside"))
 
 
 def _settle(path: Path, aside: Path) -> None:
-    """End a write for good: nothing of it stays beside `path`, where the old folder is if there is nothing else."""
+    """End a write: its hidden files are removed, and if `path` is absent, the old folder is put back there first."""
     old = _old(aside)
     if os.path.lexists(old) and not os.path.lexists(path):
         os.rename(old, path)
@@ -155,7 +155,7 @@ def is_alive(process: int) -> bool:
 
 
 def _holder(file: Path) -> str:
-    """Who has a lock, as far as is known: it is written just after it is taken."""
+    """The process that has a lock, in brackets; empty if it has taken the lock but not yet written its name."""
     with suppress(OSError):
         if holder := file.read_text(encoding="utf-8"):
             return f" ({holder})"
@@ -163,7 +163,7 @@ def _holder(file: Path) -> str:
 
 
 def _flush(path: Path) -> None:
-    """Have a file, or all that is in a folder, written to disk."""
+    """Flush a file, or a folder and everything in it, to disk."""
     for folder, _, names in os.walk(path, topdown=False):
         for name in names:
             _sync(Path(folder, name))
@@ -180,8 +180,24 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Report an output of the pipeline that is absent or cannot be read.
+
+    Raises:
+        PipelineError: instead of the system's error within the context.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise PipelineError(f"{path}: not found; run `dvc repro` to produce it") from None
+    except OSError as error:
+        raise PipelineError(f"{path}: cannot be read: {error.strerror}; check its permissions, or remove it and run "
+                            "`dvc repro` to produce it again") from None
+
+
 def write_text(path: Path, text: str) -> None:
-    """Write a whole text file atomically (UTF-8, line feeds as given)."""
+    """Write a text file atomically (UTF-8, line feeds as given)."""
     with atomic_path(path) as aside:
         aside.write_bytes(text.encode("utf-8"))
 
@@ -198,20 +214,19 @@ def read_json(path: Path) -> Any:
         PipelineError: the file is absent or is not JSON.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise PipelineError(f"{path}: not found; run `dvc repro` to produce it") from None
+        with reading(path):
+            return json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise PipelineError(f"{path}: not valid JSON ({error}); remove it and run `dvc repro`") from None
 
 
 def check_output(output: Path, *inputs: Path | None) -> None:
-    """Insist, before the work that fills it, that a file that the user names can be created, or replaced by a file.
+    """Check, before the work that fills it, that an output file named by the user can be created or replaced.
 
-    The pipeline makes its own folders; one that the user mistyped must not appear.
+    The pipeline creates its own folders, but not one that the user may have mistyped.
 
     Args:
-        output: to be written.
+        output: file to write.
         inputs: files that are read; None: standard input.
 
     Raises:
@@ -225,4 +240,4 @@ def check_output(output: Path, *inputs: Path | None) -> None:
     if os.path.exists(output) and not os.path.isfile(output):
         raise PipelineError(f"{output}: is not a regular file, and would be replaced by one; name another")
     if any(path and os.path.exists(path) and os.path.exists(output) and output.samefile(path) for path in inputs):
-        raise PipelineError(f"{output}: is what is read; name another file")
+        raise PipelineError(f"{output}: is also the input; name another file")

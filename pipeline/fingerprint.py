@@ -1,4 +1,4 @@
-"""What an unfinished run must find as it was to go on: hashes of what it reads, and of the code that computes."""
+"""Hashes of data and of code, by which an unfinished run finds out whether it may continue."""
 
 import hashlib
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 _PACKAGE = Path(__file__).parent
 _COMPUTES = ("compiled.py", "corpus/**/*.py", "count_model/**/*.py", "decoding/**/*.py", "families/**/*.py",
              "engine/**/*.py", "model/**/*.py", "training/**/*.py", "vocabulary.py")
-"""What training and search are made of. What writes files and reports is not among it: a repair there costs no run."""
+"""The code of training and search. Code that writes files and reports is not among it: a repair there costs no run."""
 
 
 def digest(*parts: bytes) -> str:
-    """One hash of several byte strings, told apart."""
+    """The SHA-256 of several byte strings (hexadecimal), which differs if they are divided in another way."""
     found = hashlib.sha256()
     for part in parts:
         found.update(len(part).to_bytes(8, "little") + part)
@@ -18,7 +18,7 @@ def digest(*parts: bytes) -> str:
 
 
 def code_digest(*more: str, package: Path = _PACKAGE) -> str:
-    """A hash of the names and contents of the files that training and search are made of.
+    """A hash of the names and contents of the source files of training and search.
 
     Args:
         more: files of the package that the run also depends on.

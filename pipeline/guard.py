@@ -1,9 +1,9 @@
 """Run a command that ends when the process which started it ends, in whatever way that happens.
 
 The command runs under a process of this file, whose standard input is a pipe. The operating system closes that pipe
-when the process at its other end exits, is killed, or closes it on purpose; the command and all that it has started are
-then interrupted, as control-C would, and killed where that does not end them. No signal handler could see to that:
-`kill -9` runs none.
+when the process at its other end exits, is killed, or closes it on purpose; the command and all its child processes are
+then interrupted, as by control-C, and killed if that does not end them. No signal handler could do this: `kill -9` runs
+none.
 """
 
 import os
@@ -20,15 +20,15 @@ PATIENCE = 30.0
 
 def start(command: Sequence[str], folder: Path, environment: Mapping[str, str],
           stdout: int | None = None) -> "subprocess.Popen[str]":
-    """Start a guarded command in a session of its own, so that one signal reaches all that it starts.
+    """Start a guarded command in a session of its own, so that one signal reaches all its child processes.
 
     Args:
         command: to run.
         folder: to run it in.
         environment: all of its environment variables.
-        stdout: `subprocess.PIPE` to read what it prints, errors included; None: it prints where this process does.
+        stdout: `subprocess.PIPE` to read its output, standard error included; None: this process's own outputs.
     """
-    # -P: or Python would look for its own modules among the files of this folder.
+    # -P: otherwise Python would look for its own modules among the files of this folder.
     return subprocess.Popen(
         [sys.executable, "-P", __file__, *command], cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=stdout,
         stderr=None if stdout is None else subprocess.STDOUT, text=True, encoding="utf-8", errors="replace",
@@ -54,7 +54,7 @@ def run(command: Sequence[str], folder: Path, environment: Mapping[str, str]) ->
 
 
 def _main(command: Sequence[str]) -> int:
-    # What is handled, if only by doing nothing, is not inherited by the command; an ignored signal would be.
+    # A signal handler, even an empty one, is not inherited by the command; an ignored signal would be.
     signal.signal(signal.SIGINT, lambda *_: None)
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     threading.Thread(target=_end_with_the_pipe, daemon=True).start()

@@ -1,11 +1,13 @@
-"""Where a run keeps its files, relative to the folder of its params.yaml. dvc.yaml declares the same paths."""
+"""Paths of a run's files, relative to the folder of its params.yaml. dvc.yaml declares the same paths."""
 
 from itertools import count, takewhile
 from pathlib import Path
 
+from pipeline.files import reading
+
 SPLITS = ("train", "validation", "test")
 SYNTHETIC = "synthetic"
-"""Training pairs made from the targets of train (`corpus.noise`), in files beside those of the splits."""
+"""Training pairs made from the targets of train (`corpus.noise`), in the same folder as the splits."""
 CORPUS = Path("data/corpus")
 BPE = Path("data/bpe")
 DISTILLED = Path("data/distilled")
@@ -19,10 +21,10 @@ PEERS = Path("data/peers")
 PAGE = Path("data/page/index.html")
 MACHINE = Path("data/machine.json")
 INPUTS = Path("data/inputs.json")
-"""Both are facts that DVC cannot see by itself (`pipeline.commands.facts`)."""
+"""The facts that DVC cannot see by itself (`pipeline.commands.facts`) are in MACHINE and INPUTS."""
 CHECKPOINTS = Path("checkpoints")
 WORK = Path("checkpoints/.work")
-"""Unfinished work that a killed run resumes from; never an output. What begins with a dot there is of no family."""
+"""Unfinished work that a killed run resumes from; never an output. Names there are of families or begin with a dot."""
 REPORTS = Path("reports")
 
 
@@ -37,11 +39,16 @@ def counts(side: str) -> Path:
 
 
 def references(split: str = "test") -> list[Path]:
-    """Files of a split's references, one sentence a line: `SPLIT.target`, then `SPLIT.target2`, … as far as they go."""
+    """Files of a split's references, one sentence per line: `SPLIT.target`, then `SPLIT.target2`, … if they exist."""
     further = (CORPUS / f"{split}.target{number}" for number in count(2))
     return [CORPUS / f"{split}.target", *takewhile(Path.exists, further)]
 
 
 def read_lines(path: Path) -> list[str]:
-    """Sentences of a corpus file, one a line feed (a sentence may hold other line separators of Unicode)."""
-    return path.read_text(encoding="utf-8").split("\n")[:-1]
+    """Sentences of a corpus file, ended by line feeds (a sentence may contain other line separators of Unicode).
+
+    Raises:
+        PipelineError: the file is absent or cannot be read.
+    """
+    with reading(path):
+        return path.read_text(encoding="utf-8").split("\n")[:-1]

@@ -1,4 +1,4 @@
-"""Text line by line, under the same rules wherever it comes from."""
+"""Reads text line by line, by the same rules for all sources."""
 
 import gzip
 import re
@@ -18,7 +18,7 @@ _BLANKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a file, plain or .gz, without their ends; the file is opened when the first line is asked for.
+    """Yield the lines of a file, plain or .gz, without their line ends; the file is opened at the first line.
 
     Raises:
         PipelineError: the file cannot be read or decompressed, or is not UTF-8.
@@ -36,7 +36,7 @@ def read_aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
     """Yield line i of one file with line i of the other.
 
     Raises:
-        PipelineError: a file cannot be read, is not UTF-8, or has another number of lines.
+        PipelineError: a file cannot be read or is not UTF-8, or the numbers of lines differ.
     """
     for left, right in zip_longest(read_lines(source), read_lines(target)):
         if left is None or right is None:
@@ -47,10 +47,10 @@ def read_aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
 
 
 def decode_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
-    """Yield lines of UTF-8 without their ends and without the byte-order mark that some editors put first.
+    """Yield lines of UTF-8 without their line ends and without the byte-order mark that some editors put first.
 
-    Only a line feed ends a line (a carriage return before it goes too): `str.splitlines` also breaks at form
-    feeds and U+2028, which occur inside sentences and would shift one side against the other.
+    Only a line feed ends a line (a carriage return before it is removed too): `str.splitlines` also breaks at form
+    feeds and U+2028, which occur within sentences and would shift one side against the other.
 
     Args:
         file: opened in binary mode, such as `sys.stdin.buffer`.

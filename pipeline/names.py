@@ -1,4 +1,4 @@
-"""What families, decoders, peers and profiles may be called: names become paths, and words of a shell's command."""
+"""Valid names of families, decoders, peers and profiles, which become parts of paths and of shell commands."""
 
 import re
 from typing import Annotated
@@ -10,7 +10,7 @@ _PATTERN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_+-]{{0,{_LONGEST - 1}}}")
 
 
 class _Plain:
-    """No path, no option, nothing that a shell or DVC, which addresses parameters by dots, reads in another way.
+    """Excludes paths, options, what a shell interprets, and dots, by which DVC addresses parameters.
 
     >>> print(_Plain().fault("gad++_speed"))
     None
@@ -30,7 +30,7 @@ def check_name(name: str, where: str) -> None:
     """Check a name that is used before the file in which it is looked up has been read.
 
     Raises:
-        PipelineError: it is none.
+        PipelineError: the name is not valid.
     """
     if (fault := _Plain().fault(name)) is not None:
         raise PipelineError(f"{where}: {name!r} {fault}")

@@ -1,4 +1,4 @@
-"""params.yaml: every number that a user may turn, read once and checked whole."""
+"""All parameters of params.yaml, read once and fully checked."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ PARAMS = Path("params.yaml")
 
 @dataclass(frozen=True)
 class LimitSettings(Checked):
-    """The longest output: `ratio` * source pieces + `extra`."""
+    """The longest output, `ratio` * source pieces + `extra` tokens."""
 
     ratio: Amount = 2.0
     extra: Natural = 10
@@ -36,12 +36,12 @@ class DistillationSettings(Checked):
     decoder: str = "beam5"
     """An entry of `decoders`."""
     shard_rows: Positive = 2048
-    """Sentences a shard; a run that is cut short loses at most one shard a device."""
+    """Sentences per shard; an interrupted run loses at most one shard per device."""
     batch_rows: Positive = 64
     """Sentences searched together."""
     sentences: Positive | None = None
-    """How many training sentences to translate, the first ones; null: all. For runs whose students learn from the
-    corpus alone."""
+    """The number of training sentences to translate, from the first; null: all. For runs whose students learn only
+    from the corpus."""
 
 
 @dataclass(frozen=True)
@@ -53,25 +53,25 @@ class EvaluationSettings(Checked):
     bleu_tokenizer: str = "13a"
     """sacreBLEU's tokenizer: 13a, intl, zh, ja-mecab, ko-mecab, …"""
     bootstrap_samples: Positive = 1000
-    """Of the paired test against the baseline."""
+    """Samples of the paired test against the baseline."""
     metrics: tuple[Literal["edits", "gleu"], ...] = ()
-    """Further ones, for correctors: precision, recall and F0.5 of edits, GLEU."""
+    """Further metrics, for correctors: precision, recall and F0.5 of edits, GLEU."""
 
 
 @dataclass(frozen=True)
 class SpeedSettings(Checked):
-    """The one clock."""
+    """How all decoders are timed in one process."""
 
     sentences: Positive = 60
     """Test sentences to time, evenly spaced over the lengths of their sources."""
     long_sentences: Natural = 40
-    """Long test sentences to time, likewise; the ratios are over these."""
+    """Long test sentences to time, also evenly spaced; the ratios are over these."""
     repetitions: Positive = 3
-    """Rounds over them; the median of a sentence counts."""
+    """Rounds over the sentences; the median per sentence counts."""
     warmup: Natural = 5
     """Sentences translated before the clock starts."""
     long_tokens: Natural = 20
-    """A sentence is long if the baseline's greedy output has this many tokens."""
+    """A sentence is long if the baseline's greedy output has at least this many tokens."""
     device: str = "auto"
     """cpu, cuda or auto."""
     threads: Natural = 0
@@ -89,14 +89,14 @@ class Params(Checked):
     default_decoders: tuple[str, ...]
     """The entries of `decoders` that a family is evaluated under unless it names its own."""
     students: dict[str, str]
-    """Families that dvc.yaml trains after the teacher has distilled the data, each with its `start`: what the systems
-    need (`systems.with_students`)."""
+    """Families that dvc.yaml trains after the teacher has distilled the data because the systems need them, each with
+    its `start` (`systems.with_students`)."""
     systems: tuple[str, ...]
-    """Families that dvc.yaml evaluates, in the order of the table; `families` is the catalogue that they are from."""
+    """Families that dvc.yaml evaluates, in the order of the table; `families` is the catalogue of all."""
     lattices: dict[str, str] = field(default_factory=dict)
-    """Students that also need a count model, likewise."""
+    """Students that also need a count model, each with its `start`."""
     baseline: str = "ar"
-    """The family that all others are compared with."""
+    """The family with which all others are compared."""
     peers: dict[Name, PeerSettings] = field(default_factory=dict)
     """Searches of other libraries with the baseline's weights."""
     seed: Seed = 1
@@ -108,7 +108,7 @@ class Params(Checked):
     speed: SpeedSettings = SpeedSettings()
     analyses: AnalysesSettings = field(default_factory=AnalysesSettings)
 
-    # Defaults of every family, already laid under `families`.
+    # Defaults of every family, already merged into `families`.
     network: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
     optimisation: dict[str, Any] = field(default_factory=dict)
@@ -121,10 +121,10 @@ class Params(Checked):
             raise PipelineError(f"params.yaml: baseline: {self.baseline!r} is not among the systems, "
                                 f"{', '.join(self.systems)}")
         if self.peers and PEER in self.families:
-            raise PipelineError(f"params.yaml: families.{PEER}: the reports have that name for the searches of "
+            raise PipelineError(f"params.yaml: families.{PEER}: the reports use that name for the searches of "
                                 "`peers`; choose another one")
         if doubled := self.peers.keys() & self.decoders.keys():
-            raise PipelineError(f"params.yaml: peers.{min(doubled)}: is the name of a decoder too; choose another one")
+            raise PipelineError(f"params.yaml: peers.{min(doubled)}: is also the name of a decoder; choose another one")
         for name, family in self.families.items():
             for decoder in family.decoders:
                 self.decoder(decoder, f"families.{name}.decoders")
@@ -139,15 +139,11 @@ class Params(Checked):
 
     @property
     def starts(self) -> dict[str, str]:
-        """Of every student, lattices included, the family whose weights it starts from."""
+        """The family from which each student, lattices included, starts."""
         return {**self.students, **self.lattices}
 
     def family(self, name: str, where: str = "--family") -> FamilySettings:
-        """The family of that name.
-
-        Raises:
-            PipelineError: there is none.
-        """
+        """The family of that name; see `find_family`."""
         return find_family(name, self.families, where)
 
     def decoder(self, name: str, where: str = "--decoder", joint: bool | None = None) -> dict[str, Any]:
@@ -155,11 +151,11 @@ class Params(Checked):
 
         Args:
             name: of the entry.
-            where: it is asked for, for error messages.
-            joint: whether the model to be searched has one vocabulary for both sides; None: as `bpe` says.
+            where: the option or key that names it, for error messages.
+            joint: whether the model to be searched has one vocabulary for both sides; None: `bpe.joint`.
 
         Raises:
-            PipelineError: there is none, or it needs one vocabulary.
+            PipelineError: there is no such entry, or it needs one vocabulary.
         """
         if name not in self.decoders:
             raise PipelineError(f"{where}: decoder {name!r} is unknown; params.yaml has {', '.join(self.decoders)}")
@@ -169,24 +165,19 @@ class Params(Checked):
         return self.decoders[name]
 
     def decoders_of(self, family: str) -> tuple[str, ...]:
-        """The decoders that a family is evaluated under."""
+        """The decoders under which a family is evaluated."""
         return self.family(family).decoders or self.default_decoders
 
     def counterparts(self) -> dict[str, str]:
-        """Of each decoder and peer, the baseline's decoder that it is compared with: the same one, or the first with as
-        many beams (greedy search has one)."""
-        theirs = {name: self._beams(name) for name in self.decoders_of(self.baseline)}
-        found = {}
-        for name, beams in [*((name, self._beams(name)) for name in self.decoders),
-                            *((name, peer.beams) for name, peer in self.peers.items())]:
-            alike = [other for other, width in theirs.items() if width is not None and width == beams]
-            if name in theirs or alike:
-                found[name] = name if name in theirs else alike[0]
-        return found
-
-    def _beams(self, decoder: str) -> int | None:
-        block = self.decoders[decoder]
-        return 1 if block.get("algorithm") == "greedy" else block.get("beams")
+        """The baseline's decoder with which each decoder and peer is compared: the same one, or the first with as many
+        beams (greedy search has one)."""
+        beams = {name: 1 if block.get("algorithm") == "greedy" else block.get("beams")
+                 for name, block in self.decoders.items()} | {name: peer.beams for name, peer in self.peers.items()}
+        counterparts = dict[str, str]()
+        for baseline in reversed(self.decoders_of(self.baseline)):
+            if beams[baseline] is not None:
+                counterparts |= {name: baseline for name, width in beams.items() if width == beams[baseline]}
+        return counterparts | {name: name for name in self.decoders_of(self.baseline)}
 
 
 def parse_params(content: dict[str, Any]) -> Params:

@@ -1,10 +1,10 @@
-"""Which training begins next where several run at once: the one that the longest chain of work hangs on."""
+"""Which training begins next if several run at once: the one with the longest chain of work after it."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 After = Mapping[str, Collection[str]]
-"""Of each training, those that must have ended before it begins."""
+"""Per training, those that must have ended before it begins."""
 
 
 @dataclass(frozen=True)
@@ -17,13 +17,13 @@ class Turn:
 
 
 def choose(waiting: Collection[str], running: Collection[str], after: After, costs: Mapping[str, float]) -> str | None:
-    """The training to begin now; None: each waits for one that has not ended.
+    """The training to begin now; None if each waits for one that has not ended.
 
     Args:
-        waiting: what has not begun.
-        running: what has begun and not ended.
-        after: of all of them, and of those that have ended.
-        costs: likewise; steps or seconds.
+        waiting: trainings that have not begun.
+        running: trainings that have begun and not ended.
+        after: predecessors of all trainings, ended ones included.
+        costs: costs of the same trainings, in steps or in seconds.
 
     >>> choose(["a", "b", "c"], [], {"a": [], "b": [], "c": ["b"]}, {"a": 3, "b": 2, "c": 2})
     'b'
@@ -35,7 +35,7 @@ def choose(waiting: Collection[str], running: Collection[str], after: After, cos
 
 
 def simulate(after: After, costs: Mapping[str, float], jobs: int) -> list[Turn]:
-    """The turns of all trainings, at most `jobs` of them at once, in the order in which they begin."""
+    """When all trainings begin and end, at most `jobs` of them at once, in the order in which they begin."""
     waiting, running, turns, now = list(after), dict[str, float](), list[Turn](), 0.0
     while waiting or running:
         while len(running) < jobs and (name := choose(waiting, running, after, costs)) is not None:
@@ -48,10 +48,10 @@ def simulate(after: After, costs: Mapping[str, float], jobs: int) -> list[Turn]:
 
 
 def length(after: After, costs: Mapping[str, float], jobs: int) -> float:
-    """What passes until the last one ends."""
+    """The cost until the last one ends."""
     return max((turn.end for turn in simulate(after, costs, jobs)), default=0.0)
 
 
 def _chain(name: str, after: After, costs: Mapping[str, float]) -> float:
-    """From where a training begins to where the last one ends that must wait for it."""
+    """The cost of a training and of the longest chain of those that must wait for it."""
     return costs[name] + max((_chain(other, after, costs) for other in after if name in after[other]), default=0.0)

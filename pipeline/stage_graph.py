@@ -1,4 +1,4 @@
-"""Which stages are of a single family, and what they need: what can run side by side."""
+"""Finds the stages of single families, which can run at the same time, and those that they depend on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,24 +10,24 @@ from pipeline.params import Params
 from pipeline.schedule import After
 
 _DECODER = 100
-"""Training steps that take about as long as it takes a decoder to translate the test split. Nothing but the order of
-the stages depends on it."""
+"""Training steps in the time in which a decoder translates the test split, roughly. Only the order of the stages
+depends on it."""
 
 
 @dataclass(frozen=True)
 class Stages:
-    """The stages of single families, and all that stands before them."""
+    """The stages of single families, and those that they depend on."""
 
     steps: dict[str, int]
-    """What each takes; of an evaluation, as many as would take as long."""
+    """Training steps of each stage of a family; for an evaluation, the number that would take as long."""
     needs: tuple[str, ...]
-    """The stages that any of them needs, directly or not, and that are none of them."""
+    """The other stages on which any of them depends, directly or not."""
     after: After
-    """Of all of these stages, those whose outputs they read."""
+    """Per stage in `steps` and `needs`, those whose outputs it reads."""
 
 
 def find_stages(stages: Mapping[str, Stage], params: Params) -> Stages:
-    """The stages that a `foreach` or a `matrix` of dvc.yaml makes for single families, and what they need.
+    """The stages that a `foreach` or a `matrix` of dvc.yaml makes for single families, and those that they depend on.
 
     DVC calls such a stage GROUP@FAMILY. It trains the family if its checkpoint is among the outputs, and evaluates it
     otherwise.

@@ -1,14 +1,14 @@
-"""Train and evaluate families that do not need one another at the same time.
+"""Trains and evaluates independent families at the same time.
 
-Two trainings with a core each take more steps per second than one with two cores, and while one process imports its
-libraries another one can work, but `dvc repro` runs one stage after the other. So each stage of a single
-family gets a `dvc repro --single-item` of its own, when what it reads is there. DVC is made for that: it reads and
-writes dvc.lock, hashes, caches and restores while it holds the project's lock, lets go of it while the stage's command
-runs, and marks what that command reads and writes meanwhile. Only its patience with the lock ends after three seconds;
-`--wait-for-lock` makes it wait as long as it takes.
+Two trainings with one core each take more steps per second than one with two cores, and one process can work while
+another imports its libraries, but `dvc repro` runs one stage after the other. So each stage of a single family gets its
+own `dvc repro --single-item` as soon as its inputs are complete. DVC supports this: it holds the project's lock while
+it reads and writes dvc.lock, hashes, caches and restores, releases it while the stage's command runs, and marks what
+that command reads and writes meanwhile. By default it waits for the lock for three seconds only; with
+`--wait-for-lock` it waits until the lock is free.
 
-Each training has the threads of its own parameters, whatever runs beside it, so its bits do not depend on that. What is
-done here is up to date when a plain `dvc repro` follows, which could have done all of it by itself.
+Each training has the threads of its own parameters, so its bits do not depend on what else runs. All stages reproduced
+here are up to date in the plain `dvc repro` that follows, which could have done everything by itself.
 """
 
 import os
@@ -34,13 +34,13 @@ from pipeline.systems import TEACHER
 
 DVC = (sys.executable, "-m", "dvc")
 _MOST = 8
-"""Stages at once where nobody says how many: each process takes about a gigabyte of memory."""
-Said = SimpleQueue[tuple[str, str | None]]
-"""The lines of the running stages, each with its stage; None where it has said its last."""
+"""The default maximum of stages at once: each process takes about a gigabyte of memory."""
+Output = SimpleQueue[tuple[str, str | None]]
+"""The lines of the running stages, each with its stage; None after a stage's last line."""
 
 
 def default_jobs(params: Params) -> int:
-    """How many stages to run at once: one per GPU, or on a machine without as many as have cores for their threads."""
+    """How many stages to run at once: one per GPU, or without a GPU as many as have cores for their threads."""
     import torch
 
     if torch.accelerator.is_available():
@@ -50,23 +50,19 @@ def default_jobs(params: Params) -> int:
 
 
 def environment() -> dict[str, str]:
-    """For DVC: the stages' `python` is the one that runs this."""
+    """DVC's environment, in which the stages' `python` is this process's interpreter."""
     return {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
 
 
 def reproduce_families(folder: Path, stages: Mapping[str, Stage], jobs: int) -> None:
-    """Reproduce the stages of single families that are not up to date, and first what they need.
+    """Reproduce the stages of single families that are not up to date, and first those that they depend on.
 
-    Nothing happens where none could run beside another one: that is left to the `dvc repro` that follows.
-
-    Args:
-        folder: of params.yaml and dvc.yaml.
-        stages: of dvc.yaml (`ask_dvc`).
-        jobs: how many at once.
+    At most `jobs` run at once. If no two of them could run at the same time, nothing happens, and the `dvc repro` that
+    follows does everything.
 
     Raises:
-        PipelineError: the stages have a shape that is not known; or one failed: those that ran beside it have ended,
-            and no further one has begun.
+        PipelineError: a `foreach` or a `matrix` is over anything but families; or a stage failed, and all others that
+            ran have ended.
     """
     found = find_stages(stages, load_params(folder / PARAMS))
     stale = with_followers([name for name, stage in stages.items() if stage.has_changed], found.after)
@@ -78,28 +74,28 @@ def reproduce_families(folder: Path, stages: Mapping[str, Stage], jobs: int) -> 
         if not stale.isdisjoint(found.needs):
             status = guard.run([*DVC, "repro", *found.needs], folder, environment())
             if status:
-                raise PipelineError(f"{PIPELINE}: what the families need failed (exit status {status}); the reason is "
-                                    "above")
+                raise PipelineError(f"{PIPELINE}: a stage that the families need failed (exit status {status}); the "
+                                    "reason is above")
         reproduce_together(folder, after, steps, shares(jobs))
 
 
 def ask_dvc(folder: Path) -> dict[str, Stage]:
-    """The stages of dvc.yaml, as things stand when those of a run that was killed have ended."""
+    """The stages of dvc.yaml, once those of a killed run have ended."""
     _wait_for_others(folder)
     return read_stages(folder)
 
 
 def _wait_for_others(folder: Path) -> None:
-    """Wait for processes of DVC that have outlived the run which started them: their guards are about to end them."""
+    """Wait for DVC's processes of a killed run: their guards are about to end them."""
     marks, patience = folder / ".dvc/tmp/rwlock", time.monotonic() + guard.PATIENCE
     while any(map(is_alive, _processes(marks))):
         if time.monotonic() > patience:
-            return  # somebody's own run, of which DVC will tell
+            return  # another run that still works, which DVC will report
         time.sleep(0.1)
 
 
 def _processes(marks: Path) -> set[int]:
-    """That have marked, in DVC's rwlock, what they read or write; none where there is no such file."""
+    """The ids of the processes that DVC's rwlock names as readers or writers; none if there is no such file."""
     try:
         return {int(number) for number in re.findall(r'"pid": (\d+)', marks.read_text(encoding="utf-8"))}
     except FileNotFoundError:
@@ -107,7 +103,7 @@ def _processes(marks: Path) -> set[int]:
 
 
 def with_followers(stages: Collection[str], after: After) -> frozenset[str]:
-    """Stages and all that need them, directly or not."""
+    """Stages and all that depend on them, directly or not."""
     found = frozenset(stages)
     while more := {stage for stage in after if stage not in found and not found.isdisjoint(after[stage])}:
         found |= more
@@ -115,10 +111,10 @@ def with_followers(stages: Collection[str], after: After) -> frozenset[str]:
 
 
 def shares(jobs: int) -> list[dict[str, str]]:
-    """For each of the stages at once, the environment that gives it its share of the cores and of the GPUs.
+    """The environment of each concurrent stage, with its share of the cores and of the GPUs.
 
-    The share of the cores is for evaluations: what they write does not depend on it, and a training has threads of its
-    own. The user's own OMP_NUM_THREADS stays, and so does his choice of GPUs.
+    The share of the cores is for evaluations, whose outputs do not depend on it; a training has threads of its own. The
+    user's own OMP_NUM_THREADS and choice of GPUs are kept.
     """
     import torch
 
@@ -132,28 +128,28 @@ def shares(jobs: int) -> list[dict[str, str]]:
 
 
 def reproduce_together(folder: Path, after: After, steps: dict[str, int], free: list[dict[str, str]]) -> None:
-    """Run `dvc repro --single-item` on stages, several at once; each line that one says begins with its name.
+    """Run `dvc repro --single-item` on stages, several at once; each line of their output begins with a stage's name.
 
     Args:
         folder: to run in.
-        after: of each stage, the others that must have ended before.
-        steps: what each takes.
-        free: an environment for each of those at once.
+        after: per stage, the others that must have ended before.
+        steps: cost of each stage.
+        free: an environment for each concurrent stage.
 
     Raises:
-        PipelineError: a stage failed. Those that ran beside it have ended, and no further one has begun.
+        PipelineError: a stage failed, and all others that ran have ended.
     """
-    waiting, failed, said = list(after), list[str](), Said()
+    waiting, failed, output = list(after), list[str](), Output()
     running: dict[str, tuple[subprocess.Popen[str], dict[str, str]]] = {}
     try:
         while True:
             while free and not failed and (stage := choose(waiting, running, after, steps)) is not None:
                 waiting.remove(stage)
                 share = free.pop(0)
-                running[stage] = _start(folder, stage, share, said), share
+                running[stage] = _start(folder, stage, share, output), share
             if not running:
                 break
-            stage, line = said.get()
+            stage, line = output.get()
             if line is not None:
                 print(f"{stage}: {line}", end="", flush=True)
                 continue
@@ -165,12 +161,12 @@ def reproduce_together(folder: Path, after: After, steps: dict[str, int], free: 
     finally:
         guard.stop([process for process, _ in running.values()])
     if failed:
-        raise PipelineError(f"{PIPELINE}: {', '.join(failed)} failed; the lines above that begin so tell why. The same "
-                            "command goes on from here")
+        raise PipelineError(f"{PIPELINE}: {', '.join(failed)} failed; see the lines above that begin with it. The "
+                            "same command continues from here")
 
 
 def training_time(params: Params, families: list[str], jobs: int) -> float:
-    """The seconds that these families' steps will take, so many students at once."""
+    """The seconds that these families' training steps will take with `jobs` students at once."""
     from pipeline.training.estimate import family_seconds
 
     seconds = family_seconds(params, families)
@@ -180,35 +176,35 @@ def training_time(params: Params, families: list[str], jobs: int) -> float:
 
 
 def _cores() -> int:
-    """That this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _start(folder: Path, stage: str, share: dict[str, str], said: Said) -> subprocess.Popen[str]:
+def _start(folder: Path, stage: str, share: dict[str, str], output: Output) -> subprocess.Popen[str]:
     process = guard.start([*DVC, "--wait-for-lock", "repro", "--single-item", stage], folder,
                           {**environment(), **share}, subprocess.PIPE)
-    threading.Thread(target=_read, args=(stage, process, said), daemon=True).start()
+    threading.Thread(target=_read, args=(stage, process, output), daemon=True).start()
     return process
 
 
-def _read(stage: str, process: subprocess.Popen[str], said: Said) -> None:
+def _read(stage: str, process: subprocess.Popen[str], output: Output) -> None:
     assert process.stdout is not None
     with process.stdout as lines:
         for line in lines:
-            said.put((stage, line if line.endswith("\n") else line + "\n"))
-    said.put((stage, None))
+            output.put((stage, line if line.endswith("\n") else line + "\n"))
+    output.put((stage, None))
 
 
 @contextmanager
 def ending_like_control_c() -> Iterator[None]:
-    """A terminal that closes, or `kill`, ends this process as control-C does: only when the stages have ended."""
+    """End this process on `kill` or when its terminal closes as on control-C: after the stages have ended."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     for number, handler in before.items():
-        if handler == signal.SIG_DFL:  # not under nohup, which has SIGHUP ignored
+        if handler == signal.SIG_DFL:  # not under nohup, which ignores SIGHUP
             signal.signal(number, signal.default_int_handler)
     try:
         yield
     finally:
         for number, handler in before.items():
-            if handler is not None:  # one that was not set from Python cannot be
+            if handler is not None:  # None: set by other code than Python's, which Python cannot restore
                 signal.signal(number, handler)

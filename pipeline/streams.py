@@ -1,6 +1,6 @@
-"""Standard output and standard error that fail in one place: when nobody reads them any more, and on a full disk.
+"""Standard output and standard error that handle a closed pipe and a full disk in one place.
 
-Python's own fail wherever a buffer happens to be full, the last one after the program has ended.
+Python's own raise wherever a buffer happens to be full, the last time after the program has ended.
 """
 
 import io
@@ -14,11 +14,11 @@ from pipeline.errors import PipelineError
 
 
 class Unread(BaseException):
-    """Nobody reads the product any more: no error, but nothing is left to do."""
+    """Nobody reads the product any more, so the program ends, without an error."""
 
 
 class _Descriptor(io.FileIO):
-    """A file descriptor that fails once: what is written to it afterwards goes nowhere."""
+    """A file descriptor that fails once; later writes are discarded."""
 
     def __init__(self, descriptor: int, fail: Callable[[OSError], None]) -> None:
         super().__init__(descriptor, "w", closefd=False)
@@ -38,12 +38,12 @@ def standard_output(product: bool) -> AbstractContextManager[None]:
     """`sys.stdout`, flushed at the end.
 
     Args:
-        product: whether it takes what the program is run for. If it takes messages, the program goes on without a
-            reader until what it is run for is written.
+        product: whether the program's product is what is printed. If it prints messages only, it continues without a
+            reader until its product is written.
 
     Raises:
         Unread: nobody reads the product any more.
-        PipelineError: it is closed, or cannot be written.
+        PipelineError: standard output is closed or cannot be written.
     """
     if sys.stdout is None:  # the next file to be opened would take its place
         raise PipelineError("standard output: is closed; write it to /dev/null if it does not matter")
@@ -51,7 +51,7 @@ def standard_output(product: bool) -> AbstractContextManager[None]:
 
 
 def standard_error() -> AbstractContextManager[None]:
-    """`sys.stderr`, which takes messages alone: without a reader they go nowhere."""
+    """`sys.stderr`, which takes messages only; without a reader they are discarded."""
     return _guarded("stderr", lambda error: None)
 
 
@@ -67,7 +67,7 @@ def _guarded(name: str, fail: Callable[[OSError], None]) -> Iterator[None]:
     before = getattr(sys, name)
     try:
         descriptor = before.fileno()
-    except (AttributeError, OSError):  # closed, or a notebook's or a test's
+    except (AttributeError, OSError):  # closed, or replaced by a notebook or a test
         yield
         return
     raw = _Descriptor(descriptor, fail)

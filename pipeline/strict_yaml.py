@@ -1,6 +1,6 @@
-"""YAML files of users: a key that is there twice and a date, which are valid YAML, are mistakes here.
+"""Reads users' YAML files and refuses duplicate keys and dates, which are valid YAML but mistakes here.
 
-Of two equal keys PyYAML keeps the second and says nothing. A date is a version that lacks its quotes; DVC refuses one
+Of two equal keys PyYAML silently keeps the second. A date is a version number without quotes; DVC refuses dates
 anywhere in params.yaml.
 """
 
@@ -14,7 +14,7 @@ from pipeline.errors import PipelineError
 
 class _Loader(yaml.SafeLoader):
     def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
-        # The nodes, before merge keys (<<) have put the keys of other blocks beside them.
+        # The nodes, before merge keys (<<) add the keys of other blocks.
         node = super().compose_mapping_node(anchor)
         lines: dict[str, int] = {}
         for key, _ in node.value:
@@ -35,10 +35,10 @@ _Loader.add_constructor("tag:yaml.org,2002:timestamp", _refuse_date)
 
 
 def load_yaml(text: str) -> Any:
-    """What YAML makes of a text.
+    """Parse YAML.
 
     Raises:
-        yaml.YAMLError: it is not YAML, or holds a key twice or a date.
+        yaml.YAMLError: the text is not YAML, or contains a key twice or a date.
 
     >>> load_yaml("a: &shared {x: 1}\\nb: {<<: *shared, x: 2}")
     {'a': {'x': 1}, 'b': {'x': 2}}
@@ -53,14 +53,14 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """A YAML file of keys.
 
     Raises:
-        PipelineError: absent, not YAML, with a key twice or a date, or not a block of keys.
+        PipelineError: the file cannot be read, is not YAML, contains a key twice or a date, or is not a block of keys.
     """
     try:
         content = load_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise PipelineError(f"{path}: not found; run in the folder that holds params.yaml") from None
     except OSError as error:
-        raise PipelineError(f"{path}: cannot be read: {error.strerror}") from None
+        raise PipelineError(f"{path}: cannot be read: {error.strerror}; check its permissions") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise PipelineError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):

@@ -1,7 +1,7 @@
-"""What a run trains and evaluates: its `systems`, and what they start from.
+"""What a run trains and evaluates: its `systems`, and the families that they start from.
 
 `families` is the catalogue, `systems` the choice. dvc.yaml cannot follow references, so it reads two tables, `students`
-and `lattices`, which name for every family that the choice needs the one that it starts from.
+and `lattices`, which give for every family that the systems need the one that it starts from.
 """
 
 from collections.abc import Mapping
@@ -15,17 +15,17 @@ from pipeline.strict_yaml import read_yaml
 
 TEACHER = "teacher"
 TABLES = tuple(dict.fromkeys(kind_settings(kind).table for kind in KINDS))
-"""`students`, and those of kinds that need more of the stages before them."""
+"""The names of the tables: `students`, and those of kinds that depend on further stages."""
 
 Students = Mapping[str, Mapping[str, str]]
-"""By table, the families that dvc.yaml trains from it, each with its `start`."""
+"""Per table, the families that dvc.yaml trains from it, each with its `start`."""
 
 
 def lay_over(content: dict[str, Any], preset: Path) -> dict[str, Any]:
-    """The content of params.yaml with a preset laid over it: what a profile's params.yaml holds.
+    """The content of params.yaml updated by a preset, as in a profile's params.yaml.
 
     Raises:
-        PipelineError: the preset cannot be read, or says what follows from its systems.
+        PipelineError: the preset cannot be read, or contains a table that follows from its systems.
     """
     changes = read_yaml(preset)
     for table in TABLES:
@@ -93,13 +93,8 @@ def check_systems(systems: tuple[str, ...], families: Mapping[str, FamilySetting
 def find_family(name: str, families: Mapping[str, FamilySettings], where: str) -> FamilySettings:
     """The family of that name.
 
-    Args:
-        name: of the family.
-        families: the catalogue.
-        where: it is asked for, for the error message.
-
     Raises:
-        PipelineError: there is none.
+        PipelineError: there is no such family; the message begins with the option or key that names it, `where`.
     """
     if name not in families:
         raise PipelineError(f"{where}: family {name!r} is unknown; params.yaml has {', '.join(families)}")
@@ -107,19 +102,19 @@ def find_family(name: str, families: Mapping[str, FamilySettings], where: str) -
 
 
 def _check_ancestors(student: str, students: Students, starts: Mapping[str, str]) -> None:
-    """Follow a student's warm starts to the teacher."""
-    line = [student]
-    while line[-1] != TEACHER:
-        start = starts.get(line[-1])
-        if start is None or start in line:
-            table = next((table for table, rows in students.items() if line[-1] in rows), "students")
-            raise PipelineError(f"params.yaml: {table}.{line[-1]} starts from {start!r}; it must be {TEACHER} or a "
+    """Check that a student's warm starts lead to the teacher."""
+    chain = [student]
+    while chain[-1] != TEACHER:
+        start = starts.get(chain[-1])
+        if start is None or start in chain:
+            table = next((table for table, rows in students.items() if chain[-1] in rows), "students")
+            raise PipelineError(f"params.yaml: {table}.{chain[-1]} starts from {start!r}; it must be {TEACHER} or a "
                                 "student that does not start from it")
-        line.append(start)
+        chain.append(start)
 
 
 def _who_belongs_where() -> str:
-    """Of each table, the kinds that it trains."""
+    """The kinds of family that each table trains."""
     special = {table: [kind for kind in KINDS if kind_settings(kind).table == table] for table in TABLES[1:]}
     return ", ".join([*(f"`{table}` trains those of kind {', '.join(kinds)}" for table, kinds in special.items()),
                       f"`{TABLES[0]}` all others"])

@@ -13,7 +13,7 @@ import sentencepiece
 from numpy.typing import NDArray
 
 from pipeline.corpus.bpe import JOINT_MODELS, SEPARATE_MODELS, Tokenizer
-from pipeline.corpus.pairs import Pairs, write_pairs
+from pipeline.corpus.pairs import IdArray, Pairs, write_pairs
 from pipeline.corpus.settings import BpeSettings
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, remove, write_json
@@ -23,15 +23,16 @@ from pipeline.vocabulary import BOS, EOS, PAD, SPECIALS, UNK
 
 EncodedPair = tuple[list[int], list[int]]
 
-_CHUNK = 8192  # sentences encoded at once
+_CHUNK = 8192  # sentences encoded, or tokens counted, at once
 _HISTOGRAM_EDGES = (8, 16, 32, 64, 128)
 
 
 def train_bpe(settings: BpeSettings, corpus: Path, out: Path, report: Path) -> None:
     """Learn a vocabulary from `corpus/train.*` and encode every split, and the synthetic pairs if there are any.
 
-    Writes the folder `out` as a whole: `joint.model` or `source.model` and `target.model`, `meta.json`, and
-    one `pairs.py` file a split. `report` is JSON: sizes, tokens a sentence, unknown rate, pairs too long.
+    The folder `out` is written atomically: `joint.model` or `source.model` and `target.model`, `meta.json`, and one
+    file of pairs (`corpus.pairs`) per split. The JSON `report` has the sizes, tokens per sentence, the rate of unknown
+    tokens and the number of pairs that are too long.
 
     Raises:
         PipelineError: the corpus is missing, or does not allow a vocabulary of this size.
@@ -53,15 +54,15 @@ def train_bpe(settings: BpeSettings, corpus: Path, out: Path, report: Path) -> N
                                        "target_vocabulary": tokenizer.target_size}
         for split in splits:
             description[split] = _encode_split(settings, tokenizer, corpus, split, folder / f"{split}.pairs")
-        remove(report)  # of what is replaced now
+        remove(report)  # of the folder that is replaced now
     write_json(report, description)
 
 
 def learn_model(settings: BpeSettings, files: Sequence[Path]) -> bytes:
     """Return a serialised SentencePiece model learned from the lines of some files.
 
-    Lines reach the trainer through an iterator, so that no path of this machine enters the model file, and a
-    corpus of more than `settings.sample` lines is thinned by taking every k-th: no random numbers anywhere.
+    The trainer reads lines from an iterator, so that the model file contains no path of this machine. Of a corpus of
+    more than `settings.sample` lines it reads every k-th: no random numbers anywhere.
 
     Raises:
         PipelineError: the vocabulary is larger (or smaller) than the text allows.
@@ -83,7 +84,7 @@ def learn_model(settings: BpeSettings, files: Sequence[Path]) -> bytes:
 
 
 def _explain(error: RuntimeError, vocabulary: int, file: Path) -> str:
-    """Turn SentencePiece's complaint about the vocabulary size into one line with the remedy."""
+    """Turn SentencePiece's error about the vocabulary size into one line with the remedy."""
     reason = " ".join(str(error).split())
     if largest := re.search(r"value <= (\d+)", reason):
         return (f"{file}: this corpus allows a vocabulary of at most {largest[1]}, not {vocabulary}; "
@@ -111,7 +112,9 @@ def _encode_split(settings: BpeSettings, tokenizer: Tokenizer, corpus: Path, spl
         raise PipelineError(f"{corpus / split}.source: no pair is left ({counts['too_long']} have more than "
                             f"bpe.max_length {settings.max_length} pieces); raise it")
     pairs = Pairs.open(out, tokenizer.digest)
-    return {"pairs": kept, "too_long": counts["too_long"], **_describe_sides(pairs)}
+    (source_ids, _), (target_ids, _) = pairs.sides()
+    return {"pairs": kept, "too_long": counts["too_long"], "source": _describe(pairs.source_lengths, source_ids),
+            "target": _describe(pairs.target_lengths, target_ids)}
 
 
 def _encode(tokenizer: Tokenizer, pairs: Iterator[tuple[str, str]]) -> Iterator[EncodedPair]:
@@ -120,18 +123,10 @@ def _encode(tokenizer: Tokenizer, pairs: Iterator[tuple[str, str]]) -> Iterator[
         yield from zip(tokenizer.encode_source(sources), tokenizer.encode_target(targets), strict=True)
 
 
-def _describe_sides(pairs: Pairs) -> dict[str, Any]:
-    unknown = np.zeros(2, dtype=np.int64)
-    for start in range(0, len(pairs), _CHUNK):
-        sides = pairs.gather(np.arange(start, min(start + _CHUNK, len(pairs))))
-        unknown += [np.count_nonzero(side.ids == UNK) for side in sides]
-    return {"source": _describe(pairs.source_lengths, int(unknown[0])),
-            "target": _describe(pairs.target_lengths, int(unknown[1]))}
-
-
-def _describe(lengths: NDArray[np.int32], unknown: int) -> dict[str, Any]:
-    """Summarise the lengths, in tokens a sentence, of one side of a split."""
-    tokens = int(lengths.sum(dtype=np.int64))
+def _describe(lengths: NDArray[np.int32], ids: IdArray) -> dict[str, Any]:
+    """Summarise the lengths, in tokens per sentence, and the unknown tokens of one side of a split."""
+    tokens = len(ids)
+    unknown = sum(int(np.count_nonzero(ids[start:start + _CHUNK] == UNK)) for start in range(0, tokens, _CHUNK))
     median, p95, p99 = np.percentile(lengths, [50, 95, 99]).tolist()
     edges = [0, *(edge + 1 for edge in _HISTOGRAM_EDGES), np.iinfo(np.int32).max]
     bars, _ = np.histogram(lengths, bins=edges)

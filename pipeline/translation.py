@@ -1,4 +1,4 @@
-"""Text in, text out: a trained family, or a model of another library, under one decoder, as its user sees it."""
+"""Translates and scores text by a trained family or by a model of another library."""
 
 import re
 from collections import Counter
@@ -34,11 +34,11 @@ class Translation:
     hypotheses: list[str]
     """Best first; one empty string for a line without words."""
     scores: list[float] | None
-    """Of the hypotheses, length-penalised log-probabilities; None where they were not asked for."""
+    """Length-penalised log-probabilities of the hypotheses; None if they were not requested."""
     calls: int
     """Decoder calls."""
     warning: str | None = None
-    """What the reader should know: the source was cut, or the translation was."""
+    """A note for the reader if the source or the translation was cut."""
 
 
 class Text(Protocol):
@@ -66,28 +66,24 @@ class TextModel:
     longest: int
     """Tokens of a source or a target, end symbol included."""
     unicode: UnicodeForm
-    """The form that sources are brought into."""
+    """The Unicode form to which sources are converted."""
 
     def encode(self, lines: Iterable[str]) -> list[list[int]]:
-        """The ids of source lines, without end symbols; none of a line without words."""
+        """The ids of source lines, without end symbols; no ids for a line without words."""
         return self.text.encode_source([normalise(line, self.unicode) for line in lines])
 
     def warning(self, pieces: int, ended: bool) -> str | None:
-        """What the reader of a translation should know, of how many source pieces there are and whether it ended."""
+        """A note if a source of so many pieces, or its translation, was cut; None otherwise."""
         if pieces >= self.longest:
             return f"source cut to the model's {self.longest - 1} pieces"
         return None if ended else "translation cut at the length limit"
 
 
 def open_family(params: Params, family: str) -> TextModel:
-    """A trained family.
-
-    Args:
-        params: of the folder that holds data/bpe and checkpoints/.
-        family: a name in it.
+    """A trained family of the current folder.
 
     Raises:
-        PipelineError: an unknown name, or no such checkpoint.
+        PipelineError: the name is unknown, or its checkpoint is missing or damaged.
     """
     network, tokenizer = _open_trained(params, family)
     return TextModel(network, tokenizer, network.settings.max_length, params.corpus.filters.unicode)
@@ -100,21 +96,21 @@ def _open_trained(params: Params, family: str) -> tuple[Transformer, Tokenizer]:
 
 
 class Translator:
-    """Translates lines in bulk and returns them in their order, one for one."""
+    """Translates lines in batches and returns one translation per line, in their order."""
 
     def __init__(self, params: Params, model: TextModel, decoder: str, *, nbest: int = 1, device: str = "auto",
                  batch_rows: int = 32, scores: bool = False) -> None:
         """Args:
             params: with the decoder and the length limit.
-            model: moved to the device.
+            model: is moved to the device.
             decoder: a name in params.
-            nbest: hypotheses a line.
+            nbest: hypotheses per line.
             device: cpu, cuda or auto.
             batch_rows: sentences searched together.
-            scores: whether the hypotheses' scores are wanted, which a search for the best one can do without.
+            scores: whether to compute the hypotheses' scores, which a search for the best one does not need.
 
         Raises:
-            PipelineError: an unknown name, or a decoder that has no n-best list or does not suit the vocabulary.
+            PipelineError: a name is unknown, or the decoder has too few beams or does not suit the vocabulary.
         """
         block = dict(params.decoder(decoder, joint=model.text.joint))
         if nbest > 1:
@@ -123,7 +119,7 @@ class Translator:
                 raise PipelineError(f"--nbest: {nbest} needs a decoder with at least as many beams; {decoder!r} has "
                                     f"{widest}")
             block["nbest"] = nbest
-        self.model, self.device = model, torch.device(pick_device(device))
+        self.model, self.decoder, self.device = model, decoder, torch.device(pick_device(device))
         self.network = model.network.to(self.device)
         limit = LengthLimit(params.limit.ratio, params.limit.extra, model.longest - 1)
         self._decode = make_decoder(decoder, block, limit)
@@ -134,7 +130,7 @@ class Translator:
 
         Args:
             lines: without line ends.
-            ahead: batches to read ahead, so that sentences of like length can share one.
+            ahead: batches to read ahead, so that sentences of similar length can share one.
         """
         remaining = iter(lines)
         while chunk := list(islice(remaining, ahead * self._batch_rows)):
@@ -161,7 +157,7 @@ class Translator:
 
 
 def _found(found: Hypotheses, sentence: int) -> int:
-    """How many hypotheses a sentence has; the one of a search for the best alone is there without its score."""
+    """The number of hypotheses of a sentence; a search for only the best one always has it, without its score."""
     return found.tokens.shape[1] if found.tokens.shape[1] == 1 else int((found.scores[sentence] > -torch.inf).sum())
 
 
@@ -169,7 +165,7 @@ class PairLine(NamedTuple):
     """A translation to be scored."""
 
     name: str
-    """Where it comes from, for error messages."""
+    """Its file and line, for error messages."""
     source: str
     translation: str
 
@@ -184,14 +180,14 @@ class Scorer:
         self.network.to(self.device)
         if not is_ordered(self.network):
             raise PipelineError(f"--family: {family!r} is a {self.network.kind} model, which gives no probability to a "
-                                "whole translation; choose an ordered family")
+                                "translation; choose an ordered family")
 
     @torch.inference_mode()
     def __call__(self, pairs: Sequence[PairLine]) -> list[tuple[float, int]]:
         """Score pairs as one batch.
 
         Returns:
-            Of each pair the summed log-probability of its slots, end symbols included, and their number.
+            Per pair, the summed log-probability of its slots, end symbols included, and their number.
 
         Raises:
             PipelineError: a source or a translation is longer than the model's limit.
@@ -215,7 +211,7 @@ class Scorer:
 
 
 def lost_placeholders(source: str, translation: str) -> list[str]:
-    """Placeholders such as {entity_name}, %(count)d or %s that the translation has fewer of than the source.
+    """Placeholders such as {entity_name}, %(count)d or %s of the source that are missing in the translation.
 
     >>> lost_placeholders("Turn {name} on at {time}", "{name} einschalten")
     ['{time}']
@@ -228,7 +224,7 @@ def pick_device(name: str) -> str:
     """cpu or cuda for a user's cpu, cuda or auto.
 
     Raises:
-        PipelineError: cuda is asked for and absent, or the name is unknown.
+        PipelineError: the name is unknown, or cuda is not available.
     """
     if name not in ("auto", "cpu", "cuda"):
         raise PipelineError(f"device: {name!r} is unknown; choose cpu, cuda or auto")

@@ -1,4 +1,4 @@
-"""The ids that mean the same in every vocabulary of this project. They are pinned when the BPE model is trained."""
+"""The special ids, which are the same in every vocabulary of this project; training of the BPE model fixes them."""
 
 PAD, UNK, BOS, EOS, MASK, EOD, LENGTH = range(7)
 

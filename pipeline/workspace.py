@@ -1,8 +1,8 @@
-"""Profiles: presets laid over params.yaml, each run in a folder of its own so that none clobbers another's outputs.
+"""Profiles: presets merged into params.yaml, each run in a folder of its own, so that their outputs cannot collide.
 
-A profile's workspace, `profiles/NAME`, holds all that a run reads: the merged params.yaml, dvc.yaml, and a copy of
-the code. It is a DVC project of its own that shares the cache of the one around it, so what two profiles have in
-common is stored once and what both compute alike is computed once.
+A profile's workspace, `profiles/NAME`, contains all inputs of a run: the merged params.yaml, dvc.yaml, and a copy of
+the code. It is a DVC project of its own that shares the cache of the outer one, so stages that two profiles have in
+common are computed and stored once.
 """
 
 import os
@@ -37,7 +37,7 @@ def prepare(profile: str, folder: Path | None = None) -> Path:
         folder: where to make it; None: `profiles/PROFILE`.
 
     Raises:
-        PipelineError: no such preset, the merged parameters are not valid, or a file is missing beside params.yaml.
+        PipelineError: there is no such preset, the merged parameters are not valid, or the checkout lacks a file.
     """
     check_name(profile, "--profile")
     preset = PRESETS / f"{profile}.yaml"
@@ -59,9 +59,9 @@ def prepare(profile: str, folder: Path | None = None) -> Path:
 
 
 def write_facts(folder: Path) -> None:
-    """Write what a run depends on and DVC cannot see by itself: the machine, and the files the corpus is read from.
+    """Write the facts on which a run depends and that DVC cannot see by itself: the machine, and the corpus's files.
 
-    The stage `facts` does so in every `dvc repro`; done beforehand, `dvc status` tells whether anything has changed.
+    The stage `facts` does this in every `dvc repro`; after it, `dvc status` shows whether anything has changed.
     """
     with chdir(folder):  # to which the paths of params.yaml are relative
         write_json(layout.MACHINE, describe_machine())
@@ -75,12 +75,7 @@ def reproduce(folder: Path, options: list[str]) -> int:
 
 
 def publish(folder: Path, out: Path) -> None:
-    """Copy the figures of a profile's run, which git does not see in `profiles`, to where it does.
-
-    Args:
-        folder: of the profile.
-        out: a folder of its own for them.
-    """
+    """Copy the figures of a profile's run from its folder, which git ignores, to `out`, which it does not ignore."""
     reports = folder / layout.REPORTS
     for path in sorted([*reports.glob("*"), *reports.glob("analyses/*")]):
         if path.is_file():
@@ -92,7 +87,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise PipelineError(f"{path}: not found; a profile needs the whole checkout, so restore it (git checkout "
+        raise PipelineError(f"{path}: not found; a profile needs the complete checkout, so restore it (git checkout "
                             f"{path})") from None
 
 

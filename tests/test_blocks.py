@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.blocks import build, merge
+from pipeline.checks import Checked
 from pipeline.errors import PipelineError
 
 
@@ -17,7 +18,7 @@ class Inner:
 
 
 @dataclass(frozen=True)
-class Block:
+class Block(Checked):
     name: str
     number: int = 1
     share: float = 0.5

@@ -63,7 +63,7 @@ def test_a_folder_of_others_is_left_alone(workspace: Path, capsys: pytest.Captur
     for name, text in content.items():
         Path("ddg", name).write_text(text)
     assert ddg(SENTENCE) == 2
-    assert "holds what this command has not written; name another folder" in capsys.readouterr().err
+    assert "has files that this command has not written; name another folder" in capsys.readouterr().err
     assert files(Path("ddg")) == {name: text.encode() for name, text in content.items()}
 
 

@@ -38,10 +38,10 @@ def fates(marked: list[Marked]) -> list[Fate]:
     return [token.fate for token in marked]
 
 
-@pytest.mark.parametrize(("draft", "verdict", "accepted", "drafted", "said"), [
+@pytest.mark.parametrize(("draft", "verdict", "accepted", "drafted", "predicted"), [
     ([10, 11, 12], [10, 11, 12, 13], 4, [A, A, A], [A, A, A, A]),          # all of it
     ([10, 11, 12], [20, 21, 22, 23], 1, [B, D, D], [B, D, D, D]),          # nothing of it
-    ([10, 11, 12], [10, 21, 12, 23], 2, [A, B, D], [A, B, D, D]),          # agreement behind the bifurcation is void
+    ([10, 11, 12], [10, 21, 12, 23], 2, [A, B, D], [A, B, D, D]),          # agreement after the bifurcation is void
     ([10, EOS, 12], [10, EOS, 22, 23], 2, [A, A], [A, A]),                 # the end inside the block
     ([10, 11, 12], [10, EOS, 22, 23], 2, [A, B, D], [A, B]),               # the verifier ends where the draft does not
     ([10, EOS, 12], [10, 21, 22, EOS], 2, [A, B], [A, B, D, D]),           # the draft ends where the verifier does not
@@ -50,10 +50,11 @@ def fates(marked: list[Marked]) -> list[Fate]:
     ([10, PAD, PAD], [10, 13, 20, 21], 2, [A], [A, A]),                    # a short draft in a wide batch
     ([PAD, PAD], [13, 20, 21], 1, [], [A]),                                # none in a wide batch
 ])
-def test_a_round(draft: list[int], verdict: list[int], accepted: int, drafted: list[Fate], said: list[Fate]) -> None:
+def test_a_round(draft: list[int], verdict: list[int], accepted: int, drafted: list[Fate],
+                 predicted: list[Fate]) -> None:
     marked, = mark_rounds([one(draft, verdict, accepted)], 0, [False] * accepted)
-    assert (fates(marked.draft), fates(marked.verdict)) == (drafted, said)
-    assert [token.token for token in marked.verdict] == verdict[:len(said)]
+    assert (fates(marked.draft), fates(marked.verdict)) == (drafted, predicted)
+    assert [token.token for token in marked.verdict] == verdict[:len(predicted)]
     assert [token.token for token in marked.draft] == draft[:len(drafted)]
     assert marked.accepted == accepted
 
@@ -91,7 +92,7 @@ def test_signs_stand_for_colours() -> None:
         "  2 D  (▁w13)\n"
         "    V  (▁w13) </s>\n"
         "  = w10 w21\n"
-        "    calls: 2 of the verifier, 2 of the drafter; accepted: 4 tokens, 2.00 a call\n")
+        "    calls: 2 of the verifier, 2 of the drafter; accepted: 4 tokens, 2.00 per call\n")
 
 
 def test_colours_hold_the_same_text() -> None:
@@ -173,7 +174,7 @@ def test_lines_are_explained(run_explain: Explain) -> None:
     first, second, third = printed.split("\n\n")
     assert first.startswith(f"  {LINE}\n  1 D  [▁The] ~▁r")
     assert second == "  (no words)" and third.startswith("  The pale moth\n")
-    assert re.search(r"calls: \d+ of the verifier, 0 of the drafter; accepted: \d+ tokens, \d\.\d\d a call", first)
+    assert re.search(r"calls: \d+ of the verifier, 0 of the drafter; accepted: \d+ tokens, \d\.\d\d per call", first)
     assert "\x1b" not in printed
 
 

@@ -55,10 +55,10 @@ def words_of(page: Path) -> list[list[str]]:
 
 
 def parser_of(verb: str) -> tuple[argparse.ArgumentParser, bool]:
-    """The parser of a verb, and whether it hands on what it does not know."""
+    """The parser of a verb, and whether it passes on unknown options."""
     module = importlib.import_module(f"pipeline.commands.{verb}")
     parser = argparse.ArgumentParser()
-    module.add_arguments(parser)
+    getattr(module, "add_arguments", lambda _: None)(parser)
     return parser, getattr(module, "PASSES_ON", False)
 
 

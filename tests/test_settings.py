@@ -7,7 +7,7 @@ import types
 import typing
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 
@@ -98,9 +98,11 @@ def holding(kind: Any, value: float) -> Any:
 
 
 def required(settings: type) -> dict[str, Any]:
-    """Anything for the fields that have no default: ranges are checked before all else."""
-    return {field.name: {dict: {}, tuple: (), Annotated: 1}.get(typing.get_origin(declared(settings)[field.name]))
-            for field in fields(settings) if field.default is MISSING and field.default_factory is MISSING}
+    """Anything for the fields that have no default: types are checked before all else."""
+    kinds = {field.name: declared(settings)[field.name] for field in fields(settings)
+             if field.default is MISSING and field.default_factory is MISSING}
+    return {name: {dict: {}, tuple: (), Annotated: 1, Literal: (*typing.get_args(kind), None)[0]}.get(
+        typing.get_origin(kind)) for name, kind in kinds.items()}
 
 
 @pytest.mark.parametrize(("settings", "name", "number", "checks"), NUMBERS)

@@ -14,7 +14,7 @@ HARMLESS = {
     "pipeline.checks": "checks values",
     "pipeline.errors": "what is told when nothing is written",
     "pipeline.files": "writes files whole or not at all, whatever is in them",
-    "pipeline.fingerprint": "decides whether a killed run goes on, which ends as an uninterrupted one does",
+    "pipeline.fingerprint": "names states of data and code; a killed run that continues ends as an uninterrupted one",
     "pipeline.layout": "names the paths that dvc.yaml declares",
     "pipeline.params": "checks params.yaml, whose values are parameters of the stages",
     "pipeline.systems": "checks which systems params.yaml chooses",

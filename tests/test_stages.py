@@ -105,6 +105,23 @@ def dvc_project(folder: Path, dvc_yaml: str) -> Path:
     return folder
 
 
+def test_a_hostile_name_executes_nothing(tmp_path: Path) -> None:
+    """`dvc repro` of the real pipeline: DVC writes the name into commands, and the first stage refuses it."""
+    name = "a'; touch executed; '\"; touch executed; $(touch executed) `touch executed`\n touch executed #"
+    project = dvc_project(tmp_path, (ROOT / "dvc.yaml").read_text())
+    params = yaml.safe_load((project / "params.yaml").read_text())
+    params["families"][name] = params["families"]["ar"]
+    params["students"][name] = "teacher"
+    params["systems"].append(name)
+    (project / "params.yaml").write_text(yaml.safe_dump(params))
+    done = subprocess.run([*stages.DVC, "repro"], cwd=project, capture_output=True, text=True, check=False,
+                          env={**stages.environment(), "PYTHONPATH": str(ROOT)})
+    line, *after = done.stderr.splitlines()
+    assert done.returncode and line.startswith("error: params.yaml: params.families: ") and "must be a name: " in line
+    assert [text.startswith("ERROR: failed to reproduce 'facts'") for text in after] == [True]
+    assert not list(project.rglob("executed"))
+
+
 def test_the_families_of_the_real_pipeline(tmp_path: Path) -> None:
     params = load_params(ROOT / "params.yaml")
     found = find_stages(read_stages(dvc_project(tmp_path, (ROOT / "dvc.yaml").read_text())), params)

@@ -177,8 +177,8 @@ def test_an_output_that_exists_survives_an_error(translate: Translate, workspace
 
 @pytest.mark.parametrize(("output", "message"), [
     (".", ".: is a folder; name a file"), ("data", "data: is a folder; name a file"),
-    ("/dev/null", "/dev/null: is not a regular file"), ("in.txt", "in.txt: is what is read; name another file"),
-    ("data/../in.txt", "data/../in.txt: is what is read"), ("link.txt", "link.txt: is what is read")])
+    ("/dev/null", "/dev/null: is not a regular file"), ("in.txt", "in.txt: is also the input; name another file"),
+    ("data/../in.txt", "data/../in.txt: is also the input"), ("link.txt", "link.txt: is also the input")])
 def test_an_output_that_would_replace_something_else(
         translate: Translate, workspace: Path, monkeypatch: pytest.MonkeyPatch, output: str, message: str) -> None:
     """Said before a model is loaded."""

@@ -1,1 +1,4 @@
-"""The command line's verbs, a file each: `add_arguments` and `run`. What is slow to import is imported in `run`."""
+"""The verbs of the command line, one file each: `run`, and `add_arguments` if the verb has options.
+
+Slow imports are inside `run`.
+"""

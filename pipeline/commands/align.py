@@ -1,10 +1,10 @@
 """Align words (fast_align): the corpus of params.yaml, or two text files.
 
-Without --source, the stage of dvc.yaml: the training pairs and, where there are any, the teacher's translations.
-With it, tokenised text in and Pharaoh format out: a line a pair, SOURCE-TARGET positions from 0. By default every
-target word is linked to one source word or none; --reverse does the opposite, --symmetrise joins both.
+Without --source, the stage of dvc.yaml: the training pairs and, if there are any, the teacher's translations. With it,
+tokenised text is read and links are written in Pharaoh format: one line per pair, SOURCE-TARGET positions from 0. By
+default every target word is linked to at most one source word; --reverse does the opposite, --symmetrise combines both.
 Text may be compressed (.gz). Empty files are an error; an empty line is a sentence without words. The folders of --out
-and --table must exist; files that are there are replaced, but not --source and --target.
+and --table must exist; existing files are replaced, but not --source and --target.
 """
 
 import argparse
@@ -26,27 +26,27 @@ _TABLE_MINIMUM = 0.01
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     # Options are None unless given: without --source they would be ignored, so they are refused.
-    parser.add_argument("--source", type=Path, help="text file, a sentence a line, words separated by spaces")
+    parser.add_argument("--source", type=Path, help="text file, one sentence per line, words separated by spaces")
     parser.add_argument("--target", type=Path, help="its translation, line by line")
     parser.add_argument("--out", type=Path, help="links in Pharaoh format")
     direction = parser.add_mutually_exclusive_group()
     direction.add_argument("--reverse", action="store_true", default=None,
                            help="link every source word to one target word")
     direction.add_argument("--symmetrise", choices=METHODS[2:], metavar="METHOD",
-                           help=f"align in both directions and join the links: {', '.join(METHODS[2:])}")
+                           help=f"align in both directions and combine the links: {', '.join(METHODS[2:])}")
     parser.add_argument("--lowercase", action="store_true", default=None, help="align the lower-cased words")
     parser.add_argument("--table", type=Path, help="write the lexical table: word, its translation, probability, "
-                        "tab-separated (--reverse: of target words; <eps> stands for no word)")
+                        "tab-separated (--reverse: of target words; <eps> means no word)")
     parser.add_argument("--table-minimum", type=float, metavar="P",
-                        help=f"leave less probable lines out of the table (default: {_TABLE_MINIMUM})")
+                        help=f"omit less probable lines from the table (default: {_TABLE_MINIMUM})")
     parser.add_argument("--show", type=int, metavar="LINE", help="print the links of this line (from 1)")
-    parser.add_argument("--threads", type=int, help="default: all cores; the result is the same for any number")
+    parser.add_argument("--threads", type=int, help="default: all cores; the result does not depend on it")
     parser.add_argument("--iterations", type=int, help=f"default: {_DEFAULT.iterations}")
     parser.add_argument("--null-probability", type=float, metavar="P",
                         help=f"prior of a word without a link (default: {_DEFAULT.null_probability})")
     parser.add_argument("--tension", type=float,
                         help=f"preference for the diagonal at the start (default: {_DEFAULT.tension})")
-    parser.add_argument("--fixed-tension", action="store_true", default=None, help="do not fit the tension")
+    parser.add_argument("--fixed-tension", action="store_true", default=None, help="do not optimise the tension")
     parser.add_argument("--alpha", type=float, help="Dirichlet prior of variational Bayes; 0: maximum likelihood "
                         f"(default: {_DEFAULT.alpha})")
 
@@ -87,7 +87,7 @@ def _align_text(arguments: argparse.Namespace, settings: AlignmentSettings) -> N
     if arguments.table is None and arguments.table_minimum is not None:
         raise PipelineError("--table-minimum: has no effect without --table; name a file for the table")
     if not 0 <= minimum <= 1:
-        raise PipelineError(f"--table-minimum: {minimum} must lie between 0 and 1")
+        raise PipelineError(f"--table-minimum: {minimum} must be between 0 and 1")
     if arguments.table == arguments.out:
         raise PipelineError(f"--table: {arguments.table} is also --out; name another file")
     from pipeline.alignment.bitext import read_text
@@ -98,7 +98,7 @@ def _align_text(arguments: argparse.Namespace, settings: AlignmentSettings) -> N
     bitext, source_words, target_words = read_text(arguments.source, arguments.target, bool(arguments.lowercase))
     if arguments.show is not None and not 1 <= arguments.show <= bitext.pairs:
         raise PipelineError(f"--show: {arguments.show} is no line of {arguments.source}, which has {bitext.pairs}")
-    from pipeline.alignment.directions import cores  # after the input is known to be good: numba takes a while
+    from pipeline.alignment.directions import cores  # after the input is checked: numba is slow to import
     from pipeline.alignment.pharaoh import write_pharaoh
 
     threads = arguments.threads or cores()

@@ -1,8 +1,8 @@
-"""Ask of a finished run what the papers ask of their systems: reports/analyses.json, and pictures in reports/analyses.
+"""Analyse a finished run as the papers do: reports/analyses.json, and pictures in reports/analyses.
 
-Of a lattice: recall of its candidates, BLEU and time against their number and against layers, what search changes,
-where time goes. Of drafting: speed a sentence, where time goes, memory, accepted tokens against block, acceptance, size
-and training.
+Lattices: recall of the candidates, BLEU and time against their number and against layers, the effect of search, and a
+breakdown of time. Drafting: speed per sentence, a breakdown of time, memory, and accepted tokens against block,
+acceptance, size and training.
 """
 
 import argparse
@@ -10,10 +10,6 @@ import argparse
 from pipeline import layout
 from pipeline.files import locked
 from pipeline.params import load_params
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """No options: the block `analyses` says it all."""
 
 
 def run(arguments: argparse.Namespace) -> None:

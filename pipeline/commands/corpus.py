@@ -8,10 +8,6 @@ from pipeline.params import load_params
 from pipeline.sources.build import build_corpus
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """No options: the block says it all."""
-
-
 def run(arguments: argparse.Namespace) -> None:
     with locked(layout.CORPUS):
         build_corpus(load_params().corpus, layout.CORPUS, layout.REPORTS / "corpus.json")

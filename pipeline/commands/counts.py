@@ -7,10 +7,6 @@ from pipeline.files import locked
 from pipeline.params import load_params
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """No options: the block `counts` says it all."""
-
-
 def run(arguments: argparse.Namespace) -> None:
     from pipeline.alignment.build import count_sides
     from pipeline.corpus.bpe import Tokenizer

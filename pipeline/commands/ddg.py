@@ -1,6 +1,6 @@
-"""Show which token of a translation waits for which: the iterates of Parallel Jacobi decoding, and a graph of them.
+"""Show which token of a translation depends on which: the iterates of Parallel Jacobi decoding, and a graph of them.
 
-Prints the iterations, and writes them as a page to look into (ddg.html) and as pictures (ddg.png, ddg.svg).
+Prints the iterations, and writes an interactive page (ddg.html) and pictures (ddg.png, ddg.svg).
 """
 
 import argparse
@@ -26,9 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     output = arguments.output.resolve()
-    _refuse_what_is_not_ours(output)  # before a model is loaded
+    _check_folder(output)  # before a model is loaded
     sentence = arguments.sentence
-    if any("\ud800" <= letter <= "\udfff" for letter in sentence):  # bytes of the command line that are no text
+    if any("\ud800" <= letter <= "\udfff" for letter in sentence):  # bytes of the command line that are not UTF-8
         raise PipelineError("sentence: not UTF-8; convert it first (iconv -t UTF-8)")
 
     from pipeline.decoding.limits import LengthLimit
@@ -57,11 +57,11 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"written: {arguments.output / PAGE}, {', '.join(PICTURES)}", file=sys.stderr)
 
 
-def _refuse_what_is_not_ours(folder: Path) -> None:
-    """Only what an earlier call has written, and nothing else, may be replaced.
+def _check_folder(folder: Path) -> None:
+    """Check that a folder is absent, empty, or the output of an earlier call and nothing else.
 
     Raises:
-        PipelineError: the folder holds anything else, is none, or is the current one.
+        PipelineError: it is not, or it is a file or the current folder.
     """
     from pipeline.evaluation.analyses.jacobi.page import GENERATOR
 
@@ -71,9 +71,9 @@ def _refuse_what_is_not_ours(folder: Path) -> None:
         raise PipelineError(f"--output: {folder} is the current folder; name another one")
     if not folder.is_dir():
         raise PipelineError(f"--output: {folder} is a file; name a folder")
-    found = {path.name for path in folder.iterdir()}
-    if not found:
+    names = {path.name for path in folder.iterdir()}
+    if not names:
         return
     mark = f'<meta name="generator" content="{GENERATOR}">'
-    if found != {PAGE, *PICTURES} or mark not in (folder / PAGE).read_text(encoding="utf-8", errors="replace"):
-        raise PipelineError(f"--output: {folder} holds what this command has not written; name another folder")
+    if names != {PAGE, *PICTURES} or mark not in (folder / PAGE).read_text(encoding="utf-8", errors="replace"):
+        raise PipelineError(f"--output: {folder} has files that this command has not written; name another folder")

@@ -1,7 +1,7 @@
 """Translate the training source with the teacher: data/distilled, reports/distilled.json.
 
-Cut short, the same command goes on with the first unfinished shard. Several devices write the same bytes as one.
-Sources that are longer than the teacher reads are cut to its limit: how many is said, and stands in the report.
+After an interruption, the same command continues with the first unfinished shard. Several devices write the same bytes
+as one. Sources that are longer than the teacher's limit are cut; their number is printed and in the report.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from pipeline.params import load_params
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--devices", default="auto",
-                        help="how many, or auto (default): all GPUs, else a process a CPU core")
+                        help="how many, or auto (default): all GPUs, else one process per CPU core")
     parser.add_argument("--accelerator", default="auto", choices=("cpu", "gpu", "auto"),
                         help="cpu, gpu or auto (default)")
 

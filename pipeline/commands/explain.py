@@ -1,15 +1,15 @@
 """Show how a decoder that drafts and verifies finds its translations: standard input or --input, line by line.
 
-Every call of the verifier is two rows: D, what the drafter proposed, and V, what the verifier said.
+Every call of the verifier is two rows: D, the draft, and V, the verifier's predictions.
 
   in colour         otherwise
-  green             piece       accepted: the verifier's best
-  blue              (piece)     accepted though the verifier would have said another one (GAD++ only)
-  bold red          [piece]     where draft and verifier part; the verifier's is accepted
-  dim, struck out   ~piece~     thrown away
+  green             piece       accepted: the verifier's argmax
+  blue              (piece)     accepted although the verifier's argmax is another piece (GAD++ only)
+  bold red          [piece]     the first difference of draft and verifier; the verifier's piece is accepted
+  dim, struck out   ~piece~     dropped
 
-▁ stands for the space in front of a word. An accepted end symbol counts as a token. Text is UTF-8; a byte-order mark at
-its beginning is no part of it. From an empty input comes an empty output.
+▁ is the space before a word. An accepted end symbol counts as a token. Text is UTF-8; a byte-order mark at its
+beginning is ignored. The output of an empty input is empty.
 """
 
 import argparse
@@ -26,17 +26,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--decoder", help="an entry of `decoders` that drafts (default: the family's first)")
     parser.add_argument("--input", type=Path, help="text file (default: standard input)")
     parser.add_argument("--color", choices=("always", "auto", "never"), default="auto",
-                        help="auto (default): where the output is a terminal and NO_COLOR is not set")
+                        help="auto (default): if the output is a terminal and NO_COLOR is not set")
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    lines = read_utf8(arguments.input)  # a missing file is said before a model is loaded
+    lines = read_utf8(arguments.input)  # a missing file is reported before a model is loaded
     from pipeline.trace import Tracer, render
 
     params = load_params()
     model, decoder = open_model(params, arguments)
-    tracer = Tracer(params, model, arguments.decoder or decoder, arguments.device)
+    tracer = Tracer(params, model, arguments.decoder or decoder, device=arguments.device)
     pieces, colour = model.text.target_pieces, _wants_colour(arguments.color)
     for number, line in enumerate(lines, 1):
         trace = tracer.trace(line)

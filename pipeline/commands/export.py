@@ -1,7 +1,7 @@
 """Write a family as a model of another library: hf (transformers) or ctranslate2.
 
-The folder is all that the library needs; its tokenizer is the family's, for text in the Unicode form of params.yaml.
-An output that exists is replaced only if it is an earlier export.
+The library needs nothing but the folder; its tokenizer is the family's, for text in the Unicode form of params.yaml. An
+existing output is replaced only if it is an earlier export.
 """
 
 import argparse
@@ -32,9 +32,9 @@ def run(arguments: argparse.Namespace) -> None:
     params = load_params()
     family = params.family(arguments.family)
     if not _exportable(family):
-        able = [name for name, one in params.families.items() if _exportable(one)]
-        raise PipelineError(f"--family: {arguments.family!r} does not generate left to right, one word a step, which "
-                            f"is all that other libraries know; those that do: {', '.join(able) or 'none'}")
+        exportable = [name for name, one in params.families.items() if _exportable(one)]
+        raise PipelineError(f"--family: {arguments.family!r} does not generate left to right, one token per step, as "
+                            f"other libraries require; those that do: {', '.join(exportable) or 'none'}")
     with locked(arguments.output):
         _export(arguments, params)
 
@@ -67,6 +67,6 @@ def _export(arguments: argparse.Namespace, params: "Params") -> None:
 
 
 def _exportable(family: "FamilySettings") -> bool:
-    """Whether it is an ordered family that generates from left to right, one word a step."""
+    """Whether a family generates from left to right, one token per step."""
     order = family.order
     return order is not None and order.name == "left_to_right" and (order.directions or 1, order.words or 1) == (1, 1)

@@ -1,9 +1,9 @@
 """Train a family: checkpoints/FAMILY, reports/training/FAMILY.
 
-Everything comes from the family's block of params.yaml; any option of the Lightning CLI may follow and wins,
-for example --trainer.max_steps 50 --trainer.precision bf16-mixed --trainer.devices 2 --trainer.strategy ddp
-(--help-lightning lists them). A run that was killed goes on where it stopped. One whose loss or weights are no longer
-finite ends with an error. --trainer.fast_dev_run true tries everything out for a step and keeps nothing.
+Everything is configured by the family's block of params.yaml; any option of the Lightning CLI may follow and takes
+precedence, for example --trainer.max_steps 50 --trainer.precision bf16-mixed --trainer.devices 2 --trainer.strategy ddp
+(--help-lightning lists them). A killed run continues where it stopped. A run whose loss or weights are no longer finite
+ends with an error. --trainer.fast_dev_run true tests everything with one step and keeps nothing.
 """
 
 import argparse

@@ -3,10 +3,6 @@
 import argparse
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """No options."""
-
-
 def run(arguments: argparse.Namespace) -> None:
     from pipeline.model.drawing import page
 

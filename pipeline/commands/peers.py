@@ -1,6 +1,6 @@
 """Translate the test split by other libraries' searches with the baseline's weights, and score it.
 
-They are the block `peers` of params.yaml. Writes data/peers (the baseline in their formats), data/hypotheses/peer and
+The block `peers` of params.yaml lists them. Writes data/peers (the baseline in their formats), data/hypotheses/peer and
 reports/quality/peer.json.
 """
 
@@ -9,10 +9,6 @@ import argparse
 from pipeline import layout
 from pipeline.files import locked
 from pipeline.params import load_params
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """No options: params.yaml says it all."""
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -7,10 +7,6 @@ from pipeline.files import locked
 from pipeline.params import load_params
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """No options."""
-
-
 def run(arguments: argparse.Namespace) -> None:
     from pipeline.evaluation.report import build_report
 

@@ -1,9 +1,8 @@
-"""Run the whole pipeline with DVC: what has not changed is not run again.
+"""Run the complete pipeline with DVC; unchanged stages are not run again.
 
-With --profile NAME, presets/NAME.yaml is laid over params.yaml and everything happens in profiles/NAME; its figures are
-copied to reports/NAME. Students that do not need one another train at the same time, and what is trained is evaluated
-beside them. Options that are not known here go on to `dvc repro`, for example --force or the name of a stage; it then
-runs one stage after the other.
+With --profile NAME, presets/NAME.yaml is merged into params.yaml and everything runs in profiles/NAME; its figures are
+copied to reports/NAME. Independent students train, and are evaluated, at the same time. Unknown options are passed on
+to `dvc repro`, for example --force or the name of a stage; it then runs one stage after the other.
 """
 
 import argparse
@@ -26,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, options: list[str]) -> None:
-    import dvc  # noqa: F401  # where it is missing, that is told before anything starts
+    import dvc  # noqa: F401  # if it is missing, this is reported before anything starts
 
     from pipeline.dvc_index import PIPELINE
     from pipeline.files import locked
@@ -47,7 +46,7 @@ def _reproduce(profile: str, jobs: int | None, options: list[str]) -> None:
     from pipeline.stages import ask_dvc, default_jobs, reproduce_families
     from pipeline.workspace import prepare, publish, reproduce, write_facts
 
-    load_params()  # a mistake in params.yaml is told before anything starts
+    load_params()  # a mistake in params.yaml is reported before anything starts
     folder = prepare(profile) if profile else Path()
     write_facts(folder)
     if not options:
@@ -68,7 +67,7 @@ def _reproduce(profile: str, jobs: int | None, options: list[str]) -> None:
 
 
 def _announce(params: "Params", folder: Path, jobs: int) -> None:
-    """Say how long the training will take where it is not done yet."""
+    """Print how long the training of the families without a checkpoint will take."""
     from pipeline.stages import training_time
     from pipeline.training.estimate import untrained
 
@@ -79,4 +78,4 @@ def _announce(params: "Params", folder: Path, jobs: int) -> None:
         together = f" with up to {jobs} students at once" if jobs > 1 else ""
         print(f"{len(families)} systems have no checkpoint in {folder / 'checkpoints'}: {steps:,} training steps, "
               f"about {minutes:.0f} minutes{together} unless DVC's cache has them; validation, evaluation and timing "
-              "come on top. A run that is cut short goes on where it stopped.", flush=True)
+              "come on top. An interrupted run continues where it stopped.", flush=True)

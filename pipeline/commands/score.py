@@ -1,10 +1,10 @@
-"""Log-probability of given translations under a family, one line a pair: sum, words scored, and the pair.
+"""Log-probability of given translations under a family, one line per pair: sum, number of scored tokens, and the pair.
 
-Reads SOURCE<TAB>TRANSLATION lines from --input or standard input. The sum covers every slot that a search would have
-filled, end symbols included, so it is what the search itself scores a translation with, before any length penalty.
+Reads SOURCE<TAB>TRANSLATION lines from --input or standard input. The sum is over every slot that a search would have
+filled, end symbols included, so it equals the search's own score of the translation before any length penalty.
 
-A pair of which either side is longer than the model reads has no score: the command names its line and ends there. From
-an empty input comes an empty output.
+A pair with a side that is longer than the model's limit has no score: the command names its line and ends there. The
+output of an empty input is empty.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Time the teacher and all students under all their decoders, interleaved sentence by sentence: reports/speed.json.
 
-With --model, time that checkpoint alone, under any decoders and by its own library, and print a table.
+With --model, time only that checkpoint, under any decoders and by its own library, and print a table.
 """
 
 import argparse
@@ -53,8 +53,8 @@ def run(arguments: argparse.Namespace) -> None:
 def _refuse(arguments: argparse.Namespace, *names: str) -> None:
     for name in names:
         if getattr(arguments, name) is not None:
-            raise PipelineError(f"--{name.replace('_', '-')}: is of --model; the families, decoders and peers of the "
-                                "whole table are those of params.yaml")
+            raise PipelineError(f"--{name.replace('_', '-')}: is of --model; without it, the families, decoders and "
+                                "peers are those of params.yaml")
 
 
 def _table(rows: list[dict[str, Any]]) -> str:

@@ -7,7 +7,7 @@ figures do not depend on the number of devices.
 
 With --model, score that checkpoint under any decoders, on the test split or on files, and print the figures.
 
-Sources that are longer than the model reads are cut to its limit: how many is said, and stands in the JSON.
+Sources that are longer than the model's limit are cut; their number is printed and in the JSON.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                              "greedy)")
     parser.add_argument("--input", type=Path, help="sources for the --model (default: the test split)")
     parser.add_argument("--reference", type=Path, action="append",
-                        help="their translations, a line each; repeat it for several")
+                        help="their translations, one per line; repeat it for several")
     parser.add_argument("--output", type=Path, help="JSON of the --model's figures")
     parser.add_argument("--help-lightning", action="store_true", help="list the options of the Lightning CLI")
 
@@ -48,8 +48,8 @@ def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
             test(arguments.family, arguments.decoder, overrides + ["--help"] * arguments.help_lightning)
         return
     if overrides or arguments.help_lightning:
-        raise PipelineError(f"{(overrides or ['--help-lightning'])[0]}: is no option of test --model, which Lightning "
-                            "has no part in")
+        raise PipelineError(f"{(overrides or ['--help-lightning'])[0]}: is no option of test --model, which does not "
+                            "use Lightning")
     if (arguments.input is None) != (arguments.reference is None):
         raise PipelineError("--input, --reference: belong together; give both, or none for the test split")
     files = [arguments.input or layout.CORPUS / "test.source", *(arguments.reference or layout.references("test"))]
@@ -73,6 +73,6 @@ def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
     report_cut(cut, len(sources), model.longest)
     for name, one in figures.items():
         print(f"{arguments.model} {name}: BLEU {one['bleu']:.2f}, chrF {one['chrf']:.2f}, TER {one['ter']:.2f}, "
-              f"{one['calls']:.2f} calls a sentence")
+              f"{one['calls']:.2f} calls per sentence")
     if arguments.output is not None:
         write_json(arguments.output, {"model": arguments.model, "sources_cut": cut, "decoders": figures})

@@ -1,7 +1,7 @@
-"""Translate lines: standard input to standard output, or --input to --output. One line out for each line in.
+"""Translate lines: standard input to standard output, or --input to --output. One output line per input line.
 
-Empty lines stay empty, and from an empty input comes an empty output. Text is UTF-8; a byte-order mark at its beginning
-is no part of it. Notes about single lines, such as that a source was cut to what the model reads, go to standard error.
+Empty lines remain empty, and so does an empty input. Text is UTF-8; a byte-order mark at its beginning is ignored.
+Notes about single lines, such as that a source was cut to the model's limit, go to standard error.
 """
 
 import argparse
@@ -24,21 +24,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
     parser.add_argument("--decoder", help="an entry of `decoders` (default: the family's first)")
     parser.add_argument("--input", type=Path, help="text file (default: standard input)")
-    parser.add_argument("--output", type=Path, help="written when all is done, in a folder that exists; not the "
-                                                          "--input (default: standard output)")
+    parser.add_argument("--output", type=Path, help="written at the end, in an existing folder; not the --input "
+                                                          "(default: standard output)")
     parser.add_argument("--nbest", type=int, default=1, metavar="N",
-                        help="hypotheses a line; in text format, tab-separated")
+                        help="hypotheses per line; in text format, tab-separated")
     parser.add_argument("--format", choices=("text", "json"), default="text",
-                        help="json: an object a line with source, hypotheses, scores and calls")
+                        help="json: one object per line with source, hypotheses, scores and calls")
     parser.add_argument("--check-placeholders", action="store_true",
-                        help="note lines whose translation lost a placeholder such as {entity_name}")
+                        help="report lines whose translation lacks a placeholder such as {entity_name}")
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
 
 
 def run(arguments: argparse.Namespace) -> None:
     if arguments.nbest < 1:
         raise PipelineError(f"--nbest: {arguments.nbest} must be at least 1")
-    # What is wrong with a file is said before a model is loaded.
+    # Mistakes in files are reported before a model is loaded.
     lines = read_utf8(arguments.input)
     if arguments.output is not None:
         check_output(arguments.output, arguments.input)
@@ -62,27 +62,27 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options that name what is searched."""
+    """Add the options that name the model to search."""
     model = parser.add_mutually_exclusive_group(required=True)
     model.add_argument("--family", help="a trained block of `families` in params.yaml")
     add_checkpoint_arguments(parser, model)
 
 
 def add_checkpoint_arguments(parser: argparse.ArgumentParser, group: Any = None) -> None:
-    """Options that name a model of another library; --model may stand in a group of those that exclude each other."""
+    """Add the options that name a model of another library; --model is added to `group`, if given."""
     (group or parser).add_argument(
         "--model", metavar="hf:NAME", help="a Marian, Pegasus, BART, mBART-50, M2M100, NLLB or T5 checkpoint of "
                                            "Hugging Face transformers: a folder or a repository")
     parser.add_argument("--source-language", metavar="CODE",
                         help="of a multilingual --model, in its own code: en_XX, eng_Latn, en, …")
-    parser.add_argument("--target-language", metavar="CODE", help="likewise")
+    parser.add_argument("--target-language", metavar="CODE", help="of a multilingual --model")
 
 
 def open_model(params: Params, arguments: argparse.Namespace) -> "tuple[TextModel, str]":
-    """What `add_model_arguments` ask for, and its usual decoder; what is to be known of it goes to standard error.
+    """The model that the options of `add_model_arguments` name, and its default decoder; notes go to standard error.
 
     Raises:
-        PipelineError: no such model, or options that do not suit it.
+        PipelineError: there is no such model, or the options do not suit it.
     """
     from pipeline.translation import open_family
 
@@ -95,10 +95,10 @@ def open_model(params: Params, arguments: argparse.Namespace) -> "tuple[TextMode
 
 
 def open_checkpoint_model(arguments: argparse.Namespace) -> "tuple[HuggingFaceCheckpoint, TextModel]":
-    """What `add_checkpoint_arguments` ask for; what is to be known of it goes to standard error.
+    """The model that the options of `add_checkpoint_arguments` name; notes go to standard error.
 
     Raises:
-        PipelineError: no such model, or languages that do not suit it.
+        PipelineError: there is no such model, or the languages do not suit it.
     """
     from pipeline.interop.huggingface import PREFIX, open_checkpoint
     from pipeline.translation import TextModel
@@ -109,19 +109,18 @@ def open_checkpoint_model(arguments: argparse.Namespace) -> "tuple[HuggingFaceCh
     found = open_checkpoint(arguments.model.removeprefix(PREFIX), arguments.source_language, arguments.target_language)
     for note in found.notes:
         print(f"note: {note}", file=sys.stderr)
-    # Their tokenizers bring text into the Unicode form that they were trained with.
+    # Their tokenizers convert text to the Unicode form that they were trained with.
     return found, TextModel(found.network, found.text, found.longest, "none")
 
 
 def read_utf8(path: Path | None) -> Iterator[str]:
-    """The lines of a text file or of standard input, as the corpus is read (`pipeline.lines`).
+    """The lines of a text file or of standard input, by the rules of the corpus (`pipeline.lines`).
 
     Args:
         path: of a file; None: standard input.
 
     Raises:
-        PipelineError: the file cannot be opened, at once; it cannot be read on, or a line is not UTF-8, when that is
-            reached.
+        PipelineError: at once if the file cannot be opened; later if a line cannot be read or is not UTF-8.
     """
     name = str(path or "standard input")
     try:
@@ -130,8 +129,7 @@ def read_utf8(path: Path | None) -> Iterator[str]:
         elif sys.stdin is None:
             raise PipelineError(f"{name}: closed; redirect it, or name a file with --input")
     except OSError as error:
-        raise PipelineError(f"{name}: cannot be read: {error.strerror}") from None
-
+        raise PipelineError(f"{name}: cannot be read: {error.strerror}; check the path and the permissions") from None
     return decode_lines(sys.stdin.buffer, name) if path is None else read_lines(path)
 
 

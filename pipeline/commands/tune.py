@@ -1,10 +1,10 @@
 """Find the settings of a decoder that drafts and verifies, for this machine, and write them into params.yaml.
 
-On the validation split: the block size k (and what else leaves the output greedy search's) that is fastest; then, if
-params.yaml has NAME++_quality and NAME++_speed, their k, beta and tau: the fastest that loses at most 0.1 and 0.3 BLEU
-against greedy search. How many sentences are timed, and how often, is said by params.yaml's block `speed`.
+On the validation split, it finds the fastest block size k (and other settings that do not change the output); then, if
+params.yaml has NAME++_quality and NAME++_speed, their k, beta and tau: the fastest that lose at most 0.1 and 0.3 BLEU
+against greedy search. The block `speed` of params.yaml sets how many sentences are timed, and how often.
 
-The comments of params.yaml stay. The folder of a profile is made anew with every run: copy the printed block to its
+The comments of params.yaml are kept. Every run makes the folder of a profile anew: copy the printed block to its
 preset.
 """
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--decoder", required=True, metavar="NAME", help="an exact entry of `decoders`")
     parser.add_argument("--family", help="a trained block of `families` (default: the first system under that decoder)")
-    parser.add_argument("--sentences", type=int, default=200, metavar="N", help="of which BLEU is measured (200)")
+    parser.add_argument("--sentences", type=int, default=200, metavar="N", help="sentences for BLEU (200)")
     for option, kind, text in (("--blocks", int, "k (1 to 12, 16, 25, 30)"),
-                               ("--shortest", int, "of iad: fewest tokens of a suffix (1, 2, 3)"),
-                               ("--longest", int, "of iad: most tokens of a suffix (4, 8, 16)"),
-                               ("--betas", int, "of relaxed variants (3, 5)"),
-                               ("--taus", float, "of relaxed variants (0.5, 1, 2, 3, 4, 5)")):
-        parser.add_argument(option, type=_list_of(kind), metavar="LIST", help=f"values to try, with commas: {text}")
-    parser.add_argument("--dry-run", action="store_true", help="print, and leave params.yaml as it is")
+                               ("--shortest", int, "for iad: fewest tokens of a suffix (1, 2, 3)"),
+                               ("--longest", int, "for iad: most tokens of a suffix (4, 8, 16)"),
+                               ("--betas", int, "for relaxed variants (3, 5)"),
+                               ("--taus", float, "for relaxed variants (0.5, 1, 2, 3, 4, 5)")):
+        parser.add_argument(option, type=_list_of(kind), metavar="LIST", help=f"values to try, comma-separated: {text}")
+    parser.add_argument("--dry-run", action="store_true", help="print, and do not change params.yaml")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def write_decoders(path: Path, found: Mapping[str, Mapping[str, Any]]) -> None:
-    """Lay settings over entries of a file's `decoders`; its comments, quotes and the order of its keys stay.
+    """Merge settings into entries of a file's `decoders`; its comments, quotes and the order of its keys are kept.
 
     Raises:
         PipelineError: it cannot be written, or not without changing other values, such as those that an alias shares.
@@ -80,10 +80,10 @@ def write_decoders(path: Path, found: Mapping[str, Mapping[str, Any]]) -> None:
         _lay_over(content["decoders"], found)
         editor.dump(content, stream)
         edited = stream.getvalue()
-        whole = load_yaml(edited) == merge(load_yaml(text), {"decoders": found})
+        is_right = load_yaml(edited) == merge(load_yaml(text), {"decoders": found})
     except YAMLError:
-        whole = False
-    if not whole:
+        is_right = False
+    if not is_right:
         raise PipelineError(f"{path}: left as it is, because other values would change as well; write the block above "
                             "into it yourself")
     write_text(path, edited.replace("\n", "\r\n") if "\r\n" in given else edited)
@@ -100,7 +100,7 @@ def _lay_over(block: Any, changes: Mapping[str, Any]) -> None:
 
 
 def _list_of(kind: type[int] | type[float]) -> Callable[[str], tuple[Any, ...]]:
-    """A reader of numbers with commas between them; argparse says it where they are none."""
+    """A parser of numbers separated by commas, whose name argparse shows in its error message."""
     def read(text: str) -> tuple[Any, ...]:
         return tuple(kind(part) for part in text.split(","))
 

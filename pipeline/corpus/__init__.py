@@ -1,1 +1,1 @@
-"""Sentence pairs as ids: byte-pair encoding, the packed file of aligned ids, and batches of them."""
+"""Sentence pairs as ids: byte-pair encoding, the packed file of aligned ids, and batches."""

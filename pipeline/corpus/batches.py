@@ -1,7 +1,7 @@
-"""Which rows make up which batch: a pure function of lengths, budget, seed and step, for any number of devices.
+"""Plans the rows of each batch as a pure function of lengths, budget, seed and step, for any number of devices.
 
-A batch of training is a batch of one optimiser step. It is planned once for all devices and then dealt out to them,
-so eight devices see the batches, and compute the gradients, that one would.
+A training batch is the batch of one optimiser step. It is planned once for all devices and then divided among them, so
+eight devices use the batches, and compute the gradients, of one.
 """
 
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ Rows = NDArray[np.int64]
 
 
 def cut_by_budget(lengths: NDArray[np.int64], budget: int, least: int = 1) -> list[tuple[int, int]]:
-    """Cut ascending lengths into runs whose padded size, rows times longest, stays within a budget.
+    """Divide ascending lengths into runs whose padded size, rows times longest, is within a budget.
 
     Args:
         lengths: (N,) ascending.
-        budget: tokens a run, padding included.
-        least: rows that a run has even if they burst the budget (all runs but the last).
+        budget: tokens per run, padding included.
+        least: rows that a run has even if they exceed the budget (all runs but the last).
 
     Returns:
         (start, end) of each run, covering 0..N in order.
@@ -32,7 +32,7 @@ def cut_by_budget(lengths: NDArray[np.int64], budget: int, least: int = 1) -> li
     """
     runs, start = [], 0
     while start < len(lengths):
-        # (end - start) * lengths[end - 1] grows with end, so the last end within the budget can be bisected.
+        # (end - start) * lengths[end - 1] increases with end: bisect for the last end within the budget.
         low, high = start + 1, min(len(lengths), start + max(1, budget // max(1, int(lengths[start]))))
         while low < high:
             middle = (low + high + 1) // 2
@@ -48,27 +48,26 @@ def cut_by_budget(lengths: NDArray[np.int64], budget: int, least: int = 1) -> li
 
 @dataclass(frozen=True)
 class Slice:
-    """The rows of one batch that one device takes in one go."""
+    """The rows of one batch that one device processes at once."""
 
     rows: Rows
     weight: float
-    """What the sum of this slice's token losses is multiplied by so that Lightning's averages over devices and over
-    accumulated slices give the mean over all target tokens of the batch."""
+    """Factor of the summed token losses of this slice, by which Lightning's averages over devices and over accumulated
+    slices are the mean over all target tokens of the batch."""
 
 
 class TrainingBatches(Sampler[Slice]):
-    """The slices of one device, from one step to the last: an epoch knows no end, and a resumed run no beginning.
+    """The slices of one device from a given step to the last, across epochs.
 
-    Rows are sorted by length, with ties in an order drawn anew every epoch, cut by the budget, and the batches
-    shuffled. Where the cuts lie depends on the lengths alone, so any step can be found without playing back the
-    steps before it.
+    Rows are sorted by length, with ties in an order drawn anew every epoch, divided by the budget, and the batches are
+    shuffled. The division depends only on the lengths, so any step can be found without replaying those before it.
     """
 
     def __init__(self, target_lengths: NDArray[np.int64], source_lengths: NDArray[np.int64], *, budget: int,
                  seed: int, steps: int, slices: int = 1, rank: int = 0, world: int = 1, start: int = 0) -> None:
         """Args:
             target_lengths, source_lengths: (N,) tokens of every row, end symbol included.
-            budget: target tokens a batch, padding included.
+            budget: target tokens per batch, padding included.
             seed: of the shuffles.
             steps: optimiser steps of the whole run.
             slices: slices that each device accumulates before a step.
@@ -82,13 +81,13 @@ class TrainingBatches(Sampler[Slice]):
         order = np.lexsort((source_lengths, target_lengths))
         self._runs = cut_by_budget(target_lengths[order], budget, least=slices * world)
         if len(target_lengths) < slices * world:
-            raise PipelineError(f"{len(target_lengths)} training pairs cannot be dealt to {world} devices with "
+            raise PipelineError(f"{len(target_lengths)} training pairs cannot be divided among {world} devices with "
                                 f"{slices} accumulated batches each; use fewer")
         if len(self._runs) > 1 and self._runs[-1][1] - self._runs[-1][0] < slices * world:
             self._runs[-2:] = [(self._runs[-2][0], self._runs[-1][1])]
 
     def __len__(self) -> int:
-        """Slices of the whole run: Lightning counts those before the start as done."""
+        """Slices of the complete run: Lightning counts those before the start as done."""
         return self._steps * self._slices
 
     def __iter__(self) -> Iterator[Slice]:
@@ -109,18 +108,18 @@ class TrainingBatches(Sampler[Slice]):
 
 
 class EvaluationBatches(Sampler[Slice]):
-    """Every row exactly once over all devices, in batches that do not depend on how many devices there are.
+    """Every row exactly once over all devices, in batches that do not depend on the number of devices.
 
-    All devices have as many batches, because they validate in step; the last one of some may be empty.
+    All devices have equally many batches, because they validate in step; the last one of some may be empty.
     """
 
     def __init__(self, source_lengths: NDArray[np.int64], *, rows: int, rank: int = 0, world: int = 1) -> None:
         """Args:
-            source_lengths: (N,) tokens of every row; rows of like length share a batch.
-            rows: sentences a batch.
+            source_lengths: (N,) tokens of every row; rows of similar length share a batch.
+            rows: sentences per batch.
             rank, world: this device and how many there are.
         """
-        order = np.argsort(-source_lengths, kind="stable")  # longest first: the worst memory use shows at once
+        order = np.argsort(-source_lengths, kind="stable")  # longest first: too little memory shows at once
         batches = [order[start:start + rows] for start in range(0, len(order), rows)]
         self._mine = [*batches[rank::world], order[:0]][:-(-len(batches) // world)]
 

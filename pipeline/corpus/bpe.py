@@ -1,13 +1,13 @@
 """Byte-pair encoding by SentencePiece, with the special ids of `pipeline/vocabulary.py`."""
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import sentencepiece
 
 from pipeline.errors import PipelineError
-from pipeline.files import read_json
+from pipeline.files import read_json, reading
+from pipeline.fingerprint import digest
 from pipeline.vocabulary import SPECIALS
 
 JOINT_MODELS = ("joint.model",)
@@ -18,9 +18,9 @@ class Tokenizer:
     """Text to ids and back, for both sides. Ids never contain padding, begin or end of sentence."""
 
     def __init__(self, models: Sequence[bytes], names: Sequence[str]) -> None:
-        """Take one serialised SentencePiece model for both sides, or one a side; `names` are for errors."""
+        """Take one serialised SentencePiece model for both sides, or one per side; `names` are for errors."""
         self.joint = len(models) == 1
-        self.digest = model_digest(models)
+        self.digest = digest(*models)
         processors = [_load_model(model, name) for model, name in zip(models, names, strict=True)]
         self._source, self._target = processors[0], processors[-1]
         self.source_size: int = self._source.get_piece_size()
@@ -38,7 +38,11 @@ class Tokenizer:
             raise PipelineError(f"{folder / 'meta.json'}: does not describe a vocabulary; run `dvc checkout` or "
                                 "`dvc repro`")
         paths = [folder / name for name in (JOINT_MODELS if meta["joint"] else SEPARATE_MODELS)]
-        tokenizer = cls([_read_model(path) for path in paths], [str(path) for path in paths])
+        models = []
+        for path in paths:
+            with reading(path):
+                models.append(path.read_bytes())
+        tokenizer = cls(models, [str(path) for path in paths])
         if tokenizer.digest != meta["digest"]:
             raise PipelineError(f"{paths[0]}: not the vocabulary that {folder / 'meta.json'} describes; run "
                                 "`dvc checkout` or `dvc repro`")
@@ -63,42 +67,25 @@ class Tokenizer:
         return self._target.encode(sentences)
 
     def decode_target(self, ids: Iterable[int]) -> str:
-        """Return the text of one target; special ids other than unk vanish.
+        """Return the text of one target; special ids other than unk are left out.
 
         Raises:
-            PipelineError: an id outside the vocabulary.
+            PipelineError: an id is outside the vocabulary.
         """
         return self.decode_targets([ids])[0]
 
     def decode_targets(self, rows: Iterable[Iterable[int]]) -> list[str]:
         """Return the text of several targets, like `decode_target`."""
-        plain = [[int(token) for token in row] for row in rows]
-        for row in plain:
+        targets = [list(map(int, row)) for row in rows]
+        for row in targets:
             if row and not 0 <= min(row) <= max(row) < self.target_size:
                 raise PipelineError(f"target ids {min(row)}..{max(row)} lie outside the vocabulary of "
                                     f"{self.target_size}; use the vocabulary that the model was trained with")
-        return [self._target.decode(row) for row in plain]
-
-
-def model_digest(models: Sequence[bytes]) -> str:
-    """Return the SHA-256 (hexadecimal) that names a vocabulary."""
-    digest = hashlib.sha256()
-    for model in models:
-        digest.update(len(model).to_bytes(8, "little") + model)
-    return digest.hexdigest()
+        return [self._target.decode(row) for row in targets]
 
 
 def _pieces(processor: sentencepiece.SentencePieceProcessor) -> list[str]:
     return [processor.id_to_piece(token) for token in range(len(processor))]
-
-
-def _read_model(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise PipelineError(f"{path}: not found; run `dvc repro` to produce it") from None
-    except OSError as error:
-        raise PipelineError(f"{path}: cannot be read: {error.strerror}; check its permissions") from None
 
 
 def _load_model(model: bytes, name: str) -> sentencepiece.SentencePieceProcessor:

@@ -1,4 +1,4 @@
-"""Id arrays in, padded tensors out, for training and evaluation on any number of devices."""
+"""Makes padded tensors from encoded pairs, for training and evaluation on any number of devices."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 from pipeline.corpus.batches import EvaluationBatches, Slice, TrainingBatches
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
-from pipeline.corpus.settings import DataSettings
+from pipeline.corpus.settings import DataSettings, Side
 from pipeline.errors import PipelineError
 from pipeline.layout import SYNTHETIC
 from pipeline.vocabulary import PAD
@@ -23,31 +23,26 @@ class Batch(NamedTuple):
     """B sentence pairs; B may be 0 in an evaluation on several devices."""
 
     rows: Tensor
-    """(B,) place of each pair in its split."""
+    """(B,) index of each pair in its split."""
     source: Tensor
-    """(B, S) ids, EOS behind each source, then PAD."""
+    """(B, S) ids with EOS after each source, then PAD."""
     target: Tensor
-    """(B, N) ids without start or end symbols, PAD behind."""
+    """(B, N) ids without start or end symbols, padded with PAD on the right."""
     target_lengths: Tensor
-    """(B,)."""
+    """(B,) tokens of each target."""
     weight: float
-    """Multiplies the summed token losses; see `batches.Slice`."""
+    """Factor of the summed token losses; see `batches.Slice`."""
 
 
 class PairBatches(Dataset[Batch]):
-    """Collates slices of one or several id files, whose rows are numbered through.
+    """Collates slices of one or several files of pairs, whose rows are numbered consecutively.
 
-    Sources and targets are cut to what the model takes. Targets of training are never longer
+    Sources and targets are cut to `longest` tokens, end symbol included. Targets of training are never longer
     (`PairsDataModule.train_dataloader`).
     """
 
     def __init__(self, files: Sequence[Pairs], longest: int) -> None:
-        """Args:
-            files: of encoded pairs.
-            longest: tokens that a source or a target may have, its end symbol included.
-        """
-        self.files = files
-        self.longest = longest
+        self.files, self.longest = files, longest
         self._starts = np.cumsum([0, *map(len, files)])
         self.source_lengths = np.concatenate([np.minimum(pairs.source_lengths + 1, longest) for pairs in files])
         self.target_lengths = np.concatenate([pairs.target_lengths + 1 for pairs in files]).astype(np.int64)
@@ -67,24 +62,24 @@ class PairBatches(Dataset[Batch]):
 class PairsDataModule(lightning.LightningDataModule):
     """Batches of one family's training side, and of the validation and test splits.
 
-    Lightning's own distributed sampler repeats rows to make shares equal, which falsifies a test; ours deals out
-    every row once. `--trainer.use_distributed_sampler` is therefore off.
+    Lightning's own distributed sampler repeats rows so that all devices have equally many, which falsifies a test;
+    `EvaluationBatches` uses every row once. `--trainer.use_distributed_sampler` is therefore off.
     """
 
-    def __init__(self, folder: str, distilled: str, side: str = "raw", batch_tokens: int = 600,
+    def __init__(self, folder: str, distilled: str, side: Side = "raw", batch_tokens: int = 600,
                  evaluation_rows: int = 64, validation_sentences: int | None = None, longest: int = 256, seed: int = 1,
                  workers: int = 0) -> None:
         """Args:
             folder: of the `bpe` stage.
-            distilled: folder of the `distill` stage, read if `side` asks for it.
+            distilled: folder of the `distill` stage, which is read if `side` requires it.
             side: the pairs to train on: raw, distilled, both or synthetic.
             batch_tokens: target tokens of one optimiser step over all devices, padding included.
-            evaluation_rows: sentences of a validation or test batch.
-            validation_sentences: the first ones of the split to validate on; None: all.
-            longest: tokens that a source or a target may have. Longer sources are cut, and so are longer targets of
+            evaluation_rows: sentences per validation or test batch.
+            validation_sentences: sentences of the split, from the first, to validate on; None: all.
+            longest: the limit of tokens per source and target. Longer sources are cut, and so are longer targets of
                 validation, with a notice; longer targets of training are an error.
             seed: of the order of batches.
-            workers: processes that collate; 0 collates in the training process.
+            workers: processes that collate; 0: the training process collates.
         """
         super().__init__()
         self.settings = DataSettings(side, batch_tokens, workers)
@@ -93,7 +88,7 @@ class PairsDataModule(lightning.LightningDataModule):
         self.validation_sentences = validation_sentences
 
     def training_paths(self) -> list[Path]:
-        """The id files of the chosen side.
+        """The files of pairs of the chosen side.
 
         Raises:
             PipelineError: the side is synthetic, and the corpus was built without noise.
@@ -109,13 +104,13 @@ class PairsDataModule(lightning.LightningDataModule):
     def train_dataloader(self) -> DataLoader[Batch]:
         trainer = self._trainer()
         if trainer.overfit_batches:
-            raise PipelineError("--trainer.overfit_batches: Lightning would deal out rows in its own way; use "
+            raise PipelineError("--trainer.overfit_batches: Lightning would choose rows by its own sampler; use "
                                 "--trainer.limit_train_batches and --trainer.max_epochs")
         data = PairBatches([Pairs.open(path) for path in self.training_paths()], self.longest)
-        too_long = int(data.target_lengths.max()) > self.longest
-        if too_long:
-            raise PipelineError(f"{self.folder}: a target has {int(data.target_lengths.max())} tokens, the model takes "
-                                f"{self.longest}; lower bpe.max_length or raise network.max_length")
+        longest = int(data.target_lengths.max())
+        if longest > self.longest:
+            raise PipelineError(f"{self.folder}: a target has {longest} tokens, the model takes {self.longest}; lower "
+                                "bpe.max_length or raise network.max_length")
         sampler = TrainingBatches(
             data.target_lengths, data.source_lengths, budget=self.settings.batch_tokens, seed=self.seed,
             steps=trainer.max_steps, slices=trainer.accumulate_grad_batches, rank=trainer.global_rank,
@@ -129,7 +124,7 @@ class PairsDataModule(lightning.LightningDataModule):
         cut = int((lengths > self.longest).sum())
         if cut and self._trainer().is_global_zero:
             print(f"{cut} of {len(lengths)} validation targets are cut to the {self.longest} tokens that the model "
-                  "takes; the validation loss is over what is left, BLEU is against the whole references")
+                  "takes; the validation loss is over the remaining tokens, BLEU is against the uncut references")
         return loader
 
     def test_dataloader(self) -> DataLoader[Batch]:

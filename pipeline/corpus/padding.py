@@ -21,7 +21,7 @@ def pad_sources(sources: Sequence[Sequence[int] | NDArray[np.integer]], longest:
 
 
 def count_cut(lengths: NDArray[np.int32], longest: int) -> int:
-    """How many of the sources of so many ids each, (N,), `pad_sources` cuts."""
+    """How many of the sources with these (N,) lengths `pad_sources` cuts."""
     return int((lengths >= longest).sum())
 
 

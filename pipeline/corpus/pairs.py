@@ -1,8 +1,8 @@
-"""The only on-disk format of an encoded corpus: one packed, memory-mapped file a split.
+"""The only on-disk format of an encoded corpus: one packed, memory-mapped file per split.
 
 Layout, all little-endian, every array aligned to 8 bytes:
 
-    header          72 bytes: magic, version, bytes an id (2 or 4), pairs, source tokens, target tokens,
+    header          72 bytes: magic, version, bytes per id (2 or 4), pairs, source tokens, target tokens,
                     SHA-256 of the tokenizer that made the ids
     source offsets  (pairs + 1) int64; the source ids of pair i are source_ids[offsets[i]:offsets[i + 1]]
     target offsets  (pairs + 1) int64
@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from pipeline.errors import PipelineError
-from pipeline.files import atomic_path
+from pipeline.files import atomic_path, reading
 
 IdArray = NDArray[np.unsignedinteger[Any]]
 Ids = Sequence[int] | IdArray
@@ -41,11 +41,12 @@ _REMEDY = "run `dvc repro` to produce it again"
 def write_pairs(path: Path, pairs: Iterable[tuple[Ids, Ids]], vocabulary: int, digest: str) -> int:
     """Stream encoded pairs into a file and return their number.
 
-    Memory: 8 bytes a pair, for the lengths; the ids wait in temporary files beside `path`.
+    This takes 8 bytes of memory per pair, for the lengths; the ids are kept in temporary files in the folder of `path`.
 
     Args:
+        path: file to write.
         pairs: (source ids, target ids), each id in [0, vocabulary).
-        vocabulary: size of the larger vocabulary; decides between 2 and 4 bytes an id.
+        vocabulary: size of the larger vocabulary, which decides between 2 and 4 bytes per id.
         digest: the tokenizer's SHA-256 as 64 hexadecimal digits.
 
     Raises:
@@ -92,30 +93,8 @@ def _append_aligned(file: IO[bytes], spill: IO[bytes]) -> None:
     file.write(bytes(-file.tell() % _ALIGNMENT))
 
 
-class Ragged(NamedTuple):
-    """Rows of different lengths, one after the other."""
-
-    ids: IdArray
-    """All ids, shape (total tokens)."""
-    lengths: NDArray[np.int32]
-    """Ids in each row, shape (rows)."""
-
-    def padded(self, pad: int) -> NDArray[np.int64]:
-        """Return the rows as a matrix, shape (rows, longest), filled up with `pad`.
-
-        >>> Ragged(np.array([5, 6, 7], dtype=np.uint16), np.array([1, 0, 2], dtype=np.int32)).padded(0)
-        array([[5, 0],
-               [0, 0],
-               [6, 7]])
-        """
-        width = int(self.lengths.max(initial=0))
-        matrix = np.full((len(self.lengths), width), pad, dtype=np.int64)
-        matrix[np.arange(width) < self.lengths[:, None]] = self.ids
-        return matrix
-
-
 class Pairs:
-    """A memory-mapped file of encoded pairs. Rows are views: reading costs no copy and no memory."""
+    """A memory-mapped file of encoded pairs, whose rows are views and not copies."""
 
     def __init__(self, path: Path, digest: str, offsets: tuple[NDArray[np.int64], NDArray[np.int64]],
                  ids: tuple[IdArray, IdArray]) -> None:
@@ -126,9 +105,9 @@ class Pairs:
 
     @classmethod
     def open(cls, path: Path, digest: str | None = None) -> "Pairs":
-        """Map a file; with `digest`, insist that this tokenizer (SHA-256, hexadecimal) made it.
+        """Map a file; with `digest`, check that the tokenizer with this SHA-256 (hexadecimal) made it.
 
-        What the header and the offsets say is checked, which takes 0.4 ms for a million pairs. The ids are not read.
+        The header and the offsets are checked, which takes 0.4 ms for a million pairs. The ids are not read.
 
         Raises:
             PipelineError: the file is absent, truncated, damaged, of another format, or of another tokenizer.
@@ -140,9 +119,9 @@ class Pairs:
         starts = _array_starts(header)
         if (size := os.path.getsize(path)) != starts[-1]:
             raise PipelineError(f"{path}: {size} bytes instead of {starts[-1]}; {_REMEDY}")
-        # A plain array over the map: np.memmap's own subclass makes every slice several times slower.
-        whole = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
-        arrays = [whole[start:start + count * kind.itemsize].view(kind)
+        # A plain array over the map: slices of the subclass np.memmap take several times as long.
+        content = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
+        arrays = [content[start:start + count * kind.itemsize].view(kind)
                   for start, (count, kind) in zip(starts, header.arrays(), strict=False)]
         for side, offsets, tokens in (("source", arrays[0], header.source_tokens),
                                       ("target", arrays[1], header.target_tokens)):
@@ -172,14 +151,14 @@ class Pairs:
         return np.diff(self._offsets[1]).astype(np.int32)
 
     def check_ids(self, source_size: int, target_size: int) -> None:
-        """Insist that all ids lie in these vocabularies; reads the whole file (a million pairs: 3 ms from memory).
+        """Check that all ids are in these vocabularies; this reads the complete file (3 ms for a million pairs).
 
         Raises:
-            PipelineError: one does not.
+            PipelineError: an id is not.
         """
         for side, ids, size in zip(("source", "target"), self._ids, (source_size, target_size), strict=True):
             if len(ids) and int(ids.max()) >= size:
-                raise PipelineError(f"{self.path}: damaged: the {side} id {ids.max()} lies outside the vocabulary of "
+                raise PipelineError(f"{self.path}: damaged: the {side} id {ids.max()} is outside the vocabulary of "
                                     f"{size}; {_REMEDY}")
 
     def sides(self) -> tuple[tuple[IdArray, NDArray[np.int64]], tuple[IdArray, NDArray[np.int64]]]:
@@ -187,15 +166,8 @@ class Pairs:
         (source, target), (source_offsets, target_offsets) = self._ids, self._offsets
         return (source, source_offsets), (target, target_offsets)
 
-    def gather(self, rows: ArrayLike) -> tuple[Ragged, Ragged]:
-        """Copy the sources and the targets of some pairs, in the order given."""
-        index = np.asarray(rows, dtype=np.int64)
-        if index.size and not 0 <= index.min() <= index.max() < len(self):
-            raise IndexError(f"rows {index.min()}..{index.max()} of {len(self)} pairs")
-        return self._gather(0, index), self._gather(1, index)
-
     def __reduce__(self) -> tuple[Any, ...]:
-        # Sent to a worker process, a memory map would be copied whole into its memory: open it there instead.
+        # A worker process opens the file itself; otherwise all of the memory map would be copied to it.
         return Pairs.open, (self.path, self.digest)
 
     def _row(self, side: int, index: int) -> IdArray:
@@ -203,14 +175,6 @@ class Pairs:
             raise IndexError(f"row {index} of {len(self)} pairs")
         start, end = self._offsets[side][index:index + 2]
         return self._ids[side][start:end]
-
-    def _gather(self, side: int, index: NDArray[np.int64]) -> Ragged:
-        starts = self._offsets[side][index]
-        lengths = self._offsets[side][index + 1] - starts
-        ends = np.cumsum(lengths)
-        # Token t of the result comes from starts[row] + (t - first token of the row).
-        position = np.arange(lengths.sum()) + np.repeat(starts - (ends - lengths), lengths)
-        return Ragged(self._ids[side][position], lengths.astype(np.int32))
 
 
 class _Header(NamedTuple):
@@ -221,33 +185,28 @@ class _Header(NamedTuple):
     digest: str
 
     def arrays(self) -> list[tuple[int, np.dtype[Any]]]:
-        """Return (items, type) of the four arrays, in their order in the file."""
+        """Return the number of items and the type of each of the four arrays, in their order in the file."""
         offset, token = np.dtype("<i8"), np.dtype(f"<u{self.id_bytes}")
         return [(self.pairs + 1, offset), (self.pairs + 1, offset),
                 (self.source_tokens, token), (self.target_tokens, token)]
 
 
 def _read_header(path: Path) -> _Header:
-    try:
-        with open(path, "rb") as file:
-            header = file.read(_HEADER.size)
-    except FileNotFoundError:
-        raise PipelineError(f"{path}: not found; run `dvc repro` to produce it") from None
-    except OSError as error:
-        raise PipelineError(f"{path}: cannot be read: {error.strerror}; {_REMEDY}") from None
+    with reading(path), open(path, "rb") as file:
+        header = file.read(_HEADER.size)
     if header[:len(_MAGIC)] != _MAGIC:
         raise PipelineError(f"{path}: not a file of encoded pairs; {_REMEDY}")
     if len(header) < _HEADER.size:
         raise PipelineError(f"{path}: truncated to {len(header)} bytes; {_REMEDY}")
     _, version, id_bytes, pairs, source_tokens, target_tokens, digest = _HEADER.unpack(header)
     if version != _VERSION or id_bytes not in (2, 4):
-        raise PipelineError(f"{path}: format version {version} with {id_bytes} bytes an id, but this program "
+        raise PipelineError(f"{path}: format version {version} with {id_bytes} bytes per id, but this program "
                             f"reads version {_VERSION}; {_REMEDY}")
     return _Header(id_bytes, pairs, source_tokens, target_tokens, digest.hex())
 
 
 def _array_starts(header: _Header) -> list[int]:
-    """Return the byte at which each array starts, and the size of the whole file."""
+    """Return the byte at which each array starts, and the size of the file."""
     starts = [_HEADER.size]
     for count, kind in header.arrays():
         used = count * kind.itemsize

@@ -29,8 +29,7 @@ from pipeline.evaluation.quality import HypothesisLine, figures_of, write_hypoth
 from pipeline.files import read_json, remove, write_json
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import load_params
-from pipeline.training.command_line import ConfiguredCLI
-from pipeline.training.fit import family_config
+from pipeline.training.command_line import ConfiguredCLI, family_config
 from pipeline.training.quiet import quiet_lightning
 
 Part = TypeVar("Part")

@@ -1,4 +1,4 @@
-"""What the modules of all families share: optimiser, schedule, random numbers of a step, validation loss."""
+"""The base of all families' modules: optimiser, schedule, random numbers of a step, validation loss."""
 
 import importlib
 from typing import Any
@@ -18,30 +18,30 @@ from pipeline.model.transformer import Transformer
 
 
 class TranslationModule(lightning.LightningModule):
-    """A network and how it is trained; a family adds its `loss` and the `search` that validates it."""
+    """A network and its training; a family adds its `loss` and the `search` of its validation."""
 
     def __init__(self, network: Transformer, optimisation: OptimisationSettings, vocabulary: VocabularySettings,
                  seed: int) -> None:
         """Args:
             network: to train.
             optimisation: optimiser, schedule and label smoothing.
-            vocabulary: what the ids of the data mean.
-            seed: of dropout; the random numbers of a step depend on it, the step and the device alone, so that a
-                resumed run draws what the uninterrupted one would have drawn.
+            vocabulary: of the data.
+            seed: of dropout; the random numbers of a step depend only on it, the step and the device, so that a resumed
+                run draws the same numbers as an uninterrupted one.
         """
         super().__init__()
         self.network, self.optimisation, self.vocabulary, self.seed = network, optimisation, vocabulary, seed
-        self.validation_loss = MeanMetric(nan_strategy=torch.inf)  # by default it leaves NaN out
+        self.validation_loss = MeanMetric(nan_strategy=torch.inf)  # by default it ignores NaN
 
     def loss(self, batch: Batch, label_smoothing: float) -> tuple[Tensor, Tensor]:
-        """The summed loss of what a batch predicts, and how much that is."""
+        """The summed loss of the predictions for a batch, and their number."""
         raise NotImplementedError
 
     def search(self, source: Tensor, limit: LengthLimit) -> Hypotheses:
         """The quick translation that validation scores.
 
         Args:
-            source: (B, S) ids, padded with PAD behind.
+            source: (B, S) ids, padded with PAD on the right.
             limit: the longest output.
         """
         raise NotImplementedError
@@ -65,14 +65,14 @@ class TranslationModule(lightning.LightningModule):
         self.validation_loss.update(loss / count, count)
 
     def on_validation_epoch_end(self) -> None:
-        # A torchmetrics state: the mean over all devices is exact whatever their shares.
+        # A torchmetrics state: the mean over all devices is exact even if their shares differ.
         self.log("validation_loss", self.validation_loss, prog_bar=True)
 
     def configure_optimizers(self) -> Any:
         settings = self.optimisation
-        # Norms and biases are not decayed: only matrices have a scale that another layer cannot undo.
+        # Norms and biases are not decayed: only matrices have a scale that other layers cannot cancel.
         parameters = [p for p in self.network.parameters() if p.requires_grad]
-        # Lightning clips no gradients of a fused optimiser in mixed precision: it may unscale them itself.
+        # Lightning cannot clip gradients of a fused optimiser in mixed precision, which may unscale them itself.
         fused = "mixed" not in str(self.trainer.precision)
         optimizer = torch.optim.AdamW(
             [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": settings.weight_decay},
@@ -85,6 +85,6 @@ class TranslationModule(lightning.LightningModule):
 
 def family_module(kind: str) -> type[TranslationModule]:
     """The LightningModule of a kind of family: `MaskedModule` of `masked.py`, and so on."""
-    found: type[TranslationModule] = getattr(importlib.import_module(f"pipeline.families.{kind}"),
-                                             f"{kind.title().replace('_', '')}Module")
-    return found
+    module: type[TranslationModule] = getattr(importlib.import_module(f"pipeline.families.{kind}"),
+                                              f"{kind.title().replace('_', '')}Module")
+    return module

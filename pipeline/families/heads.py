@@ -1,6 +1,6 @@
-"""The family of blockwise heads: a trained model's guesses at the words behind the next one (Stern et al. 2018).
+"""The family of blockwise heads, which predict the tokens after a model's next one (Stern et al. 2018).
 
-They learn what the model itself would say there behind the target's words.
+Their training targets are the model's own predictions after the reference's tokens.
 """
 
 from pathlib import Path
@@ -30,11 +30,10 @@ class HeadsModule(TranslationModule):
     def __init__(self, network: NetworkSettings, optimisation: OptimisationSettings, vocabulary: VocabularySettings,
                  verifier: str, block: int = 5, chained: bool = True, seed: int = 1) -> None:
         """Args:
-            network: the verifier's shape, dropout aside, which nothing here uses.
+            network: the verifier's shape, except dropout, which is not used.
             optimisation, vocabulary, seed: see `TranslationModule`.
             verifier: checkpoint folder of the model that gets the heads.
-            block: k, one more than there are heads.
-            chained: whether a guessed word sees the one before it.
+            block, chained: see `DraftingSettings`.
         """
         trained, _ = load_checkpoint(Path(verifier), vocabulary.digest)
         made = BlockwiseHeads(network, vocabulary.source, vocabulary.target, trained.order, block, chained)
@@ -42,35 +41,36 @@ class HeadsModule(TranslationModule):
         super().__init__(made, optimisation, vocabulary, seed)
 
     def loss(self, batch: Batch, label_smoothing: float) -> tuple[Tensor, Tensor]:
-        """The summed loss of what the heads should predict behind every slot, and how much that is (at least 1)."""
+        """The summed loss of all heads after every slot, and the number of their predictions (at least 1)."""
         arranged = self.network.order.arrange(batch.target, batch.target_lengths)
         with torch.no_grad():
             hidden = self.network.hidden(batch.source, arranged)
-            said = self.network.projection(hidden).argmax(2).masked_fill(arranged == PAD, PAD)
-        wanted = words_ahead(said, self.network.block - 1)
-        reading = (wanted != PAD).any(2)  # the last slot of a target has nothing behind it
-        wanted = wanted[reading]
-        previous = words_ahead(F.pad(arranged, (1, 0)), self.network.block - 1)[:, :-1][reading]
+            predicted = self.network.projection(hidden).argmax(2).masked_fill(arranged == PAD, PAD)
+        gold = tokens_ahead(predicted, self.network.block - 1)
+        reading = (gold != PAD).any(2)  # the last slot of a target has none after it
+        gold = gold[reading]
+        predicting = gold != PAD
+        previous = tokens_ahead(F.pad(arranged, (1, 0)), self.network.block - 1)[:, :-1][reading]
         states = self.network.head_states(hidden[reading], self.network.block - 1)
-        logits = self.network.draft_logits(states[wanted != PAD], previous[wanted != PAD])
-        loss = F.cross_entropy(logits, wanted[wanted != PAD], reduction="sum", label_smoothing=label_smoothing)
-        return loss, (wanted != PAD).sum().clamp(min=1)
+        logits = self.network.draft_logits(states[predicting], previous[predicting])
+        loss = F.cross_entropy(logits, gold[predicting], reduction="sum", label_smoothing=label_smoothing)
+        return loss, predicting.sum().clamp(min=1)
 
     def search(self, source: Tensor, limit: LengthLimit) -> Hypotheses:
         return blockwise.search(open_engine(self.network), source, limit)
 
 
-def words_ahead(arranged: Tensor, heads: int) -> Tensor:
-    """Of every slot the words that the heads should predict there, which stand 1, 2, … slots behind it.
+def tokens_ahead(arranged: Tensor, heads: int) -> Tensor:
+    """Per slot, the tokens 1, 2, … slots after it, which the heads should predict there.
 
     Args:
-        arranged: (B, T) slots with an end symbol each, padded with PAD behind.
-        heads: how many.
+        arranged: (B, T) slots with an end symbol each, padded with PAD on the right.
+        heads: their number.
 
     Returns:
-        (B, T, heads), PAD behind the end.
+        (B, T, heads), PAD after the end.
 
-    >>> words_ahead(torch.tensor([[11, 12, 3]]), 2).tolist()
+    >>> tokens_ahead(torch.tensor([[11, 12, 3]]), 2).tolist()
     [[[12, 3], [3, 0], [0, 0]]]
     """
     return F.pad(arranged[:, 1:], (0, heads), value=PAD).unfold(1, heads, 1)

@@ -20,11 +20,11 @@ from pipeline.model.settings import NetworkSettings, VocabularySettings
 from pipeline.vocabulary import EOS, PAD
 
 TRIGRAMS = 0.5
-"""Share of the training sentences in which every other word sees two words before it (appendix A.4)."""
+"""Share of the training sentences in which every other token sees two tokens before it (appendix A.4)."""
 SELF_NORMALISATION = 0.2
-"""Weight of the squared error of the normaliser against a word's cross-entropy."""
+"""Weight of the normaliser's squared error relative to a token's cross-entropy."""
 QUICK = lattice.Settings(candidates=32)
-"""The search that validation scores."""
+"""The search of validations."""
 
 
 class LatticeModule(TranslationModule):
@@ -37,8 +37,8 @@ class LatticeModule(TranslationModule):
         """Args:
             network: shape of the Transformer; its `decoder_layers` are the scorer's.
             optimisation, vocabulary, seed: see `TranslationModule`.
-            counts: file of the count model, whose candidates validation scores; training does not read it.
-            verifier: checkpoint folder of a model that candidates shall be drafts for; None: of none.
+            counts: file of the count model, whose candidates validation searches; training does not read it.
+            verifier: checkpoint folder of a model for which its candidates are drafts; None: there is none.
         """
         super().__init__(LatticeTransformer(network, vocabulary.source, vocabulary.target), optimisation, vocabulary,
                          seed)
@@ -47,18 +47,18 @@ class LatticeModule(TranslationModule):
             self.network.attach_verifier(load_checkpoint(Path(verifier), vocabulary.digest)[0])
 
     def loss(self, batch: Batch, label_smoothing: float) -> tuple[Tensor, Tensor]:
-        """The summed loss of a batch's words and end symbols, and their number.
+        """The summed loss of a batch's tokens and end symbols, and their number.
 
-        In evaluation mode every word sees one word before it, as in search, and the normaliser is not judged.
+        In evaluation mode every token sees one token before it, as in search, and the normaliser has no loss.
         """
         B, N = batch.target.shape
         slots = torch.arange(N + 1, device=batch.target.device)
-        wanted = F.pad(batch.target, (0, 1), value=PAD).masked_fill(slots == batch.target_lengths.unsqueeze(1), EOS)
+        gold = F.pad(batch.target, (0, 1), value=PAD).masked_fill(slots == batch.target_lengths.unsqueeze(1), EOS)
         visible = markov_mask(B, N + 1, TRIGRAMS if self.training else 0.0, slots.device)
-        predicting = wanted != PAD
+        predicting = gold != PAD
         states = self.network.hidden_after(batch.source, batch.target, visible)[predicting]
         logits = self.network.projection(states)
-        loss = F.cross_entropy(logits, wanted[predicting], reduction="sum", label_smoothing=label_smoothing)
+        loss = F.cross_entropy(logits, gold[predicting], reduction="sum", label_smoothing=label_smoothing)
         if self.training:
             error = logits.logsumexp(1) - self.network.normaliser(states).squeeze(1)
             loss = loss + SELF_NORMALISATION * error.square().sum()
@@ -69,15 +69,15 @@ class LatticeModule(TranslationModule):
 
 
 def markov_mask(rows: int, slots: int, trigrams: float, device: torch.device) -> Tensor:
-    """What the slots of a Markov transformer see: themselves, and every other one of some rows its predecessor.
+    """What the slots of a Markov transformer see: themselves, and in some rows every other slot also its predecessor.
 
-    Whole chunks of two slots, not a window of two: through several layers a window would widen.
+    The chunks of two slots do not overlap: through several layers, a window of two would become wider.
 
     Args:
         rows: B.
-        slots: N + 1, the first of which holds the start symbol.
-        trigrams: share of the rows that are cut into chunks of two, drawn row by row; of these, half begin with a
-            chunk of one. The others are cut into single slots.
+        slots: N + 1, the first of which reads the start symbol.
+        trigrams: share of the rows that are divided into chunks of two, drawn per row; half of these begin with a chunk
+            of one. The others are divided into single slots.
         device: of the mask.
 
     Returns:

@@ -1,7 +1,5 @@
 """The family of conditional masked language models, which Mask-Predict decodes (Ghazvininejad et al. 2019)."""
 
-from typing import Literal
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -13,6 +11,7 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.engine.door import open_engine
 from pipeline.families.base import TranslationModule
+from pipeline.families.kinds.masked import Masking
 from pipeline.families.settings import OptimisationSettings
 from pipeline.model.masked import MaskedTransformer
 from pipeline.model.settings import NetworkSettings, VocabularySettings
@@ -20,36 +19,34 @@ from pipeline.model.top import lowest
 from pipeline.vocabulary import MASK, PAD
 
 LENGTH_WEIGHT = 0.1
-"""Of a sentence's length against the mean of its hidden words."""
+"""Weight of a sentence's length relative to the mean loss of its masked tokens."""
 QUICK = mask_predict.Settings(iterations=4, candidates=1)
 ONE_SHOT = mask_predict.Settings(iterations=1, candidates=1)
-"""The searches that validation scores."""
+"""The searches of validations."""
 
 
 class MaskedModule(TranslationModule):
-    """A masked Transformer and its loss on hidden words and on the length."""
+    """A masked Transformer and its loss on masked tokens and on the length."""
 
     network: MaskedTransformer
 
     def __init__(self, network: NetworkSettings, optimisation: OptimisationSettings, vocabulary: VocabularySettings,
-                 masking: Literal["uniform", "all"] = "uniform", seed: int = 1) -> None:
+                 masking: Masking = "uniform", seed: int = 1) -> None:
         """Args:
-            network: shape of the Transformer.
-            optimisation, vocabulary, seed: see `TranslationModule`.
+            network, optimisation, vocabulary, seed: see `TranslationModule`.
             masking: `uniform` for Mask-Predict; `all` for vanilla non-autoregressive translation (Gu et al. 2018,
-                with masks for copies of the source), which one iteration decodes.
+                with masks instead of copies of the source), which one iteration decodes.
         """
         super().__init__(MaskedTransformer(network, vocabulary.source, vocabulary.target), optimisation, vocabulary,
                          seed)
         self.masking = masking
 
     def loss(self, batch: Batch, label_smoothing: float) -> tuple[Tensor, Tensor]:
-        """The summed loss of a batch's hidden words and lengths, and the number of hidden words (at least 1).
+        """The summed loss of a batch's masked tokens and lengths, and the number of masked tokens (at least 1).
 
-        Of n words, all or (n + 1) / 2 on average are hidden, and the length counts `LENGTH_WEIGHT` for each of these
+        Of n tokens, all or on average (n + 1) / 2 are masked, and the length counts `LENGTH_WEIGHT` for each of these
         (without label smoothing): fairseq's sum of two means, but as a sum over sentences, which devices and slices can
-        share out. In evaluation mode the hidden words depend on `batch.rows` alone, so that validations can be
-        compared.
+        share. In evaluation mode the masked tokens depend only on `batch.rows`, so that validations can be compared.
         """
         lengths = batch.target_lengths
         generator = None
@@ -62,10 +59,10 @@ class MaskedModule(TranslationModule):
             hidden, expected = choose_hidden(lengths, batch.target.shape[1], generator), (lengths + 1) / 2
         memory = self.network.encoded(batch.source)
         states = self.network.decoded(batch.target.masked_fill(hidden, MASK), memory)
-        words = F.cross_entropy(self.network.projection(states[hidden]), batch.target[hidden], reduction="sum",
-                                label_smoothing=label_smoothing)
+        tokens = F.cross_entropy(self.network.projection(states[hidden]), batch.target[hidden], reduction="sum",
+                                 label_smoothing=label_smoothing)
         length = F.nll_loss(self.network.lengths(memory), lengths, reduction="none")
-        return words + LENGTH_WEIGHT * (expected * length).sum(), hidden.sum().clamp(min=1)
+        return tokens + LENGTH_WEIGHT * (expected * length).sum(), hidden.sum().clamp(min=1)
 
     def search(self, source: Tensor, limit: LengthLimit) -> Hypotheses:
         settings = ONE_SHOT if self.masking == "all" else QUICK
@@ -73,12 +70,12 @@ class MaskedModule(TranslationModule):
 
 
 def choose_hidden(lengths: Tensor, longest: int, generator: torch.Generator | None = None) -> Tensor:
-    """Which words to hide: of n words a number drawn uniformly from 1 .. n, and so many of them without preference.
+    """Which tokens to mask: in a row of n tokens a number drawn uniformly from 1 .. n, at random positions.
 
     Args:
-        lengths: (B,) words a row; of none, none is hidden.
-        longest: N, at least the largest of them.
-        generator: of random numbers, on the CPU; None: the device's own.
+        lengths: (B,) tokens per row; in an empty row none is masked.
+        longest: N, at least the maximum of the lengths.
+        generator: of random numbers, on the CPU; None: the device's default one.
 
     Returns:
         (B, N) booleans.

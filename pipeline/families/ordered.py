@@ -1,7 +1,6 @@
 """The family of models that fill their target's slots in a fixed order, one or several at a time.
 
-Left-to-right, semi-autoregressive, double-token, interleaved, multi-directional: they differ in their `Order` and in
-nothing else.
+Left-to-right, semi-autoregressive, double-token, interleaved and multi-directional models differ only in their `Order`.
 """
 
 import torch.nn.functional as F
@@ -21,15 +20,10 @@ from pipeline.vocabulary import PAD
 
 
 class OrderedModule(TranslationModule):
-    """A Transformer and its label-smoothed cross-entropy over all slots of an order."""
+    """A Transformer and its label-smoothed cross-entropy over all slots of an order; see `TranslationModule`."""
 
     def __init__(self, network: NetworkSettings, order: OrderSettings, optimisation: OptimisationSettings,
                  vocabulary: VocabularySettings, seed: int = 1) -> None:
-        """Args:
-            network: shape of the Transformer.
-            order: in which it generates.
-            optimisation, vocabulary, seed: see `TranslationModule`.
-        """
         super().__init__(Transformer(network, vocabulary.source, vocabulary.target, make_order(order)), optimisation,
                          vocabulary, seed)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pipeline.checks import Refused
 from pipeline.errors import PipelineError
-from pipeline.files import atomic_path, read_json
+from pipeline.files import atomic_path, read_json, reading
 from pipeline.model.networks import order_identity, rebuild
 from pipeline.model.orders import make_order
 from pipeline.model.settings import OrderSettings, VocabularySettings
@@ -135,9 +135,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         PipelineError: absent, truncated or not safetensors.
     """
     try:
-        return load_file(path)
-    except FileNotFoundError:
-        raise PipelineError(f"{path}: not found; run `dvc repro` to produce it") from None
+        with reading(path), path.open("rb"):  # safetensors itself reports a file without permission as not found
+            return load_file(path)
     except SafetensorError as error:
         raise PipelineError(f"{path}: truncated or damaged ({error}); remove it and run `dvc repro`") from None
 

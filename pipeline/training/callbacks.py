@@ -1,14 +1,13 @@
-"""What happens beside the steps of a training run: validation BLEU, candidates to average, the point to resume at."""
+"""Callbacks of a training: threads, validation BLEU, candidates for the average, resume points and progress."""
 
 import os
 import time
 from pathlib import Path
 from typing import Any
 
-import pytorch_lightning as lightning
 import sacrebleu
 import torch
-from pytorch_lightning.callbacks import Callback
+from pytorch_lightning import Callback, LightningModule, Trainer
 
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import Batch
@@ -21,47 +20,46 @@ from pipeline.training.resume import CURVE, PREVIOUS, RESUME, read_curve
 
 
 class Threads(Callback):
-    """Sets the number of CPU threads of a training, whatever the environment and Lightning have set before."""
+    """Sets the number of CPU threads of a training, overriding the environment and Lightning."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
 
-    def setup(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, stage: str) -> None:
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         torch.set_num_threads(self._threads)
 
 
 class ValidationBleu(Callback):
-    """Translates the sentences that are validated by the family's quick search and logs their `validation_bleu`.
+    """Translates the validation sentences by the family's quick search and logs their `validation_bleu`.
 
-    Of a search that drafts and verifies, whose BLEU says nothing of the drafts, also `validation_accepted`: tokens that
-    the verifier accepts a call.
+    For a search that drafts and verifies, whose BLEU does not depend on the drafts, it also logs
+    `validation_accepted`, the accepted tokens per call of the verifier.
     """
 
     def __init__(self, tokenizer: Tokenizer, references: list[str], limit: LengthLimit) -> None:
         """Args:
             tokenizer: of the data.
-            references: of the validation split, of which the trainer may choose a part.
+            references: of the validation split, of which the trainer may use a part.
             limit: the longest output.
         """
         self._tokenizer, self._references, self._limit = tokenizer, references, limit
         self._hypotheses: dict[int, str] = {}
         self._drafted = (0, 0)  # accepted tokens, calls
 
-    def on_validation_batch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any,
+    def on_validation_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any,
                                 batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
         assert isinstance(pl_module, TranslationModule)
         if not len(batch.rows):
             return
         found = pl_module.search(batch.source, self._limit)
-        words = [row[:length] for row, length in
-                 zip(found.tokens[:, 0].tolist(), found.lengths[:, 0].tolist(), strict=True)]
-        texts = self._tokenizer.decode_targets(words)
+        texts = self._tokenizer.decode_targets(
+            row[:length] for row, length in zip(found.tokens[:, 0].tolist(), found.lengths[:, 0].tolist(), strict=True))
         self._hypotheses.update(zip(batch.rows.tolist(), texts, strict=True))
         if found.verification is not None:
             accepted, calls = self._drafted
             self._drafted = (accepted + int((found.lengths + found.ended).sum()), calls + int(found.calls.sum()))
 
-    def on_validation_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         mine = (self._hypotheses, self._drafted)
         parts = [mine] * trainer.world_size
         if trainer.world_size > 1:
@@ -74,40 +72,40 @@ class ValidationBleu(Callback):
         rows = sorted(texts)
         bleu = sacrebleu.corpus_bleu([texts[row] for row in rows], [[self._references[row] for row in rows]]).score
         pl_module.log("validation_bleu", bleu, prog_bar=True, rank_zero_only=True)
-        # Also for the other ranks' callbacks, which must decide alike.
+        # Also for the callbacks of the other ranks, which must decide the same.
         trainer.callback_metrics["validation_bleu"] = torch.tensor(bleu)
 
 
 class KeepCandidates(Callback):
-    """Puts weights aside after every validation and at the last step; without validations where they would be."""
+    """Adds a candidate after every validation and at the last step, also if the trainer skips validations."""
 
     def __init__(self, candidates: Candidates, every: int) -> None:
         """Args:
-            candidates: to add them to.
-            every: optimiser steps, where the trainer validates nothing.
+            candidates: of the run.
+            every: optimiser steps between candidates if the trainer skips validations.
         """
         self._candidates, self._every = candidates, every
         self._last = -1
 
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.is_global_zero:
             self._candidates.forget_after(trainer.global_step)
         self._last = trainer.global_step
 
-    def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any,
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any,
                            batch: Batch, batch_idx: int) -> None:
         if not trainer.limit_val_batches and not trainer.global_step % self._every:
             self.on_train_end(trainer, pl_module)
 
-    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not trainer.sanity_checking:
             self._keep(trainer, pl_module, float(trainer.callback_metrics["validation_bleu"]))
 
-    def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self._last != trainer.global_step:
             self._keep(trainer, pl_module, None)
 
-    def _keep(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, bleu: float | None) -> None:
+    def _keep(self, trainer: Trainer, pl_module: LightningModule, bleu: float | None) -> None:
         assert isinstance(pl_module, TranslationModule)
         self._last = trainer.global_step
         if trainer.is_global_zero:
@@ -115,27 +113,26 @@ class KeepCandidates(Callback):
 
 
 class ResumePoint(Callback):
-    """Saves the whole state of the run after every validation, so that a killed run goes on from there.
+    """Saves the complete state of the run after every validation, so that a killed run can continue from there.
 
-    Saved when the next step begins: by then the validation and all it changes are done.
+    It saves when the next step begins, after the validation and all its changes of state.
     """
 
     def __init__(self, folder: Path, curve: Path, every: int) -> None:
         """Args:
-            folder: to save `resume.ckpt` in; the one before stays beside it as `resume.previous.ckpt`.
-            curve: folder of the training curve, which becomes a part of the point.
-            every: optimiser steps.
+            folder: of `resume.ckpt` and, from the validation before, `resume.previous.ckpt`.
+            curve: folder of the training curve, which becomes a part of the resume point.
+            every: optimiser steps between resume points.
         """
         self._path, self._previous, self._curve, self._every = folder / RESUME, folder / PREVIOUS, curve, every
         self._saved = -1
 
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        self._saved = trainer.global_step  # where it comes from is where it is saved
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._saved = trainer.global_step  # a resumed run has its resume point already
 
-    def on_train_batch_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Batch,
-                             batch_idx: int) -> None:
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Batch, batch_idx: int) -> None:
         step = trainer.global_step
-        # By this Lightning numbers what it logs; on resuming it counts the batch before the point a second time.
+        # Lightning numbers logged values by this; on resuming it counts the batch before the point a second time.
         trainer.fit_loop.epoch_loop._batches_that_stepped = step
         if step == self._saved or step % self._every:
             return
@@ -148,11 +145,10 @@ class ResumePoint(Callback):
             if self._path.exists():
                 os.replace(self._path, self._previous)
 
-    def on_save_checkpoint(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule,
-                           checkpoint: dict[str, Any]) -> None:
-        """Uncount the batch that is about to begin: the resumed run counts it again, and validates by this count.
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Do not count the batch that is about to begin: the resumed run counts it again, and validates by this count.
 
-        The curve goes with it, because DVC removes the stage's plots before it runs the stage again.
+        The resume point contains the curve because DVC removes the stage's plots before it runs the stage again.
         """
         checkpoint[CURVE] = read_curve(self._curve)
         progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]["total"]
@@ -160,20 +156,20 @@ class ResumePoint(Callback):
 
 
 class Progress(Callback):
-    """One line a validation, for logs without a terminal."""
+    """Prints one line per validation if there is no terminal."""
 
     def __init__(self) -> None:
         self._began, self._from = 0.0, 0
 
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._began, self._from = time.perf_counter(), trainer.global_step
 
-    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         metrics = trainer.callback_metrics
         seconds = time.perf_counter() - self._began
         if trainer.is_global_zero and not trainer.sanity_checking:
             accepted = metrics.get("validation_accepted")
-            drafts = "" if accepted is None else f"{accepted:.2f} tokens accepted a call, "
+            drafts = "" if accepted is None else f"{accepted:.2f} accepted tokens per call, "
             print(f"step {trainer.global_step}/{trainer.max_steps}: training loss {metrics['training_loss']:.3f}, "
                   f"validation loss {metrics['validation_loss']:.3f}, BLEU {metrics['validation_bleu']:.2f}, {drafts}"
                   f"{(trainer.global_step - self._from) / seconds:.1f} steps/s", flush=True)

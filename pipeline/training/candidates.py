@@ -1,4 +1,4 @@
-"""Weights put aside at every validation, from which the final model is averaged."""
+"""Candidates: the weights kept at validations, whose average becomes the final model."""
 
 import os
 from dataclasses import asdict, dataclass
@@ -19,22 +19,22 @@ class Candidate:
 
     step: int
     bleu: float | None
-    """Of the validation; None where the step had none."""
+    """BLEU of the validation; None if the step was not validated."""
 
 
 class Candidates:
-    """The N last or best of them, in a folder; others are removed. What is on disk is all there is to know."""
+    """The N last or best candidates, in a folder, which holds all their state; others are removed."""
 
     def __init__(self, folder: Path, count: int, by: str) -> None:
         """Args:
-            folder: to keep them in.
+            folder: of the candidates.
             count: N.
-            by: `last` or `best` (by validation BLEU, the later step where two are equal).
+            by: `last` or `best` (by validation BLEU; of two equal ones the later step).
         """
         self._folder, self._count, self._by = folder, count, by
 
     def add(self, candidate: Candidate, weights: dict[str, Tensor]) -> None:
-        """Put weights aside and remove what no longer belongs to the N."""
+        """Keep weights, and remove those that are no longer among the N."""
         write_weights(self._path(candidate), weights)
         known = [other for other in self._known() if other.step != candidate.step] + [candidate]
         kept = self._ranked(known)[:self._count]
@@ -44,16 +44,16 @@ class Candidates:
                 remove(self._path(other))
 
     def forget_after(self, step: int) -> None:
-        """Drop what was put aside after the step at which a run resumes: it will come again."""
+        """Remove candidates after the step at which a run resumes, which will make them again."""
         known = self._known()
-        if any(one.step > step for one in known):
+        later = [one for one in known if one.step > step]
+        if later:
             write_json(self._folder / INDEX, [asdict(one) for one in known if one.step <= step])
-        for one in known:
-            if one.step > step:
-                remove(self._path(one))
+        for one in later:
+            remove(self._path(one))
 
     def damaged(self) -> Path | None:
-        """The first file that is missing or cannot be read, of those that a run with a resume point has; None: none."""
+        """The first missing or damaged file of those that a run with a resume point must have; None: all are valid."""
         index = self._folder / INDEX
         try:
             known = self._known()
@@ -70,7 +70,7 @@ class Candidates:
         """The mean of the candidates' weights, and the candidates.
 
         Raises:
-            PipelineError: there are none, or a file is missing or damaged.
+            PipelineError: there are no candidates, or a file is missing or damaged.
         """
         chosen = self._known()
         if not chosen:

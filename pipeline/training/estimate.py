@@ -1,4 +1,4 @@
-"""How long a run's training will take on this machine, measured before it begins."""
+"""Estimates the time of a run's training on this machine before it begins."""
 
 import time
 from functools import cache
@@ -16,25 +16,20 @@ from pipeline.params import Params
 from pipeline.systems import TEACHER
 
 _PIECES = 16
-"""Of a sentence; the cost of a step depends on the tokens of its batch far more than on their lengths."""
+"""Tokens per sentence; the cost of a step depends far more on the tokens of its batch than on sentence lengths."""
 _STEPS = 5
 
 
 def untrained(params: Params, folder: Path) -> list[str]:
-    """The teacher and students of which the folder has no checkpoint."""
+    """The teacher and students that have no checkpoint in the folder."""
     return [name for name in (TEACHER, *params.starts) if not (folder / layout.checkpoint(name) / CONFIG).exists()]
 
 
-def training_seconds(params: Params, families: list[str]) -> float:
-    """The seconds that these families' steps will take, from a few steps of each network that they use.
-
-    Validation, start-up, decoding and everything else come on top.
-    """
-    return sum(family_seconds(params, families).values())
-
-
 def family_seconds(params: Params, families: list[str]) -> dict[str, float]:
-    """The seconds that each family's steps will take by itself; see `training_seconds`."""
+    """The seconds of each family's training steps, measured by a few steps of each network.
+
+    Validation, start-up, decoding and everything else are not included.
+    """
     measured = cache(seconds_a_step)
     return {name: family.training.steps * measured(family.network, family.data.batch_tokens, params.bpe.vocabulary,
                                                    family.training.threads)
@@ -42,7 +37,7 @@ def family_seconds(params: Params, families: list[str]) -> dict[str, float]:
 
 
 def seconds_a_step(settings: NetworkSettings, batch_tokens: int, vocabulary: int, threads: int = 1) -> float:
-    """The seconds of one training step on random ids with so many CPU threads, the quickest of a few."""
+    """The seconds of one training step on random ids, the minimum over a few steps."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     network = Transformer(settings, vocabulary, vocabulary, make_order(OrderSettings("left_to_right"))).train()

@@ -1,11 +1,11 @@
-"""What Lightning says of a run, and what it does not."""
+"""Silences Lightning's irrelevant messages."""
 
 import logging
 import warnings
 
 
 def quiet_lightning() -> None:
-    """Silence what says nothing about this run: hints of Lightning that our data module answers itself."""
+    """Silence Lightning's hints that do not apply to these data modules and trainers."""
     for name in ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero", "lightning_fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")

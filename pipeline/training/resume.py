@@ -1,4 +1,4 @@
-"""Where a run that was broken off goes on: with its own parameters, data and code, from files that are whole."""
+"""Resumes an interrupted training if its parameters, data and code are unchanged and its files are undamaged."""
 
 import pickle
 import zipfile
@@ -14,20 +14,20 @@ from pipeline.training.candidates import Candidates
 
 FINGERPRINT = "fingerprint.json"
 RESUME, PREVIOUS = "resume.ckpt", "resume.previous.ckpt"
-"""The last two resume points: the earlier one stays until a later one has replaced the last."""
+"""File names of the last two resume points."""
 CURVE = "curve"
-"""Key of a resume point: the files of the training curve by their paths."""
+"""Key of the training curve in a resume point: its files by their paths."""
 
 
 def begin(work: Path, fingerprint: dict[str, str], candidates: Candidates, curve: Path,
           trainer: lightning.Trainer) -> Path | None:
-    """Make the work folder and the curve ready for a run and return the resume point to load; None: the first step.
+    """Prepare the work folder and the curve for a run and return the resume point to load; None: start at step 0.
 
     Args:
         work: folder of the family's unfinished work.
-        fingerprint: what must not have changed for a run to go on.
+        fingerprint: hashes that must be unchanged for a run to continue.
         candidates: of the run, in the work folder.
-        curve: folder of the training curve, which becomes what it was at the resume point.
+        curve: folder of the training curve, which is restored to the resume point.
         trainer: of the run; only its first process writes and prints.
     """
     point, state, notices = _find(work, fingerprint, candidates)
@@ -40,7 +40,7 @@ def begin(work: Path, fingerprint: dict[str, str], candidates: Candidates, curve
             remove(work / "candidates")
             remove(work / PREVIOUS)
         else:
-            print(f"going on from {point}")
+            print(f"continuing from {point}")
             for name, text in state[CURVE].items():
                 write_text(curve / name, text)
         if point != work / RESUME:
@@ -58,7 +58,7 @@ def read_curve(folder: Path) -> dict[str, str]:
 
 def _find(work: Path, fingerprint: dict[str, str],
           candidates: Candidates) -> tuple[Path | None, dict[str, Any], list[str]]:
-    """The resume point to go on from, what it holds, and what there is to say of those that cannot be used."""
+    """The resume point to continue from, its content, and notices about those that cannot be used."""
     points = [path for path in (work / RESUME, work / PREVIOUS) if path.exists()]
     if not points:
         return None, {}, []
@@ -82,7 +82,7 @@ def _find(work: Path, fingerprint: dict[str, str],
 
 
 def _read(point: Path) -> dict[str, Any] | None:
-    """What a resume point holds; None if it is not whole. torch would load weights whose checksums are wrong."""
+    """The content of a resume point; None if it is damaged. torch itself would load weights with wrong checksums."""
     try:
         with zipfile.ZipFile(point) as archive:
             if archive.testzip() is not None:

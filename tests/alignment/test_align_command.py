@@ -116,7 +116,7 @@ def test_threads_do_not_change_a_byte(text: tuple[Path, Path, list[Pair]], tmp_p
     (["--source", "a.en", "--target", "a.xx", "--out", "o", "--table-minimum", "0.5"],
      "--table-minimum: has no effect without --table"),
     (["--source", "a.en", "--target", "a.xx", "--out", "o", "--table", "t", "--table-minimum", "nan"],
-     "--table-minimum: nan must lie between 0 and 1"),
+     "--table-minimum: nan must be between 0 and 1"),
     (["--source", "empty", "--target", "empty", "--out", "o"], "empty and empty: both are empty"),
     (["--source", "a.en", "--target", "a.xx", "--out", "a.en/o"], "a.en/o: cannot be written: there is no folder a.en"),
     (["--source", "a.en", "--target", "a.xx", "--out", "new/o"], "new/o: cannot be written: there is no folder new"),
@@ -124,7 +124,7 @@ def test_threads_do_not_change_a_byte(text: tuple[Path, Path, list[Pair]], tmp_p
      "new/t: cannot be written: there is no folder new; create it first (mkdir -p)"),
     (["--source", "a.en", "--target", "a.xx", "--out", "."], ".: is a folder; name a file in it"),
     (["--source", "a.en", "--target", "a.xx", "--out", "o", "--table", "o"], "--table: o is also --out"),
-    (["--source", "a.en", "--target", "a.xx", "--out", "./a.xx"], "a.xx: is what is read; name another file"),
+    (["--source", "a.en", "--target", "a.xx", "--out", "./a.xx"], "a.xx: is also the input; name another file"),
     (["--source", "a.en", "--target", "a.xx", "--out", "pipe"], "pipe: is not a regular file"),
 ])
 def test_mistakes_are_one_line_and_status_2(text: tuple[Path, Path, list[Pair]], tmp_path: Path,

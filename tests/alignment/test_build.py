@@ -236,7 +236,7 @@ def test_pairs_with_an_id_beyond_the_vocabulary(toy_folder: Path, tmp_path: Path
                                                 pair: tuple[list[int], list[int]]) -> None:
     tokenizer = tokenizer_of(toy_folder)
     write_pairs(tmp_path / "other.pairs", [pair], 9_000, tokenizer.digest)
-    with pytest.raises(PipelineError, match=r"other.pairs: damaged: the \w+ id 8000 lies outside the vocabulary of"):
+    with pytest.raises(PipelineError, match=r"other.pairs: damaged: the \w+ id 8000 is outside the vocabulary of"):
         align({"raw": tmp_path / "other.pairs"}, tokenizer, SETTINGS, tmp_path / "alignment", tmp_path / "report")
 
 

@@ -24,5 +24,5 @@ def test_synthetic_pairs_that_were_never_made_name_the_key_that_makes_them(tmp_p
 
 
 def test_an_unknown_side_lists_those_there_are(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match="'noisy' is unknown; choose one of raw, distilled, both, synthetic"):
+    with pytest.raises(PipelineError, match="side is 'noisy'; choose one of raw, distilled, both, synthetic"):
         PairsDataModule(str(tmp_path), str(tmp_path), "noisy")

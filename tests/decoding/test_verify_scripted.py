@@ -218,7 +218,7 @@ def test_settings_that_make_no_sense(block: dict[str, object], message: str) -> 
 
 @pytest.mark.parametrize(("changes", "message"), [
     ({"block": 0}, "block: 0 must be at least 1"), ({"stride": 0}, "stride: 0 must be at least 1"),
-    ({"prefix": "half"}, "'half' is unknown"),
+    ({"prefix": "half"}, "prefix is 'half'"),
     ({"glancing": (0.5, 1.1)}, r"glancing\[1\]: 1.1 must be at least 0 and at most 1")])
 def test_training_settings_that_make_no_sense(changes: dict[str, object], message: str) -> None:
     with pytest.raises(PipelineError, match=message):

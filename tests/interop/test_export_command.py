@@ -151,7 +151,7 @@ def test_only_left_to_right_families_are_exported(lattice_family: Path, capsys: 
         for form in ("hf", "ctranslate2"):
             assert export(form, family=family) == 2
             said = capsys.readouterr().err
-            assert said.startswith(f"error: --family: {family!r} does not generate left to right, one word a step")
+            assert said.startswith(f"error: --family: {family!r} does not generate left to right, one token per step")
             assert said.endswith("those that do: teacher, again\n")
     assert not Path("out").exists()
 

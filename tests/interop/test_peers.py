@@ -148,10 +148,10 @@ def test_only_left_to_right_models_have_peers(tiny: Tiny, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("block", "message"), [
-    ({"library": "fairseq"}, "library 'fairseq' is unknown; choose one of hf, ctranslate2"),
+    ({"library": "fairseq"}, "library is 'fairseq'; choose one of hf, ctranslate2"),
     ({"library": "hf", "beams": 0}, "beams: 0 must be at least 1"),
     ({"library": "hf", "quantization": "int8"}, "is of the library ctranslate2"),
-    ({"library": "ctranslate2", "quantization": "int4"}, "'int4' is unknown"),
+    ({"library": "ctranslate2", "quantization": "int4"}, "quantization is 'int4'; choose one of float32, int8"),
     ({"library": "ctranslate2", "prompt_lookup": 3}, "of the library hf"),
     ({"library": "hf", "beams": 2, "prompt_lookup": 3}, "leave it or beams out"),
 ])
@@ -188,4 +188,4 @@ def test_a_family_of_that_name_is_refused(change_params: Callable[[dict[str, Any
                                           capsys: pytest.CaptureFixture[str]) -> None:
     change_params({"peers": {"greedy": {"library": "hf"}}})
     assert main(["peers"]) == 2
-    assert "peers.greedy: is the name of a decoder too" in capsys.readouterr().err
+    assert "peers.greedy: is also the name of a decoder" in capsys.readouterr().err

@@ -106,7 +106,7 @@ def test_seeds_shuffle_differently() -> None:
 
 
 def test_too_few_rows_for_so_many_devices() -> None:
-    with pytest.raises(PipelineError, match="3 training pairs cannot be dealt to 2 devices with 2 accumulated batches"):
+    with pytest.raises(PipelineError, match="3 training pairs cannot be divided among 2 devices with 2 accumulated"):
         make(np.array([3, 4, 5]), world=2, slices=2)
     assert len(next(iter(make(np.array([3, 4, 5, 6]), world=2, slices=2))).rows) == 1
 

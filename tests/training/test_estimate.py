@@ -13,7 +13,7 @@ from pipeline.files import remove
 from pipeline.model.transformer import Transformer
 from pipeline.params import load_params
 from pipeline.training import estimate
-from pipeline.training.estimate import family_seconds, training_seconds, untrained
+from pipeline.training.estimate import family_seconds, untrained
 
 
 def test_what_has_no_checkpoint_is_untrained(workspace: Path) -> None:
@@ -32,7 +32,6 @@ def test_it_is_steps_times_the_time_of_a_step(workspace: Path, change_params: Ca
                         lambda network, tokens, vocabulary, threads: network.decoder_layers / threads)
     params = load_params()
     assert family_seconds(params, ["teacher", "interleaved"]) == {"teacher": 12 * 1.0, "interleaved": 30 * 2 / 4}
-    assert training_seconds(params, ["teacher", "interleaved"]) == 12 * 1.0 + 30 * 2 / 4
 
 
 def test_a_step_is_really_measured(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

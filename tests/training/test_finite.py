@@ -65,7 +65,7 @@ def test_what_is_not_finite_ends_the_training(uninterrupted: Path, workspace: Pa
     assert WEIGHTS.read_bytes() == before
     assert not (WORK / "candidates/step-00000012.safetensors").exists()
     assert fit(workspace) == (uninterrupted / WEIGHTS).read_bytes()  # what was saved is good
-    assert f"going on from {WORK / 'resume.ckpt'}" in capsys.readouterr().out
+    assert f"continuing from {WORK / 'resume.ckpt'}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

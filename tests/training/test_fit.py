@@ -61,7 +61,7 @@ def test_a_run_that_broke_off_goes_on(uninterrupted: Path, workspace: Path, monk
     capsys.readouterr()
     assert fit(workspace) == (uninterrupted / WEIGHTS).read_bytes()
     assert curve(workspace) == curve(uninterrupted)
-    assert ("going on from" in capsys.readouterr().out) == (step >= 4)
+    assert ("continuing from" in capsys.readouterr().out) == (step >= 4)
     assert CONFIG.read_bytes() == (uninterrupted / CONFIG).read_bytes()
 
 
@@ -80,7 +80,7 @@ def test_a_run_of_any_kind_that_broke_off_goes_on(lattice_family: Path, change_p
     assert not folder.exists()
     capsys.readouterr()
     assert (fit(lattice_family, family=family), (folder / "config.json").read_bytes()) == expected
-    assert "going on from" in capsys.readouterr().out
+    assert "continuing from" in capsys.readouterr().out
 
 
 def test_an_interrupted_run_says_so(workspace: Path, monkeypatch: pytest.MonkeyPatch,
@@ -88,7 +88,7 @@ def test_an_interrupted_run_says_so(workspace: Path, monkeypatch: pytest.MonkeyP
     before = WEIGHTS.read_bytes()
     break_at(monkeypatch, 6, KeyboardInterrupt)
     assert main([*COMMAND]) == 130
-    assert "interrupted; the same command goes on" in capsys.readouterr().err
+    assert "interrupted; the same command continues" in capsys.readouterr().err
     assert WEIGHTS.read_bytes() == before  # the earlier checkpoint stays until there is another
 
 
@@ -132,7 +132,7 @@ def test_other_parameters_begin_anew(workspace: Path, change_params: ChangeParam
     assert (fit(workspace), curve(workspace)) == expected
     said = capsys.readouterr().out
     assert f"{WORK / 'resume.ckpt'}: of a run with other parameters; starting anew\n" in said
-    assert "going on from" not in said
+    assert "continuing from" not in said
 
 
 def test_accumulated_slices_train_the_same_model(workspace: Path, change_params: ChangeParams) -> None:

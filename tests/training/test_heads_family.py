@@ -21,7 +21,7 @@ from pipeline.corpus.datamodule import Batch
 from pipeline.decoding import blockwise, greedy
 from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
-from pipeline.families.heads import HeadsModule, words_ahead
+from pipeline.families.heads import HeadsModule, tokens_ahead
 from pipeline.families.settings import FamilySettings, OptimisationSettings
 from pipeline.model.checkpoint import save_checkpoint, unique_weights
 from pipeline.model.settings import VocabularySettings
@@ -64,7 +64,7 @@ def make_batch(*lengths: int) -> Batch:
 def test_heads_predict_the_words_behind_the_next_one(lengths: list[int], heads: int) -> None:
     T = max(lengths) + 1
     slots = [[*range(10, 10 + length), EOS] + [PAD] * (T - length - 1) for length in lengths]
-    found = words_ahead(torch.tensor(slots), heads)
+    found = tokens_ahead(torch.tensor(slots), heads)
     assert found.shape == (len(lengths), T, heads)
     for row, slot, head in ((row, slot, head) for row in range(len(lengths)) for slot in range(T)
                             for head in range(heads)):
@@ -132,7 +132,7 @@ def test_training_saves_calls_and_moves_nothing_else(make_module: Callable[..., 
     ("ordered", {}, "a family of kind ordered must have no `drafting`"),
     ("heads", {"stride": 2}, "a family of kind heads must have no `drafting.stride`"),
     ("heads", {"prefix": "bidirectional"}, "a family of kind heads must have no `drafting.prefix`"),
-    ("heads", {"block": 1}, "drafting.block: 1 leaves no word to guess; heads need 2 or more"),
+    ("heads", {"block": 1}, "drafting.block: 1 leaves no token to draft; heads need 2 or more"),
     ("lattice", {"block": 4}, "a family of kind lattice must have no `drafting.block`"),
     ("lattice", {"glancing": (0.1, 0.1)}, "a family of kind lattice must have no `drafting.glancing`"),
 ])

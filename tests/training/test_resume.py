@@ -54,7 +54,7 @@ def test_a_run_goes_on_from_its_last_resume_point(work: Path, capsys: pytest.Cap
     (folder / "plots").mkdir(parents=True)
     (folder / "plots/loss.tsv").write_text("step\n8\n9\n")  # also of steps that will come again
     assert begin(work, RUN, candidates(work), folder, TRAINER) == work / RESUME
-    assert capsys.readouterr().out == f"going on from {work / RESUME}\n"
+    assert capsys.readouterr().out == f"continuing from {work / RESUME}\n"
     assert (folder / "plots/loss.tsv").read_text() == "step\n8\n"
     assert (work / PREVIOUS).exists()
 
@@ -65,7 +65,7 @@ def test_a_damaged_resume_point_leaves_the_one_before(work: Path, capsys: pytest
     damage(work / RESUME)
     assert begin(work, RUN, candidates(work), work.with_name("curve"), TRAINER) == work / PREVIOUS
     notice = "" if damage is Path.unlink else f"{work / RESUME}: truncated or damaged\n"  # killed between two renames
-    assert capsys.readouterr().out == f"{notice}going on from {work / PREVIOUS}\n"
+    assert capsys.readouterr().out == f"{notice}continuing from {work / PREVIOUS}\n"
     assert (work.with_name("curve") / "plots/loss.tsv").read_text() == "step\n4\n"
     assert not (work / RESUME).exists()  # or it would replace the good one
 

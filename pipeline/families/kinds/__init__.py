@@ -1,6 +1,6 @@
-"""What params.yaml may say of a family, a file per kind (no torch here).
+"""The settings of families in params.yaml, one file per kind, without torch.
 
-A file has one name to offer, `Settings`, a subclass of `pipeline.families.settings.FamilySettings`. The file of the
-same name beside this package has the kind's LightningModule, called after it (`masked.py`: `MaskedModule`). A new kind
-is therefore two files, one without torch and one with Lightning, and nothing lists it.
+Each file defines `Settings`, a subclass of `pipeline.families.settings.FamilySettings`. The file of the same name in
+the folder above has the kind's LightningModule, named after it (`masked.py`: `MaskedModule`). A new kind is therefore
+two files, one without torch and one with Lightning, and no list names it.
 """

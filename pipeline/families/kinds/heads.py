@@ -1,4 +1,4 @@
-"""Heads on an ordered family that guess the tokens after its next one."""
+"""Heads on an ordered family that predict the tokens after its next one."""
 
 from dataclasses import dataclass
 
@@ -8,15 +8,15 @@ from pipeline.families.settings import DraftingFamily
 
 @dataclass(frozen=True)
 class Settings(DraftingFamily):
-    """A family of heads; its `start` is the verifier that they sit on."""
+    """A family of heads; its `start` is the verifier from whose states they predict."""
 
     kind: str = "heads"
-    heeds = ("verifier", "block", "chained")
+    drafting_keys = ("verifier", "block", "chained")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.drafting is not None and self.drafting.block < 2:
-            raise PipelineError(f"families: drafting.block: {self.drafting.block} leaves no word to guess; heads need "
+            raise PipelineError(f"families: drafting.block: {self.drafting.block} leaves no token to draft; heads need "
                                 "2 or more")
 
     @property

@@ -10,11 +10,11 @@ from pipeline.families.settings import DraftingFamily
 
 @dataclass(frozen=True)
 class Settings(DraftingFamily):
-    """A lattice family; `drafting` names the family whose drafts its candidates are to be, if any."""
+    """A lattice family; `drafting` may name a family for which its candidates are drafts."""
 
     kind: str = "lattice"
     table = "lattices"
-    heeds = ("verifier",)
+    drafting_keys = ("verifier",)
     must_draft = False
 
     def arguments(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pipeline.families.settings import FamilySettings
 from pipeline.model.orders import make_order
 from pipeline.model.settings import VocabularySettings
 from pipeline.params import Params
-from pipeline.training.fit import family_config
+from pipeline.training.command_line import family_config
 from pipeline.training.quiet import quiet_lightning
 
 _BY_FORMULA = (ordered.Settings, masked.Settings, lattice.Settings)
