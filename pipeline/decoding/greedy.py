@@ -23,14 +23,14 @@ class Settings:
 def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
     """Take the most probable words at every step.
 
-    An order of width z fills z slots a step, independently of each other given the past, so the best step is the
-    best word of each slot; only behind an end symbol nothing but end symbols may follow (see `model.orders`), and
-    where the slots disagree with that the best step that does not is taken (`_best_ending`). It is beam search with
-    one beam. Sentences that have ended leave the batch.
+    An order of width z fills z slots per step, independently of each other given the past, so the best step is the
+    best word of each slot. Only end symbols may follow an end symbol (see `model.orders`); where the slots break this
+    rule, the best step that keeps it is taken (`engine.ending`). It is beam search with one beam. Sentences that have
+    ended leave the batch.
 
     Args:
         model: anything with the three verbs.
-        source: (B, S) ids, padded with PAD behind.
+        source: (B, S) ids, padded with PAD on the right.
         limit: the longest output.
         settings: none.
 
@@ -48,7 +48,7 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     calls = torch.zeros_like(steps)
     ended = torch.zeros(B, dtype=torch.bool, device=source.device)
 
-    # Of the rows that are still alive: their sentences, slots and scores.
+    # Of the rows that have not ended: their sentences, slots and scores.
     sentences = torch.arange(B, device=source.device)
     filled, score = slots.clone(), scores
     tokens = source.new_tensor(model.order.starts).repeat(B, 1)
@@ -59,7 +59,7 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
         stops = bool(ends.any())
         if stops and z > 1:
             log_probabilities = logits.log_softmax(2)
-            tokens = _best_ending(log_probabilities, tokens, ends, end)
+            tokens = _with_best_endings(log_probabilities, tokens, ends, end)
             ends, gained = tokens == end, log_probabilities.gather(2, tokens.unsqueeze(2)).squeeze(2)
         filled[:, step * z:(step + 1) * z] = tokens
         score = score + gained.sum(1)
@@ -81,7 +81,7 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
 
 
 def _in_one_call(model: Model, source: Tensor, taken: Ints, longest: int) -> Hypotheses:
-    """What a compiled search of one sentence has found, by the steps (T, z) that it has taken of so many at most."""
+    """The result of a compiled search of a single sentence that has taken steps (T <= longest, z)."""
     order = model.order
     slots = torch.full((1, longest * order.width), order.end)
     slots[0, :taken.size] = torch.from_numpy(taken.reshape(-1))
@@ -91,10 +91,8 @@ def _in_one_call(model: Model, source: Tensor, taken: Ints, longest: int) -> Hyp
                       torch.tensor([[ended]]), torch.tensor([len(taken)]))
 
 
-def _best_ending(log_probabilities: Tensor, tokens: Tensor, ends: Tensor, end: int) -> Tensor:
-    """Mend steps with a word behind an end symbol: take the best of the z + 1 ways to end in this step or not at all.
-
-    Way j keeps the best words (no end symbol) of the first j slots and ends in the others.
+def _with_best_endings(log_probabilities: Tensor, tokens: Tensor, ends: Tensor, end: int) -> Tensor:
+    """Replace the steps in which a word follows an end symbol; see `engine.ending.slots_before_end`.
 
     Args:
         log_probabilities: (R, z, V).
@@ -104,15 +102,14 @@ def _best_ending(log_probabilities: Tensor, tokens: Tensor, ends: Tensor, end: i
     Returns:
         (R, z).
     """
-    torn = (ends.cumsum(1) > 0) & ~ends
-    rows = torn.any(1).nonzero().squeeze(1)
+    rows = (ends[:, :-1] & ~ends[:, 1:]).any(1).nonzero().squeeze(1)
     if len(rows) == 0:
         return tokens
-    torn_steps, z = log_probabilities[rows], log_probabilities.shape[1]
-    end_scores = torn_steps[..., end].clone()
-    torn_steps[..., end] = -torch.inf
-    word, ids = torn_steps.max(2)
-    ways = [word[:, :j].sum(1) + end_scores[:, j:].sum(1) for j in range(z + 1)]
-    kept = torch.stack(ways, 1).argmax(1, keepdim=True)
-    inside = torch.arange(z, device=rows.device) < kept
+    from pipeline.engine.ending import slots_before_end  # numba: half a second that few searches by torch need
+    steps = log_probabilities[rows]
+    by_end = steps[..., end].clone()
+    steps[..., end] = -torch.inf
+    by_word, ids = steps.max(2)
+    kept = [slots_before_end(*row) for row in torch.stack((by_word, by_end), 1).double().cpu().numpy()]
+    inside = torch.arange(ends.shape[1], device=rows.device) < torch.tensor(kept, device=rows.device).unsqueeze(1)
     return tokens.index_copy(0, rows, torch.where(inside, ids, end))
