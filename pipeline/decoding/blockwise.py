@@ -15,8 +15,8 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import HeadsModel
-from pipeline.decoding.verify import verify
-from pipeline.engine.sentence import Sentence
+from pipeline.decoding.verify import Drafter, verify
+from pipeline.engine.sentence import Found, Sentence
 from pipeline.errors import PipelineError
 
 KIND = "heads"
@@ -33,13 +33,7 @@ class Settings(Checked):
 
 
 def search(model: HeadsModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
-    """Translate as the model does without its heads; see `verify` for the result.
-
-    Args:
-        model: a model with heads.
-        source: (B, S) ids, padded with PAD on the right.
-        limit: the longest output.
-        settings: block size and acceptance.
+    """Translate as the model does without its heads; see `verify` for arguments and result.
 
     Raises:
         PipelineError: the block needs more heads than the model has.
@@ -52,7 +46,7 @@ def search(model: HeadsModel, source: Tensor, limit: LengthLimit, settings: Sett
     return verify(model.verifier, HeadsDrafter(model, block - 1), source, memory, limit, settings.acceptance)
 
 
-class HeadsDrafter:
+class HeadsDrafter(Drafter):
     """Proposes the best token of each head, which read the state that predicted a row's last token."""
 
     def __init__(self, model: HeadsModel, tokens: int) -> None:
@@ -65,11 +59,8 @@ class HeadsDrafter:
         states = self._model.head_states(prefix.hidden[rows, last], room)
         return self._model.draft_tokens(states, prefix.last.squeeze(1), verified=True)
 
-    def in_one_call(self, sentence: Sentence) -> int | None:
+    def in_one_call(self, sentence: Sentence) -> Found | None:
         return sentence.heads(self._model, self.block)
 
     def select(self, rows: Tensor) -> None:
         """Nothing to do: the states are the prefix's."""
-
-    def calls(self, rounds: Tensor) -> Tensor:
-        return torch.zeros_like(rounds)

@@ -13,8 +13,8 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import LatticeModel, Model
-from pipeline.decoding.verify import verify
-from pipeline.engine.sentence import Sentence
+from pipeline.decoding.verify import Drafter, verify
+from pipeline.engine.sentence import Found, Sentence
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import PAD
 
@@ -32,13 +32,9 @@ class Settings(Checked):
 
 
 def search(model: LatticeModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
-    """Translate as the lattice's verifier does; see `verify` for what comes back.
+    """Translate as the lattice's verifier does; see `verify` for arguments and result.
 
-    Args:
-        model: a count model with a verifier; its scorer is not used.
-        source: (B, S) ids, padded with PAD on the right.
-        limit: the longest output.
-        settings: block size and acceptance.
+    The model's scorer is not used.
 
     Raises:
         PipelineError: the model has no verifier.
@@ -69,7 +65,7 @@ def verifier_of(model: LatticeModel) -> Model:
     return model.verifier
 
 
-class WordsInPlace:
+class WordsInPlace(Drafter):
     """Proposes the expected words of the next k positions, whatever the prefix is."""
 
     def __init__(self, words: Tensor, block: int) -> None:
@@ -84,11 +80,8 @@ class WordsInPlace:
         return prefix.draft_rows(
             room, lambda row, draft: words_in_place(self._words[row], prefix.counts[row] - 1, draft))
 
-    def in_one_call(self, sentence: Sentence) -> int | None:
+    def in_one_call(self, sentence: Sentence) -> Found | None:
         return sentence.words_in_place(self._words[0], self.block)
 
     def select(self, rows: Tensor) -> None:
         self._words = self._words[rows.cpu().numpy()]
-
-    def calls(self, rounds: Tensor) -> Tensor:
-        return torch.zeros_like(rounds)

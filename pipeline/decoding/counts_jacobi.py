@@ -26,7 +26,7 @@ class Settings(Blocks):
 
 @torch.inference_mode()
 def search(model: LatticeModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
-    """Translate as the lattice's verifier does, without the scorer; see `verify` for the result.
+    """Translate as the lattice's verifier does, without the scorer; see `verify` for arguments and result.
 
     Raises:
         PipelineError: the model has no verifier.

@@ -41,8 +41,8 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     steps = limit.steps(source, model.order)
     shortest, longest = shortest_and_longest(steps)
     state = model.start(model.encode(source), capacity=longest * z)
-    if B == 1 and (taken := sentence.greedy(model, state, longest)) is not None:
-        return _in_one_call(model, source, taken, longest)
+    if B == 1 and (found := sentence.greedy(model, state, longest)) is not None:
+        return _in_one_call(model, source, *found)
     slots = source.new_full((B, longest * z), end)
     scores = torch.zeros(B, device=source.device, dtype=torch.float64)
     calls = torch.zeros_like(steps)
@@ -80,15 +80,12 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scores.unsqueeze(1), ended.unsqueeze(1), calls)
 
 
-def _in_one_call(model: Model, source: Tensor, taken: Ints, longest: int) -> Hypotheses:
-    """The result of a compiled search of a single sentence that has taken steps (T <= longest, z)."""
-    order = model.order
-    slots = torch.full((1, longest * order.width), order.end)
-    slots[0, :taken.size] = torch.from_numpy(taken.reshape(-1))
-    words, lengths = order.restore(slots)
-    ended = bool(taken[-1, -1] == order.end)  # after an end symbol nothing but end symbols may follow
-    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scored_later(model, source, taken),
-                      torch.tensor([[ended]]), torch.tensor([len(taken)]))
+def _in_one_call(model: Model, source: Tensor, steps: Ints, count: int) -> Hypotheses:
+    """The result of a compiled search of a single sentence, which has taken the first `count` of steps (T, z)."""
+    words, lengths = model.order.restore(torch.from_numpy(steps.reshape(1, -1)))
+    ended = bool(steps[count - 1, -1] == model.order.end)  # only end symbols follow an end symbol
+    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scored_later(model, source, steps[:count]),
+                      torch.tensor([[ended]]), torch.tensor([count]))
 
 
 def _with_best_endings(log_probabilities: Tensor, tokens: Tensor, ends: Tensor, end: int) -> Tensor:

@@ -11,7 +11,6 @@ narrow the choice. The end symbol is not proposed, because the verifier predicts
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from pipeline.checks import Checked, Natural, Positive
@@ -19,8 +18,8 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import Model
-from pipeline.decoding.verify import verify
-from pipeline.engine.sentence import Sentence
+from pipeline.decoding.verify import Drafter, verify
+from pipeline.engine.sentence import Found, Sentence
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import BOS, EOS, PAD
 
@@ -51,7 +50,7 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     return verify(model, InputCopy(source, settings), source, model.encode(source), limit, settings.acceptance)
 
 
-class InputCopy:
+class InputCopy(Drafter):
     """Proposes what follows the unique place of the source at which the prefix's last tokens occur."""
 
     def __init__(self, source: Tensor, settings: Settings) -> None:
@@ -66,11 +65,8 @@ class InputCopy:
         return prefix.draft_rows(room, lambda row, draft: copy_source(
             prefix.words[row, :prefix.counts[row]], self._sources[row], shortest, longest, draft))
 
-    def in_one_call(self, sentence: Sentence) -> int | None:
+    def in_one_call(self, sentence: Sentence) -> Found | None:
         return sentence.copy(self._sources[0], self._settings.shortest, self._settings.longest, self.block)
 
     def select(self, rows: Tensor) -> None:
         self._sources = [self._sources[row] for row in rows.tolist()]
-
-    def calls(self, rounds: Tensor) -> Tensor:
-        return torch.zeros_like(rounds)

@@ -28,8 +28,8 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Ints, Prefix
 from pipeline.decoding.protocol import Model
-from pipeline.decoding.verify import verify
-from pipeline.engine.sentence import Sentence
+from pipeline.decoding.verify import Drafter, verify
+from pipeline.engine.sentence import Found, Sentence
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import EOS, PAD
 
@@ -64,21 +64,14 @@ class Settings(Blocks):
 
 
 def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
-    """Greedy search's translation in fewer calls; see `verify` for the result.
-
-    Args:
-        model: an ordered model of one word per step.
-        source: (B, S) ids, padded with PAD on the right.
-        limit: the longest output.
-        settings: blocks, and what they start from.
-    """
+    """Greedy search's translation in fewer calls; see `verify` for arguments and result."""
     words = source.masked_fill(source == EOS, PAD)
     expected = torch.ceil(settings.ratio * (words != PAD).sum(1)).long() + settings.extra
     start = words if settings.start == "source" else words[:, :0]
     return verify(model, LastIterate(expected, start, settings), source, model.encode(source), limit)
 
 
-class LastIterate:
+class LastIterate(Drafter):
     """Proposes, for the rest of a block, the verifier's predictions in the last call."""
 
     def __init__(self, expected: Tensor, start: Tensor, blocks: Blocks) -> None:
@@ -102,7 +95,7 @@ class LastIterate:
             return int(count)
         return prefix.draft_rows(room, propose)
 
-    def in_one_call(self, sentence: Sentence) -> int | None:
+    def in_one_call(self, sentence: Sentence) -> Found | None:
         blocks = self._blocks
         return sentence.last_iterate(self.block, blocks.block, blocks.hybrid, int(self._expected[0]), self._start[0])
 
@@ -110,6 +103,3 @@ class LastIterate:
         kept = rows.cpu().numpy()
         self._expected, self._start = self._expected[kept], self._start[kept]
         self._proposed = self._proposed[kept]
-
-    def calls(self, rounds: Tensor) -> Tensor:
-        return torch.zeros_like(rounds)

@@ -18,7 +18,7 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Ints, Prefix
 from pipeline.decoding.protocol import LatticeModel
 from pipeline.decoding.verify import verify
-from pipeline.engine.sentence import Sentence
+from pipeline.engine.sentence import Found, Sentence
 from pipeline.vocabulary import PAD
 
 KIND = "lattice"
@@ -40,13 +40,7 @@ class Settings(Checked):
 
 @torch.inference_mode()
 def search(model: LatticeModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
-    """Translate as the lattice's verifier does; see `verify` for the result.
-
-    Args:
-        model: a count model with a scorer and a verifier.
-        source: (B, S) ids, padded with PAD on the right.
-        limit: the longest output.
-        settings: candidates, window, block size and acceptance.
+    """Translate as the lattice's verifier does; see `verify` for arguments and result.
 
     Raises:
         PipelineError: the model has no verifier.
@@ -91,7 +85,7 @@ class LatticeDrafter:
         return prefix.draft_rows(room, lambda row, draft: read_on(
             *self._lattice(row), counts[row] - 2, words[row, counts[row] - 1], draft))
 
-    def in_one_call(self, sentence: Sentence) -> int | None:
+    def in_one_call(self, sentence: Sentence) -> Found | None:
         return sentence.lattice_paths(*self._lattice(0), self.block)
 
     def _lattice(self, row: int) -> tuple[Ints, Ints, Ints]:

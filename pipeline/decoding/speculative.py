@@ -17,7 +17,7 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import DecoderState, DrafterModel
 from pipeline.decoding.verify import verify
-from pipeline.engine.sentence import Sentence
+from pipeline.engine.sentence import Found, Sentence
 
 KIND = "drafter"
 """Of the models that it searches."""
@@ -33,13 +33,9 @@ class Settings(Checked):
 
 
 def search(model: DrafterModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
-    """Translate as the drafter's verifier does, with what the drafter proposes; see `verify` for the result.
+    """Translate as the drafter's verifier does, with what the drafter proposes; see `verify` for arguments and result.
 
-    Args:
-        model: a drafter with its verifier, preferably trained for blocks of one token.
-        source: (B, S) ids, padded with PAD on the right.
-        limit: the longest output.
-        settings: block size and acceptance.
+    The drafter is best trained for blocks of one token.
     """
     memory = model.verifier.encode(source)
     state = model.start(model.draft_memory(source, memory))
@@ -60,7 +56,7 @@ class SmallModel:
         self._calls.append(self._calls[-1] + draft.shape[1])
         return draft
 
-    def in_one_call(self, sentence: Sentence) -> int | None:
+    def in_one_call(self, sentence: Sentence) -> Found | None:
         return sentence.small_model(self._model, self._state, self.block)
 
     def select(self, rows: Tensor) -> None:

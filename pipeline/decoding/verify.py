@@ -34,7 +34,7 @@ from pipeline.errors import PipelineError
 
 
 class Drafter(Protocol):
-    """Proposes tokens for the rows of one search, which its constructor was given."""
+    """Proposes tokens for the rows of one search, which its constructor was given. Most drafters derive from it."""
 
     block: int
     """The most tokens of a draft."""
@@ -50,11 +50,11 @@ class Drafter(Protocol):
             (R, n <= room) tokens, PAD after shorter drafts; n may be 0.
         """
 
-    def in_one_call(self, sentence: Sentence) -> int | None:
+    def in_one_call(self, sentence: Sentence) -> Found | None:
         """Translate a single sentence to its end.
 
         Returns:
-            The calls of the drafter's own network; None where the engine has no loop for it, and nothing was done.
+            None where the engine does not compile the loop, and nothing was done.
         """
 
     def select(self, rows: Tensor) -> None:
@@ -62,6 +62,7 @@ class Drafter(Protocol):
 
     def calls(self, rounds: Tensor) -> Tensor:
         """Calls of its own network, (B,), that rows took part in which were drafted for in `rounds` (B,) rounds."""
+        return torch.zeros_like(rounds)  # most drafters have no network
 
 
 class Round(NamedTuple):
@@ -94,7 +95,7 @@ class Verification:
         return self.recorded()
 
 
-class Nothing:
+class Nothing(Drafter):
     """The drafter that proposes nothing: greedy search, by this loop."""
 
     block = 0
@@ -102,14 +103,11 @@ class Nothing:
     def draft(self, prefix: Prefix, room: int) -> Tensor:
         return prefix.tokens[:, :0]
 
-    def in_one_call(self, sentence: Sentence) -> int | None:
+    def in_one_call(self, sentence: Sentence) -> Found | None:
         return sentence.nothing()
 
     def select(self, rows: Tensor) -> None:
         pass
-
-    def calls(self, rounds: Tensor) -> Tensor:
-        return torch.zeros_like(rounds)
 
 
 @dataclass(frozen=True)
@@ -151,11 +149,11 @@ def verify(verifier: Model, drafter: Drafter, source: Tensor, memory: Any, limit
     if B == 1:
         sentence = Sentence(verifier, state, longest, limit.longest, *acceptance.limits)
         try:
-            drafter_calls = drafter.in_one_call(sentence)
+            found = drafter.in_one_call(sentence)
         except IndexError as error:
             raise PipelineError(f"draft and verify: {error}; they need the same vocabulary") from None
-        if drafter_calls is not None:
-            return _in_one_call(verifier, source, sentence.found(drafter_calls), acceptance)
+        if found is not None:
+            return _in_one_call(verifier, source, found, acceptance)
     from pipeline.engine.drafts import room_for  # numba: half a second that no other search needs
     slots, calls, ended = np.full((B, longest), end), np.zeros(B, np.int64), np.zeros(B, bool)
     scores = torch.zeros(B, device=device, dtype=torch.float64)

@@ -6,14 +6,11 @@ It gives the result of `beams.beam_search` with the expansion of `beam` or of `p
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from pipeline.compiled import njit
 from pipeline.engine.decoder import step
 from pipeline.engine.expansion import Candidates, best_pairs, best_steps
-from pipeline.engine.reading import Bools, Floats, Reading
-
-Ints = npt.NDArray[np.int64]
+from pipeline.engine.reading import Bools, Floats, Ints, Reading
 
 
 class Finished(NamedTuple):

@@ -1,13 +1,12 @@
 """Draft and verify for one sentence, compiled: nothing returns to Python between rounds.
 
 There is one loop per drafter, around the same `verify`. Each gives the result of `decoding.verify` with the drafter
-that it names, round by round, which tests compare.
+that it names, round by round, which tests compare, and returns the calls of the drafter's own network.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from pipeline.compiled import njit
 from pipeline.engine import drafts
@@ -15,13 +14,11 @@ from pipeline.engine.continuation import read_on
 from pipeline.engine.decoder import read
 from pipeline.engine.greedy import run_ahead
 from pipeline.engine.heads import head_states
-from pipeline.engine.reading import Bools, Floats, PackedHeads, PackedLinks, Reading
+from pipeline.engine.reading import Bools, Floats, Ints, PackedHeads, PackedLinks, Reading
 from pipeline.engine.screen import best_words, count_above, logit_of
 from pipeline.engine.token_chain import follow_links
 from pipeline.engine.verdict import accept, is_acceptable
 from pipeline.vocabulary import MASK
-
-Ints = npt.NDArray[np.int64]
 
 
 class DraftState(NamedTuple):
@@ -113,7 +110,7 @@ def _next_draft(state: DraftState, block: int) -> Ints:
 
 
 @njit(cache=True, nogil=True)
-def speculate(state: DraftState, drafter: Reading, block: int) -> None:
+def speculate(state: DraftState, block: int, drafter: Reading) -> int:
     """Draft like `speculative.SmallModel`: the drafter's own continuation."""
     known = 0
     while True:
@@ -123,11 +120,11 @@ def speculate(state: DraftState, drafter: Reading, block: int) -> None:
             run_ahead(state.words[0, known:count], draft, known, drafter)
             known = count + len(draft) - 1
         if verify(state, len(draft)):
-            return
+            return state.drafted[:state.rounds[0]].sum()
 
 
 @njit(cache=True, nogil=True)
-def draft_blocks(state: DraftState, drafter: Reading, links: PackedLinks, block: int) -> None:
+def draft_blocks(state: DraftState, block: int, drafter: Reading, links: PackedLinks) -> int:
     """Draft like `gad.NetworkDrafter`: the states of the last token and of k - 1 masks after it, linked."""
     known, D, number = 0, drafter.packed.positions.shape[1], drafter.packed.vectors.dtype
     tokens, hidden = np.empty(2 * block, np.int64), np.empty(2 * block * D, number)
@@ -145,11 +142,11 @@ def draft_blocks(state: DraftState, drafter: Reading, links: PackedLinks, block:
             _link(state, hidden[(new - 1) * D:n * D], links, draft)
             known = count
         if verify(state, k):
-            return
+            return state.rounds[0]
 
 
 @njit(cache=True, nogil=True)
-def draft_heads(state: DraftState, heads: PackedHeads, links: PackedLinks, block: int) -> None:
+def draft_heads(state: DraftState, block: int, heads: PackedHeads, links: PackedLinks) -> int:
     """Draft like `blockwise.HeadsDrafter`: heads on the state that predicted the last token."""
     D = state.verifier.packed.positions.shape[1]
     states = np.empty(max(block, 1) * D, state.hidden.dtype)
@@ -162,7 +159,7 @@ def draft_heads(state: DraftState, heads: PackedHeads, links: PackedLinks, block
             head_states(state.hidden[last:last + D].reshape(1, D), heads, states[:k * D].reshape(k, D))
             _link(state, states[:k * D], links, draft)
         if verify(state, k):
-            return
+            return 0
 
 
 @njit(cache=True, nogil=True)
@@ -173,38 +170,38 @@ def _link(state: DraftState, states: Floats, links: PackedLinks, draft: Ints) ->
 
 
 @njit(cache=True, nogil=True)
-def copy(state: DraftState, source: Ints, shortest: int, longest: int, block: int) -> None:
+def copy(state: DraftState, block: int, source: Ints, shortest: int, longest: int) -> int:
     """Draft like `iad.InputCopy`; see `drafts.copy_source`."""
     while True:
         prefix = state.words[0, :state.length[0]]
         if verify(state, drafts.copy_source(prefix, source, shortest, longest, _next_draft(state, block))):
-            return
+            return 0
 
 
 @njit(cache=True, nogil=True)
-def propose_words(state: DraftState, words: Ints, block: int) -> None:
+def propose_words(state: DraftState, block: int, words: Ints) -> int:
     """Draft like `counts_gad.WordsInPlace`; see `drafts.words_in_place`."""
     while True:
         if verify(state, drafts.words_in_place(words, state.length[0] - 1, _next_draft(state, block))):
-            return
+            return 0
 
 
 @njit(cache=True, nogil=True)
-def continue_paths(state: DraftState, words: Ints, following: Ints, entries: Ints, block: int) -> None:
+def continue_paths(state: DraftState, block: int, words: Ints, following: Ints, entries: Ints) -> int:
     """Draft like `lattice_gad.LatticeDrafter`; see `continuation.read_on`."""
     while True:
         count, draft = state.length[0], _next_draft(state, block)
         if verify(state, read_on(words, following, entries, count - 2, state.words[0, count - 1], draft)):
-            return
+            return 1
 
 
 @njit(cache=True, nogil=True)
-def iterate(state: DraftState, width: int, block: int, hybrid: bool, expected: int, start: Ints) -> None:
+def iterate(state: DraftState, width: int, block: int, hybrid: bool, expected: int, start: Ints) -> int:
     """Draft like `jacobi.LastIterate`, at most `width` tokens; see `drafts.last_iterate`."""
     accepted, predicted = 0, state.predicted[0, :0]
     while True:
         draft, now = _next_draft(state, width), state.rounds[0]
         drafted = drafts.last_iterate(state.length[0] - 1, block, hybrid, expected, start, predicted, accepted, draft)
         if verify(state, drafted):
-            return
+            return 0
         accepted, predicted = state.accepted[now], state.predicted[now, :drafted + 1]

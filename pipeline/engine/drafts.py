@@ -4,13 +4,10 @@ A rule writes its proposal into the beginning of `draft`, whose length is the ro
 proposed tokens. The rule for lattices is `continuation.read_on`.
 """
 
-import numpy as np
-import numpy.typing as npt
 
 from pipeline.compiled import njit
+from pipeline.engine.reading import Ints
 from pipeline.vocabulary import PAD
-
-Ints = npt.NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)

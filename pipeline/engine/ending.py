@@ -1,13 +1,10 @@
 """How a greedy step of several slots ends a sentence, compiled for one row: both greedy searches call it."""
 
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pipeline.compiled import njit
-
-Floats = npt.NDArray[np.floating[Any]]
+from pipeline.engine.reading import Floats
 
 
 @njit(cache=True, nogil=True)

@@ -1,17 +1,14 @@
 """Greedy search of one sentence, compiled: nothing returns to Python between its steps."""
 
 import numpy as np
-import numpy.typing as npt
 
 from pipeline.compiled import njit
 from pipeline.engine.best import best_of, log_sum
 from pipeline.engine.decoder import read, step
 from pipeline.engine.ending import slots_before_end
 from pipeline.engine.matrix import affine
-from pipeline.engine.reading import Floats, Reading
+from pipeline.engine.reading import Floats, Ints, Reading
 from pipeline.engine.screen import best_words
-
-Ints = npt.NDArray[np.int64]
 
 _AT_ONCE = 16
 """Tokens that are scored at a time."""

@@ -5,7 +5,7 @@ compile a step of this width. The search then takes its steps from Python.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,15 +13,12 @@ from pipeline.engine.network import Compiled
 from pipeline.engine.reading import Bools, Floats, Ints, Reading
 from pipeline.vocabulary import PAD
 
-if TYPE_CHECKING:
-    from pipeline.engine.draft_and_verify import DraftState
-
 
 def _reading_of(model: Any, state: Any, tokens: int, at_once: int = 1, rounded: bool = False) -> Reading | None:
     return model.reading(state, tokens, at_once, rounded) if isinstance(model, Compiled) else None
 
 
-def greedy(model: Any, state: Any, most: int) -> Ints | None:
+def greedy(model: Any, state: Any, most: int) -> tuple[Ints, int] | None:
     """Greedy search.
 
     Args:
@@ -30,14 +27,14 @@ def greedy(model: Any, state: Any, most: int) -> Ints | None:
         most: the most steps.
 
     Returns:
-        (T <= most, z), the steps taken, end symbols included.
+        (most, z), the steps taken, end symbols included, and end symbols after them; and the number of steps taken.
     """
     order, z = model.order, model.order.width
     if (reading := _reading_of(model, state, most * z, z)) is None:
         return None
     from pipeline.engine.greedy import search  # numba: half a second that no other search needs
-    steps = np.empty((most, z), np.int64)
-    return steps[:search(np.array(order.starts), order.end, steps, reading)]
+    steps = np.full((most, z), order.end)
+    return steps, search(np.array(order.starts), order.end, steps, reading)
 
 
 def score(model: Any, state: Any, steps: Ints) -> float | None:
@@ -140,10 +137,7 @@ class Found(NamedTuple):
 
 
 class Sentence:
-    """A single sentence to be translated by draft and verify, with one method per drafter.
-
-    Each of these methods returns the calls of the drafter's network, and `found` then returns the translation.
-    """
+    """A single sentence to be translated by draft and verify, with one method per drafter."""
 
     def __init__(self, verifier: Any, state: Any, most: int, longest: int, beta: int, tau: float) -> None:
         """Args:
@@ -155,87 +149,57 @@ class Sentence:
         """
         self._verifier, self._state, self._acceptance = verifier, state, (beta, tau)
         self._most, self._longest = most, longest
-        self._draft_state: DraftState | None = None
 
-    def nothing(self) -> int | None:
+    def nothing(self) -> Found | None:
         """Nothing is drafted."""
         return self.last_iterate(0, 1, False, 0, np.empty(0, np.int64))  # a block of one word has no iterate
 
-    def copy(self, source: Ints, shortest: int, longest: int, block: int) -> int | None:
-        """Drafts are copied from the source; see `draft_and_verify.copy`."""
-        if (state := self._prepared(block)) is None:
-            return None
-        from pipeline.engine.draft_and_verify import copy
-        copy(state, source, shortest, longest, block)
-        return 0
+    def copy(self, source: Ints, shortest: int, longest: int, block: int) -> Found | None:
+        """Drafts are copied from the source; see `drafts.copy_source`."""
+        from pipeline.engine.draft_and_verify import copy  # numba: half a second that no other search needs
+        return self._search(copy, block, source, shortest, longest)
 
-    def last_iterate(self, width: int, block: int, hybrid: bool, expected: int, start: Ints) -> int | None:
-        """Drafts are the verifier's last iterate; see `draft_and_verify.iterate`."""
-        if (state := self._prepared(width)) is None:
-            return None
+    def last_iterate(self, width: int, block: int, hybrid: bool, expected: int, start: Ints) -> Found | None:
+        """Drafts are the verifier's last iterate, at most `width` tokens; see `drafts.last_iterate`."""
         from pipeline.engine.draft_and_verify import iterate
-        iterate(state, width, block, hybrid, expected, start)
-        return 0
+        return self._search(iterate, width, block, hybrid, expected, start)
 
-    def small_model(self, model: Any, drafter_state: Any, block: int) -> int | None:
-        """Drafts are a small model's own continuation; see `draft_and_verify.speculate`."""
-        drafter = _reading_of(model, drafter_state, self._most + block, rounded=True)
-        if drafter is None or (state := self._prepared(block)) is None:
+    def words_in_place(self, words: Ints, block: int) -> Found | None:
+        """Drafts are the words (N,) that are expected at the next positions; see `drafts.words_in_place`."""
+        from pipeline.engine.draft_and_verify import propose_words
+        return self._search(propose_words, min(block, len(words)), words)
+
+    def lattice_paths(self, words: Ints, following: Ints, entries: Ints, block: int) -> Found | None:
+        """Drafts are the best continuations in a lattice; see `continuation.read_on`."""
+        from pipeline.engine.draft_and_verify import continue_paths
+        return self._search(continue_paths, min(block, len(words)), words, following, entries)
+
+    def small_model(self, model: Any, state: Any, block: int) -> Found | None:
+        """Drafts are a small model's own continuation."""
+        drafter = _reading_of(model, state, self._most + block, rounded=True)
+        if drafter is None:
             return None
         from pipeline.engine.draft_and_verify import speculate
-        speculate(state, drafter, block)
-        return int(state.drafted[:state.rounds[0]].sum())
+        return self._search(speculate, block, drafter)
 
-    def blocks(self, model: Any, drafter_state: Any, block: int) -> int | None:
-        """Drafts are blocks of masks that a network fills at once; see `draft_and_verify.draft_blocks`."""
-        drafter = _reading_of(model, drafter_state, self._most + 2 * block, 2 * block, rounded=True)
-        if drafter is None or (links := model.packed_links()) is None or (state := self._prepared(block)) is None:
+    def blocks(self, model: Any, state: Any, block: int) -> Found | None:
+        """Drafts are blocks of masks that a network fills at once."""
+        drafter = _reading_of(model, state, self._most + 2 * block, 2 * block, rounded=True)
+        if drafter is None or (links := model.packed_links()) is None:
             return None
         from pipeline.engine.draft_and_verify import draft_blocks
-        draft_blocks(state, drafter, links, block)
-        return int(state.rounds[0])
+        return self._search(draft_blocks, block, drafter, links)
 
-    def heads(self, model: Any, tokens: int) -> int | None:
-        """Drafts are predictions of the verifier's own heads; see `draft_and_verify.draft_heads`."""
-        if not isinstance(model, Compiled) or (links := model.packed_links()) is None:
-            return None
-        if (heads := model.packed_heads()) is None or (state := self._prepared(tokens)) is None:
+    def heads(self, model: Any, tokens: int) -> Found | None:
+        """Drafts are predictions of the verifier's own heads."""
+        if (not isinstance(model, Compiled) or (links := model.packed_links()) is None
+                or (heads := model.packed_heads()) is None):
             return None
         from pipeline.engine.draft_and_verify import draft_heads
-        draft_heads(state, heads, links, tokens)
-        return 0
+        return self._search(draft_heads, tokens, heads, links)
 
-    def words_in_place(self, words: Ints, block: int) -> int | None:
-        """Drafts are the words (N,) that are expected at the next positions; see `draft_and_verify.propose_words`."""
-        if (state := self._prepared(block := min(block, len(words)))) is None:
-            return None
-        from pipeline.engine.draft_and_verify import propose_words
-        propose_words(state, words, block)
-        return 0
-
-    def lattice_paths(self, words: Ints, following: Ints, entries: Ints, block: int) -> int | None:
-        """Drafts are the best continuations in a lattice; see `draft_and_verify.continue_paths`."""
-        if (state := self._prepared(block := min(block, len(words)))) is None:
-            return None
-        from pipeline.engine.draft_and_verify import continue_paths
-        continue_paths(state, words, following, entries, block)
-        return 1
-
-    def found(self, drafter_calls: int) -> Found:
-        """The translation and copies of its rounds, so that it does not keep the large arrays of the search."""
-        state = self._draft_state
-        assert state is not None  # one of the methods above has searched
-        calls, length = int(state.rounds[0]), int(state.length[0])
-        drafted, accepted = state.drafted[:calls].copy(), state.accepted[:calls].copy()
-        widest = int(drafted.max(initial=0))
-        drafts, predicted = state.drafts[:calls, :widest].copy(), state.predicted[:calls, :widest + 1].copy()
-        steps = state.words[0, 1:length, None].copy()
-        return Found(state.words[:, 1:], steps, state.ends, calls, drafter_calls, lambda: [
-            (drafts[now:now + 1, :n], predicted[now:now + 1, :n + 1], accepted[now:now + 1])
-            for now, n in enumerate(drafted.tolist())])
-
-    def _prepared(self, block: int) -> "DraftState | None":
-        """The draft state before the first round, for drafts of `block` tokens; None: the verifier is not compiled."""
+    def _search(self, loop: Callable[..., int], block: int, *parameters: Any) -> Found | None:
+        """Let a loop of `draft_and_verify` translate, by drafts of at most `block` tokens, with its own parameters."""
         reading = _reading_of(self._verifier, self._state, self._most + block, block + 1)
         if reading is None:
             return None
@@ -244,7 +208,7 @@ class Sentence:
         D, V, number = packed.positions.shape[1], len(packed.output_scale), packed.vectors.dtype
         words = np.full((1, 1 + most), order.end)
         words[0, 0] = order.starts[0]
-        self._draft_state = DraftState(
+        state = DraftState(
             reading, self._longest, order.end, *self._acceptance, words=words,
             length=np.ones(1, np.int64), remaining=np.full(1, most), rounds=np.zeros(1, np.int64),
             drafts=np.empty((most, block), np.int64), drafted=np.empty(most, np.int64),
@@ -252,4 +216,12 @@ class Sentence:
             ends=np.zeros(1, np.bool_),
             hidden=np.empty((block + 1) * D, number), logits=np.empty((block + 1, V), number),
             bounds=np.empty((block + 1, len(packed.screen.lost)), number), inputs=np.empty(block + 1, np.int64))
-        return self._draft_state
+        drafter_calls = loop(state, block, *parameters)
+        # Copies of the rounds, so that the result does not keep the large arrays of the search.
+        calls, length = int(state.rounds[0]), int(state.length[0])
+        drafted, accepted = state.drafted[:calls].copy(), state.accepted[:calls].copy()
+        widest = int(drafted.max(initial=0))
+        drafts, predicted = state.drafts[:calls, :widest].copy(), state.predicted[:calls, :widest + 1].copy()
+        return Found(words[:, 1:], words[0, 1:length, None].copy(), state.ends, calls, drafter_calls, lambda: [
+            (drafts[now:now + 1, :n], predicted[now:now + 1, :n + 1], accepted[now:now + 1])
+            for now, n in enumerate(drafted.tolist())])

@@ -7,10 +7,8 @@ import numpy.typing as npt
 
 from pipeline.compiled import njit
 from pipeline.engine.best import best_of, log_sum
+from pipeline.engine.reading import Bools, Floats, Ints
 from pipeline.vocabulary import PAD
-
-Ints = npt.NDArray[np.integer[Any]]
-Floats = npt.NDArray[np.floating[Any]]
 
 
 @njit(cache=True, nogil=True)
@@ -30,7 +28,7 @@ def is_acceptable(token: Any, gap: Any, above: Any, beta: int, tau: float) -> An
 
 @njit(cache=True, nogil=True)
 def settle(logits: Floats, draft: Ints, beta: int, tau: float, end: int, remaining: Ints, words: Ints, counts: Ints,
-           added: Ints, ends: npt.NDArray[np.bool_], predicted: Ints,
+           added: Ints, ends: Bools, predicted: Ints,
            sums: npt.NDArray[np.float64]) -> tuple[int, int, bool]:
     """Predict from the verifier's logits, and accept, in one call.
 
@@ -67,7 +65,7 @@ def settle(logits: Floats, draft: Ints, beta: int, tau: float, end: int, remaini
 
 @njit(cache=True, nogil=True)
 def accept(predicted: Ints, draft: Ints, end: int, remaining: Ints, words: Ints, counts: Ints, added: Ints,
-           ends: npt.NDArray[np.bool_]) -> tuple[int, int, bool]:
+           ends: Bools) -> tuple[int, int, bool]:
     """Accept each row's predictions up to the first that is not the draft's, the end symbol, and the limit.
 
     Args:
