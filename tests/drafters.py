@@ -19,6 +19,7 @@ from pipeline.decoding.prefix import Prefix
 from pipeline.engine import packing
 from pipeline.engine.door import open_engine
 from pipeline.engine.packing import pack_matrix
+from pipeline.engine.sentence import Sentence
 from pipeline.families.drafter import DrafterModule
 from pipeline.families.settings import OptimisationSettings
 from pipeline.model.checkpoint import save_checkpoint, unique_weights
@@ -86,17 +87,21 @@ class ScriptedDrafter:
     sentences: list[int]
     """Places in the batch of the rows that are still alive."""
     proposals: Proposals
+    block: int = 99
 
     def draft(self, prefix: Prefix, room: int) -> Tensor:
         lengths = prefix.lengths.tolist()
         assert len(lengths) == len(self.sentences) == len(prefix.tokens) and room >= 0
-        assert (prefix.longest, prefix.level) == (max(lengths), min(lengths) == max(lengths))
+        assert (prefix.longest, prefix.is_uniform) == (max(lengths), min(lengths) == max(lengths))
         rows = [tuple(row[:length]) for row, length in zip(prefix.tokens.tolist(), lengths, strict=True)]
         assert prefix.last.flatten().tolist() == [row[-1] for row in rows]
         drafts = [list(self.proposals(sentence, row[1:]))[:room]
                   for sentence, row in zip(self.sentences, rows, strict=True)]
         longest = max(map(len, drafts))
         return prefix.tokens.new_tensor([draft + [PAD] * (longest - len(draft)) for draft in drafts])
+
+    def in_one_call(self, sentence: Sentence) -> None:
+        """The engine has no loop for it."""
 
     def select(self, rows: Tensor) -> None:
         self.sentences = [self.sentences[row] for row in rows.tolist()]

@@ -209,5 +209,5 @@ def test_colours_can_be_asked_for(run_explain: Explain) -> None:
 def test_what_drafts_nothing_cannot_be_explained(run_explain: Explain) -> None:
     with pytest.raises(PipelineError, match="--decoder: 'greedy' drafts nothing"):
         run_explain(LINE.encode(), "--decoder", "greedy")
-    with pytest.raises(PipelineError, match="2 words a step; choose one of one word a step"):
+    with pytest.raises(PipelineError, match="2 words per step; choose one of one word per step"):
         run_explain(LINE.encode(), "--decoder", "iad", "--family", "interleaved")

@@ -1,4 +1,4 @@
-"""Blockwise parallel decoding (Stern et al. 2018): heads on the verifier guess what comes behind its next word.
+"""Blockwise parallel decoding (Stern et al. 2018): heads on the verifier predict the words after its next one.
 
 The call that verifies a block also yields the state that the next block is guessed from, so an iteration is one pass
 over the network (their combined scoring and proposal model). Before the first call there is no state, and nothing is
@@ -15,8 +15,8 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import HeadsModel
-from pipeline.decoding.verify import verify
-from pipeline.engine.sentence import Sentence
+from pipeline.decoding.verify import Drafter, verify
+from pipeline.engine.sentence import Found, Sentence
 from pipeline.errors import PipelineError
 
 KIND = "heads"
@@ -28,18 +28,12 @@ class Settings(Checked):
     """Blockwise parallel decoding."""
 
     block: Natural = 0
-    """k, tokens that a call accepts at most, one more than are drafted; 0: as many as the model has heads for."""
+    """k, the most tokens that a call accepts, one more than are drafted; 0: as many as the model has heads for."""
     acceptance: Acceptance = field(default_factory=Acceptance)
 
 
 def search(model: HeadsModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
-    """Translate as the model does without its heads; see `verify` for what comes back.
-
-    Args:
-        model: a model with heads.
-        source: (B, S) ids, padded with PAD behind.
-        limit: the longest output.
-        settings: block size and acceptance.
+    """Translate as the model does without its heads; see `verify` for arguments and result.
 
     Raises:
         PipelineError: the block needs more heads than the model has.
@@ -52,25 +46,21 @@ def search(model: HeadsModel, source: Tensor, limit: LengthLimit, settings: Sett
     return verify(model.verifier, HeadsDrafter(model, block - 1), source, memory, limit, settings.acceptance)
 
 
-class HeadsDrafter:
+class HeadsDrafter(Drafter):
     """Proposes the best token of each head, which read the state that predicted a row's last token."""
 
     def __init__(self, model: HeadsModel, tokens: int) -> None:
-        self._model, self._tokens = model, tokens
+        self._model, self.block = model, tokens
 
     def draft(self, prefix: Prefix, room: int) -> Tensor:
-        tokens = min(self._tokens, room)
-        if prefix.hidden is None or tokens < 1:
+        if prefix.hidden is None or room < 1:
             return prefix.tokens[:, :0]
-        rows = torch.arange(len(prefix.added), device=prefix.hidden.device)
-        states = self._model.head_states(prefix.hidden[rows, prefix.new - 1], tokens)
+        rows, last = torch.arange(len(prefix.added)), torch.from_numpy(prefix.added - 1)
+        states = self._model.head_states(prefix.hidden[rows, last], room)
         return self._model.draft_tokens(states, prefix.last.squeeze(1), verified=True)
 
-    def in_one_call(self, sentence: Sentence) -> int | None:
-        return sentence.heads(self._model, self._tokens)
+    def in_one_call(self, sentence: Sentence) -> Found | None:
+        return sentence.heads(self._model, self.block)
 
     def select(self, rows: Tensor) -> None:
         """Nothing to do: the states are the prefix's."""
-
-    def calls(self, rounds: Tensor) -> Tensor:
-        return torch.zeros_like(rounds)

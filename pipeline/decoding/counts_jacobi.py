@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pipeline.decoding.counts_gad import foreseen, verifier_of
+from pipeline.decoding.counts_gad import most_frequent, verifier_of
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.jacobi import Blocks, LastIterate
 from pipeline.decoding.limits import LengthLimit
@@ -26,11 +26,11 @@ class Settings(Blocks):
 
 @torch.inference_mode()
 def search(model: LatticeModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
-    """Translate as the lattice's verifier does, without the scorer; see `verify` for the result.
+    """Translate as the lattice's verifier does, without the scorer; see `verify` for arguments and result.
 
     Raises:
         PipelineError: the model has no verifier.
     """
     verifier = verifier_of(model)
-    words, lengths = foreseen(model, source)
+    words, lengths = most_frequent(model, source)
     return verify(verifier, LastIterate(lengths + 1, words, settings), source, verifier.encode(source), limit)

@@ -14,7 +14,7 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import DecoderState, DrafterModel
 from pipeline.decoding.verify import verify
-from pipeline.engine.sentence import Sentence
+from pipeline.engine.sentence import Found, Sentence
 
 KIND = "drafter"
 """Of the models that it searches."""
@@ -30,14 +30,7 @@ class Settings(Checked):
 
 
 def search(model: DrafterModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
-    """Translate as the drafter's verifier does, with what the drafter proposes; see `verify` for what comes back.
-
-    Args:
-        model: a drafter with its verifier.
-        source: (B, S) ids, padded with PAD behind.
-        limit: the longest output.
-        settings: block size and acceptance.
-    """
+    """Translate as the drafter's verifier does, with drafts of a network; see `verify` for arguments and result."""
     memory = model.verifier.encode(source)
     state = model.start(model.draft_memory(source, memory))
     drafter = NetworkDrafter(model, state, settings.block or model.block)
@@ -48,18 +41,17 @@ class NetworkDrafter:
     """Proposes the best token of a network at each of the next k places."""
 
     def __init__(self, model: DrafterModel, state: DecoderState, block: int) -> None:
-        self._model, self._state, self._block = model, state, block
+        self._model, self._state, self.block = model, state, block
 
     def draft(self, prefix: Prefix, room: int) -> Tensor:
-        block = min(self._block, room)
-        if block < 1:
+        if room < 1:
             return prefix.tokens[:, :0]
-        lengths: Any = prefix.longest if prefix.level else prefix.lengths
-        states = self._model.propose(prefix.tokens, lengths, block, self._state)
+        lengths: Any = prefix.longest if prefix.is_uniform else prefix.lengths
+        states = self._model.propose(prefix.tokens, lengths, room, self._state)
         return self._model.draft_tokens(states, prefix.last.squeeze(1), verified=True)
 
-    def in_one_call(self, sentence: Sentence) -> int | None:
-        return sentence.blocks(self._model, self._state, self._block)
+    def in_one_call(self, sentence: Sentence) -> Found | None:
+        return sentence.blocks(self._model, self._state, self.block)
 
     def select(self, rows: Tensor) -> None:
         self._state.select(rows)

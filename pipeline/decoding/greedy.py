@@ -23,14 +23,14 @@ class Settings:
 def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
     """Take the most probable words at every step.
 
-    An order of width z fills z slots a step, independently of each other given the past, so the best step is the
-    best word of each slot; only behind an end symbol nothing but end symbols may follow (see `model.orders`), and
-    where the slots disagree with that the best step that does not is taken (`_best_ending`). It is beam search with
-    one beam. Sentences that have ended leave the batch.
+    An order of width z fills z slots per step, independently of each other given the past, so the best step is the
+    best word of each slot. Only end symbols may follow an end symbol (see `model.orders`); where the slots break this
+    rule, the best step that keeps it is taken (`engine.ending`). It is beam search with one beam. Sentences that have
+    ended leave the batch.
 
     Args:
         model: anything with the three verbs.
-        source: (B, S) ids, padded with PAD behind.
+        source: (B, S) ids, padded with PAD on the right.
         limit: the longest output.
         settings: none.
 
@@ -41,14 +41,14 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     steps = limit.steps(source, model.order)
     shortest, longest = shortest_and_longest(steps)
     state = model.start(model.encode(source), capacity=longest * z)
-    if B == 1 and (taken := sentence.greedy(model, state, longest)) is not None:
-        return _in_one_call(model, source, taken, longest)
+    if B == 1 and (found := sentence.greedy(model, state, longest)) is not None:
+        return _in_one_call(model, source, *found)
     slots = source.new_full((B, longest * z), end)
     scores = torch.zeros(B, device=source.device, dtype=torch.float64)
     calls = torch.zeros_like(steps)
     ended = torch.zeros(B, dtype=torch.bool, device=source.device)
 
-    # Of the rows that are still alive: their sentences, slots and scores.
+    # Of the rows that have not ended: their sentences, slots and scores.
     sentences = torch.arange(B, device=source.device)
     filled, score = slots.clone(), scores
     tokens = source.new_tensor(model.order.starts).repeat(B, 1)
@@ -59,7 +59,7 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
         stops = bool(ends.any())
         if stops and z > 1:
             log_probabilities = logits.log_softmax(2)
-            tokens = _best_ending(log_probabilities, tokens, ends, end)
+            tokens = _with_best_endings(log_probabilities, tokens, ends, end)
             ends, gained = tokens == end, log_probabilities.gather(2, tokens.unsqueeze(2)).squeeze(2)
         filled[:, step * z:(step + 1) * z] = tokens
         score = score + gained.sum(1)
@@ -80,21 +80,16 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scores.unsqueeze(1), ended.unsqueeze(1), calls)
 
 
-def _in_one_call(model: Model, source: Tensor, taken: Ints, longest: int) -> Hypotheses:
-    """What a compiled search of one sentence has found, by the steps (T, z) that it has taken of so many at most."""
-    order = model.order
-    slots = torch.full((1, longest * order.width), order.end)
-    slots[0, :taken.size] = torch.from_numpy(taken.reshape(-1))
-    words, lengths = order.restore(slots)
-    ended = bool(taken[-1, -1] == order.end)  # after an end symbol nothing but end symbols may follow
-    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scored_later(model, source, taken),
-                      torch.tensor([[ended]]), torch.tensor([len(taken)]))
+def _in_one_call(model: Model, source: Tensor, steps: Ints, count: int) -> Hypotheses:
+    """The result of a compiled search of a single sentence, which has taken the first `count` of steps (T, z)."""
+    words, lengths = model.order.restore(torch.from_numpy(steps.reshape(1, -1)))
+    ended = bool(steps[count - 1, -1] == model.order.end)  # only end symbols follow an end symbol
+    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scored_later(model, source, steps[:count]),
+                      torch.tensor([[ended]]), torch.tensor([count]))
 
 
-def _best_ending(log_probabilities: Tensor, tokens: Tensor, ends: Tensor, end: int) -> Tensor:
-    """Mend steps with a word behind an end symbol: take the best of the z + 1 ways to end in this step or not at all.
-
-    Way j keeps the best words (no end symbol) of the first j slots and ends in the others.
+def _with_best_endings(log_probabilities: Tensor, tokens: Tensor, ends: Tensor, end: int) -> Tensor:
+    """Replace the steps in which a word follows an end symbol; see `engine.ending.slots_before_end`.
 
     Args:
         log_probabilities: (R, z, V).
@@ -104,15 +99,14 @@ def _best_ending(log_probabilities: Tensor, tokens: Tensor, ends: Tensor, end: i
     Returns:
         (R, z).
     """
-    torn = (ends.cumsum(1) > 0) & ~ends
-    rows = torn.any(1).nonzero().squeeze(1)
+    rows = (ends[:, :-1] & ~ends[:, 1:]).any(1).nonzero().squeeze(1)
     if len(rows) == 0:
         return tokens
-    torn_steps, z = log_probabilities[rows], log_probabilities.shape[1]
-    end_scores = torn_steps[..., end].clone()
-    torn_steps[..., end] = -torch.inf
-    word, ids = torn_steps.max(2)
-    ways = [word[:, :j].sum(1) + end_scores[:, j:].sum(1) for j in range(z + 1)]
-    kept = torch.stack(ways, 1).argmax(1, keepdim=True)
-    inside = torch.arange(z, device=rows.device) < kept
+    from pipeline.engine.ending import slots_before_end  # numba: half a second that few searches by torch need
+    steps = log_probabilities[rows]
+    by_end = steps[..., end].clone()
+    steps[..., end] = -torch.inf
+    by_word, ids = steps.max(2)
+    kept = [slots_before_end(*row) for row in torch.stack((by_word, by_end), 1).double().cpu().numpy()]
+    inside = torch.arange(ends.shape[1], device=rows.device) < torch.tensor(kept, device=rows.device).unsqueeze(1)
     return tokens.index_copy(0, rows, torch.where(inside, ids, end))

@@ -1,7 +1,7 @@
-"""Drafts from a lattice: the best continuation behind the last accepted word, for a verifier to judge.
+"""Drafts from a lattice: the best continuation after the last accepted word, for a verifier to judge.
 
 The lattice is scored once and its best continuations are found once, from every candidate of every position; a draft is
-then read off. The end symbol is not proposed, because the verifier says it anyhow behind the last word.
+then read off. The end symbol is not proposed, because the verifier predicts it anyway after the last word.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Ints, Prefix
 from pipeline.decoding.protocol import LatticeModel
 from pipeline.decoding.verify import verify
-from pipeline.engine.sentence import Sentence
+from pipeline.engine.sentence import Found, Sentence
 from pipeline.vocabulary import PAD
 
 KIND = "lattice"
@@ -30,7 +30,7 @@ class Settings(Checked):
     """Draft and verify by a lattice."""
 
     candidates: Positive = 16
-    """K, words a position at most."""
+    """K, the most words per position."""
     window: Natural = 3
     """D, by how much a path may be shorter or longer than predicted."""
     block: Positive = 5
@@ -40,13 +40,7 @@ class Settings(Checked):
 
 @torch.inference_mode()
 def search(model: LatticeModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
-    """Translate as the lattice's verifier does; see `verify` for what comes back.
-
-    Args:
-        model: a count model with a scorer and a verifier.
-        source: (B, S) ids, padded with PAD behind.
-        limit: the longest output.
-        settings: candidates, window, block size and acceptance.
+    """Translate as the lattice's verifier does; see `verify` for arguments and result.
 
     Raises:
         PipelineError: the model has no verifier.
@@ -77,7 +71,7 @@ class LatticeDrafter:
             block: k.
         """
         from pipeline.engine.continuation import continuations  # numba: half a second to import
-        (B, N, K), self._block = words.shape, block
+        (B, N, K), self.block = words.shape, block
         self._words = words.cpu().numpy()
         self._following, self._entries = np.empty((B, N, K), np.int64), np.empty((B, N), np.int64)
         # NumPy knows no half precision of every kind.
@@ -87,15 +81,12 @@ class LatticeDrafter:
 
     def draft(self, prefix: Prefix, room: int) -> Tensor:
         from pipeline.engine.continuation import read_on
-        last = prefix.last.squeeze(1).tolist()
-        drafts, longest = np.full((len(last), max(0, min(self._block, room))), PAD), 0
-        for row, draft in enumerate(drafts):
-            count = read_on(*self._lattice(row), int(prefix.counts[row]) - 2, last[row], draft)
-            longest = max(longest, count)
-        return torch.from_numpy(drafts[:, :longest]).to(prefix.tokens.device)
+        words, counts = prefix.words, prefix.counts
+        return prefix.draft_rows(room, lambda row, draft: read_on(
+            *self._lattice(row), counts[row] - 2, words[row, counts[row] - 1], draft))
 
-    def in_one_call(self, sentence: Sentence) -> int | None:
-        return sentence.lattice_paths(*self._lattice(0), self._block)
+    def in_one_call(self, sentence: Sentence) -> Found | None:
+        return sentence.lattice_paths(*self._lattice(0), self.block)
 
     def _lattice(self, row: int) -> tuple[Ints, Ints, Ints]:
         """The words of a row, what follows them, and where positions are entered."""

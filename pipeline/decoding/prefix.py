@@ -1,5 +1,6 @@
-"""What rows have accepted so far, and the judgement of what is drafted behind it (Ge et al. 2022, section 3.2)."""
+"""What rows have accepted so far, and the verdict on what is drafted after it (Ge et al. 2022, section 3.2)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,14 +22,19 @@ class Acceptance(Checked):
     """When a proposed token is kept. By default only where it is the verifier's best: greedy search's output."""
 
     beta: Positive = 1
-    """It must be among the verifier's beta best tokens (equation 8) …"""
+    """It must be among the verifier's beta best tokens (equation 8)."""
     tau: Amount = 0.0
-    """… and at most tau below the best one in log-probability (equation 9)."""
+    """It must be at most tau below the best one in log-probability (equation 9)."""
 
     @property
     def exact(self) -> bool:
         """Whether the result is greedy search's."""
         return self.beta == 1 or self.tau == 0
+
+    @property
+    def limits(self) -> tuple[int, float]:
+        """Beta and tau as `engine.verdict.is_acceptable` reads them; zeros where only the best token is accepted."""
+        return (0, 0.0) if self.exact else (self.beta, self.tau)
 
 
 EXACT = Acceptance()
@@ -37,21 +43,20 @@ EXACT = Acceptance()
 class Verdict(NamedTuple):
     """What became of a draft."""
 
-    said: Tensor
-    """(R, n + 1), what the verifier says in its place and behind it."""
+    predicted: Tensor
+    """(R, n + 1), the verifier's predictions in its place and after it; an acceptable drafted token is one."""
     ends: Bools
     """(R,) whether a row has ended."""
     over: bool
-    """Whether any row is over: has ended or met its limit."""
+    """Whether any row is over: has ended or reached its limit."""
     gained: Tensor
     """(R,), the summed log-probability of what was accepted."""
 
 
 class Prefix:
-    """What R rows have accepted so far: a start symbol, and tokens behind it.
+    """What R rows have accepted so far: a start symbol and the tokens after it.
 
-    What is counted is counted on the host, by compiled code; on another device that is the one look that a call takes
-    at it.
+    Tokens are counted on the host, by compiled code; on another device that is the one synchronisation of a call.
     """
 
     def __init__(self, start: int, rows: int, room: int, device: torch.device) -> None:
@@ -62,92 +67,105 @@ class Prefix:
             device: of the networks.
         """
         self.words = np.full((rows, 1 + room), start)
-        """(R, T): the start symbol, the accepted tokens, and anything behind them."""
+        """(R, T): the start symbol and the accepted tokens; the rest is undefined."""
         self.tokens = torch.from_numpy(self.words).to(device)
         """The same on the device."""
-        self.counts, self.added = np.ones(rows, np.int64), np.ones(rows, np.int64)
-        self.said: Tensor | None = None
-        """(R, n + 1), what the verifier said in its last call: `new` accepted tokens, and its guesses at what follows,
-        which it made behind drafts that were wrong."""
+        self.counts = np.ones(rows, np.int64)
+        """(R,), the number of these tokens."""
+        self.added = np.ones(rows, np.int64)
+        """(R,), how many of them the last call has added; at first the start symbol."""
+        self.predicted: Ints = np.empty((rows, 0), np.int64)
+        """(R, n + 1), the verifier's predictions in its last call: the `added` tokens, and those after wrong drafts."""
         self.hidden: Tensor | None = None
-        """(R, n, D), the verifier's states in its last call, of which number `new` - 1 predicted the last token."""
-        self.longest, self.level = 1, True
-        """The longest of the lengths, and whether they are all equal."""
+        """(R, n + 1, D), the verifier's states in its last call; number `added` - 1 predicted the last token."""
+        self.longest, self.is_uniform = 1, True
+        """The highest of the counts, and whether they are all equal."""
 
     @property
     def lengths(self) -> Tensor:
-        """(R,), the start symbol counted."""
+        """The counts on the device, (R,)."""
         return torch.from_numpy(self.counts.copy()).to(self.tokens.device)  # the counts go on changing
-
-    @property
-    def new(self) -> Tensor:
-        """(R,) of these, how many the last call has added; at first the start symbol."""
-        return torch.from_numpy(self.added).to(self.tokens.device)
 
     @property
     def last(self) -> Tensor:
         """(R, 1), the last token of every row."""
-        if self.level:
+        if self.is_uniform:
             return self.tokens[:, self.longest - 1:self.longest]
         return self.tokens.gather(1, self.lengths.unsqueeze(1) - 1)
 
-    def extend(self, logits: Tensor, draft: Tensor, acceptance: Acceptance, left: Ints, end: int) -> Verdict:
-        """Judge a draft and accept what stands, up to the end symbol and to the tokens that rows may still accept.
+    def draft_rows(self, room: int, propose: Callable[[int, Ints], int]) -> Tensor:
+        """The drafts of all rows by a rule for one row.
 
         Args:
-            logits: (R, n + 1, V), the verifier's in place of the draft and behind it.
+            room: the most tokens of a draft.
+            propose: from a row and its (room,) places, into the first of which it writes a draft, to their number.
+
+        Returns:
+            (R, n <= room), PAD after shorter drafts.
+        """
+        drafts = np.full((len(self.counts), room), PAD)
+        widest = max([propose(row, draft) for row, draft in enumerate(drafts)], default=0)
+        return torch.from_numpy(drafts[:, :widest].copy()).to(self.tokens.device)
+
+    def extend(self, logits: Tensor, draft: Tensor, acceptance: Acceptance, remaining: Ints, end: int) -> Verdict:
+        """Judge a draft and accept its beginning, up to the end symbol and to the tokens that rows may still accept.
+
+        Args:
+            logits: (R, n + 1, V), the verifier's in place of the draft and after it.
             draft: (R, n) tokens, PAD where there is none.
             acceptance: of drafted tokens.
-            left: (R,) tokens that a row may still accept, at least 1; changed.
+            remaining: (R,) tokens that each row may still accept, at least 1; changed.
             end: the end symbol.
         """
         from pipeline.engine.verdict import accept, settle  # numba: half a second that no other search needs
         ends, self.added = np.empty(len(draft), np.bool_), np.empty_like(self.counts)
         if compiles(logits):
-            said, sums = np.empty(logits.shape[:2], np.int64), np.empty(len(draft))
+            self.predicted, sums = np.empty(logits.shape[:2], np.int64), np.empty(len(draft))
             shortest, self.longest, over = settle(
-                logits.numpy(), draft.numpy(), acceptance.beta, acceptance.tau, end, left, self.words, self.counts,
-                self.added, ends, said, sums)
-            self.said, gained = torch.from_numpy(said), torch.from_numpy(sums)
+                logits.numpy(), draft.numpy(), *acceptance.limits, end, remaining, self.words, self.counts, self.added,
+                ends, self.predicted, sums)
+            predicted, gained = torch.from_numpy(self.predicted), torch.from_numpy(sums)
         else:
-            self.said = _judge(logits, draft, acceptance)
-            said, drafted = (one.cpu().contiguous().numpy() for one in (self.said, draft))
-            shortest, self.longest, over = accept(said, drafted, end, left, self.words, self.counts, self.added, ends)
-            gained = _log_probabilities(logits, self.said, self.added)
-        self.level = shortest == self.longest
+            predicted = _predict(logits, draft, acceptance)
+            self.predicted, drafted = (one.cpu().contiguous().numpy() for one in (predicted, draft))
+            shortest, self.longest, over = accept(
+                self.predicted, drafted, end, remaining, self.words, self.counts, self.added, ends)
+            gained = _log_probabilities(logits, predicted, self.added)
+        self.is_uniform = shortest == self.longest
         if self.tokens.device.type != "cpu":  # there they are the same memory
             self.tokens.copy_(torch.from_numpy(self.words))
-        return Verdict(self.said, ends, over, gained)
+        return Verdict(predicted, ends, over, gained)
 
     def select(self, rows: Tensor) -> None:
         """Keep some rows."""
         kept = rows.cpu().numpy()
-        self.words, self.counts, self.added = self.words[kept], self.counts[kept], self.added[kept]
+        self.words, self.counts = self.words[kept], self.counts[kept]
+        self.added, self.predicted = self.added[kept], self.predicted[kept]
         self.tokens = torch.from_numpy(self.words).to(self.tokens.device)
-        self.said = None if self.said is None else self.said[rows]
         self.hidden = None if self.hidden is None else self.hidden[rows]
         self.longest = int(self.counts.max(initial=1))
-        self.level = bool((self.counts == self.longest).all())
+        self.is_uniform = bool((self.counts == self.longest).all())
 
 
-def _judge(logits: Tensor, draft: Tensor, acceptance: Acceptance) -> Tensor:
-    """What the verifier says in place of a draft (R, n) and behind it, (R, n + 1), from its logits (R, n + 1, V)."""
-    verdict = best(logits)
+def _predict(logits: Tensor, draft: Tensor, acceptance: Acceptance) -> Tensor:
+    """The verifier's predictions in place of a draft (R, n) and after it, (R, n + 1), from logits (R, n + 1, V)."""
+    predicted = best(logits)
     if not acceptance.exact:
+        from pipeline.engine.verdict import is_acceptable
         n = draft.shape[1]
         alternatives = logits[:, :n]
         drafted = alternatives.gather(2, draft.unsqueeze(2))
-        chosen = alternatives.gather(2, verdict[:, :n].unsqueeze(2))
-        kept = ((alternatives > drafted).sum(2) < acceptance.beta) & (draft != PAD)
-        kept &= (chosen - drafted).squeeze(2) <= acceptance.tau
-        verdict[:, :n] = draft.where(kept, verdict[:, :n])
-    return verdict
+        chosen = alternatives.gather(2, predicted[:, :n].unsqueeze(2))
+        kept = is_acceptable.py_func(draft, (chosen - drafted).squeeze(2), (alternatives > drafted).sum(2),
+                                     acceptance.beta, acceptance.tau)
+        predicted[:, :n] = draft.where(kept, predicted[:, :n])
+    return predicted
 
 
 def _log_probabilities(logits: Tensor, tokens: Tensor, count: Ints) -> Tensor:
     """The summed log-probability of the first `count` (R,) of tokens (R, n) under logits (R, n, V)."""
     most = int(count.max())
-    said = logits[:, :most].log_softmax(2).gather(2, tokens[:, :most].unsqueeze(2)).squeeze(2)
+    found = logits[:, :most].log_softmax(2).gather(2, tokens[:, :most].unsqueeze(2)).squeeze(2)
     if most > count.min():
-        said = said.masked_fill(torch.from_numpy(np.arange(most) >= count[:, None]).to(said.device), 0)
-    return said.sum(1)
+        found = found.masked_fill(torch.from_numpy(np.arange(most) >= count[:, None]).to(found.device), 0)
+    return found.sum(1)

@@ -23,10 +23,10 @@ def scored_later(model: Any, source: Tensor, steps: Ints) -> Callable[[], Tensor
     """
     source, steps = source.clone(), steps.copy()  # do not keep the batch and the buffer that they are parts of
 
-    @torch.inference_mode()
     def scored() -> Tensor:
-        state = model.start(model.encode(source), capacity=steps.size)
-        score = sentence.score(model, state, steps)
+        with torch.inference_mode():  # a decorator here would cost every sentence ten microseconds
+            state = model.start(model.encode(source), capacity=steps.size)
+            score = sentence.score(model, state, steps)
         assert score is not None  # it was searched in one compiled call
         return torch.tensor([[score]], dtype=torch.float64)
     return scored

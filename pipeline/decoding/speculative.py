@@ -1,8 +1,8 @@
-"""Speculative decoding (Leviathan et al. 2023; Chen et al. 2023), greedy: a small model says the next k tokens in turn.
+"""Speculative decoding (Leviathan et al. 2023; Chen et al. 2023), greedy: a small model predicts the next k tokens.
 
-The papers' drafters say all tokens of a block at once, because a step costs a large model's latency whatever it
-computes. Here a step of one layer is a fraction of the verifier's, and tokens that know the ones before them are
-accepted more often.
+The drafters of gad predict all tokens of a block at once, because a step costs a large model's latency whatever it
+computes. Here a step of one layer takes a fraction of the verifier's time, and tokens that depend on the ones before
+them are accepted more often.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import DecoderState, DrafterModel
 from pipeline.decoding.verify import verify
-from pipeline.engine.sentence import Sentence
+from pipeline.engine.sentence import Found, Sentence
 
 KIND = "drafter"
 """Of the models that it searches."""
@@ -33,13 +33,9 @@ class Settings(Checked):
 
 
 def search(model: DrafterModel, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
-    """Translate as the drafter's verifier does, with what the drafter says; see `verify` for what comes back.
+    """Translate as the drafter's verifier does, with what the drafter proposes; see `verify` for arguments and result.
 
-    Args:
-        model: a drafter with its verifier; best one that was trained for blocks of one token.
-        source: (B, S) ids, padded with PAD behind.
-        limit: the longest output.
-        settings: block size and acceptance.
+    The drafter is best trained for blocks of one token.
     """
     memory = model.verifier.encode(source)
     state = model.start(model.draft_memory(source, memory))
@@ -51,17 +47,17 @@ class SmallModel:
     """Proposes a small model's own greedy continuation."""
 
     def __init__(self, model: DrafterModel, state: DecoderState, block: int) -> None:
-        self._model, self._state, self._block = model, state, block
+        self._model, self._state, self.block = model, state, block
         self._calls = [0]  # of its network, after every round
 
     def draft(self, prefix: Prefix, room: int) -> Tensor:
-        lengths: Any = prefix.longest if prefix.level else prefix.lengths
-        draft = self._model.continue_greedily(prefix.tokens, lengths, min(self._block, room), self._state)
+        lengths: Any = prefix.longest if prefix.is_uniform else prefix.lengths
+        draft = self._model.continue_greedily(prefix.tokens, lengths, room, self._state)
         self._calls.append(self._calls[-1] + draft.shape[1])
         return draft
 
-    def in_one_call(self, sentence: Sentence) -> int | None:
-        return sentence.small_model(self._model, self._state, self._block)
+    def in_one_call(self, sentence: Sentence) -> Found | None:
+        return sentence.small_model(self._model, self._state, self.block)
 
     def select(self, rows: Tensor) -> None:
         self._state.select(rows)

@@ -1,24 +1,24 @@
-"""Draft and verify (Ge et al. 2022): guess several tokens, score them all in one call, keep those that stand.
+"""Draft and verify (Ge et al. 2022): propose several tokens, verify them all in one call, keep the accepted ones.
 
-A drafter proposes what comes next; one call of the verifier says what it would have said behind each of the proposed
-tokens. Every row of the batch keeps its own longest prefix that the verifier agrees with and the verifier's token
-behind it, and forgets the rest. Whatever the drafter proposes, the result is that of greedy search (equation 7), token
-by token and in any batch, in at most as many calls.
+A drafter proposes what comes next; one call of the verifier predicts the token in place of each proposed token and the
+one after them. Every row of the batch keeps the longest prefix of the draft that the verifier predicts and the
+verifier's next token, and discards the rest. Whatever the drafter proposes, the result is that of greedy search
+(equation 7), token by token and in any batch, in at most as many calls.
 
-Relaxed acceptance (GAD++, equations 8 and 9) keeps a proposed token that is almost as probable as the best one. What
-comes out is then no longer greedy search's.
+Relaxed acceptance (GAD++, equations 8 and 9) keeps a proposed token that is almost as probable as the best one. The
+result is then no longer greedy search's.
 
-One sentence on a CPU is one compiled call, where the engine has compiled its drafter's rule (`engine.sentence`); the
-loop here is for everything else, and what that one is held to.
+A single sentence on a CPU is one compiled call, where the engine has a loop for its drafter (`engine.sentence`). The
+loop here serves everything else, and tests compare the two.
 
-In floating point, a call of ten tokens rounds differently from ten calls of one: where two words are as good as equally
+In floating point, a call of ten tokens rounds differently from ten calls of one: where two words are almost equally
 probable, the other one may win.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -34,47 +34,46 @@ from pipeline.errors import PipelineError
 
 
 class Drafter(Protocol):
-    """Proposes tokens for the rows of one search, which it has been told about when it was made."""
+    """Proposes tokens for the rows of one search, which its constructor was given. Most drafters derive from it."""
+
+    block: int
+    """The most tokens of a draft."""
 
     def draft(self, prefix: Prefix, room: int) -> Tensor:
         """Propose what comes next.
 
         Args:
             prefix: what every row has accepted so far.
-            room: as many tokens at most.
+            room: the most tokens to propose now, at most `block`.
 
         Returns:
-            (R, n <= room) tokens, PAD behind what a row proposes; n may be 0.
+            (R, n <= room) tokens, PAD after shorter drafts; n may be 0.
+        """
+
+    def in_one_call(self, sentence: Sentence) -> Found | None:
+        """Translate a single sentence to its end.
+
+        Returns:
+            None where the engine does not compile the loop, and nothing was done.
         """
 
     def select(self, rows: Tensor) -> None:
         """Keep some rows; the others have ended."""
 
     def calls(self, rounds: Tensor) -> Tensor:
-        """Calls of its own network that a row took part in whose draft was asked for in `rounds` (B,) rounds."""
-
-
-@runtime_checkable
-class SingleSentenceDrafter(Drafter, Protocol):
-    """A drafter whose rule the engine has compiled."""
-
-    def in_one_call(self, sentence: Sentence) -> int | None:
-        """Translate one sentence, to the end.
-
-        Returns:
-            The calls of the drafter's own network; None where this model is not compiled, and nothing has happened.
-        """
+        """Calls of its own network, (B,), that rows took part in which were drafted for in `rounds` (B,) rounds."""
+        return torch.zeros_like(rounds)  # most drafters have no network
 
 
 class Round(NamedTuple):
-    """A draft and what became of it."""
+    """A draft and its verdict."""
 
     sentences: Tensor
-    """(R,) places in the batch of those that were still alive."""
+    """(R,) indices in the batch of those that had not ended."""
     draft: Tensor
     """(R, n) tokens, PAD where there is none."""
     verdict: Tensor
-    """(R, n + 1), what the verifier says in their place and behind them; void behind what is accepted."""
+    """(R, n + 1), the verifier's predictions in their place and after them; those after the accepted ones are void."""
     accepted: Tensor
     """(R,) tokens of the verdict that were kept."""
 
@@ -88,33 +87,32 @@ class Verification:
     drafter_calls: Tensor
     """(B,) calls of the drafter's network."""
     recorded: Callable[[], list[Round]]
-    """Makes the rounds."""
+    """Builds the rounds."""
 
     @cached_property
     def rounds(self) -> list[Round]:
-        """One after the other; made when asked for, which most who search do not."""
+        """The rounds in their order, built on first use: few searches need them."""
         return self.recorded()
 
 
-class Nothing:
+class Nothing(Drafter):
     """The drafter that proposes nothing: greedy search, by this loop."""
+
+    block = 0
 
     def draft(self, prefix: Prefix, room: int) -> Tensor:
         return prefix.tokens[:, :0]
 
-    def in_one_call(self, sentence: Sentence) -> int | None:
+    def in_one_call(self, sentence: Sentence) -> Found | None:
         return sentence.nothing()
 
     def select(self, rows: Tensor) -> None:
         pass
 
-    def calls(self, rounds: Tensor) -> Tensor:
-        return torch.zeros_like(rounds)
-
 
 @dataclass(frozen=True)
 class Settings:
-    """Nothing is drafted, so nothing is to be set: the plainest way to greedy search's output."""
+    """Nothing is drafted, so there is nothing to set: greedy search's output by the simplest draft."""
 
 
 def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:
@@ -128,9 +126,9 @@ def verify(verifier: Model, drafter: Drafter, source: Tensor, memory: Any, limit
     """Translate by draft and verification.
 
     Args:
-        verifier: an ordered model that generates one token a step.
+        verifier: an ordered model that generates one token per step.
         drafter: made for these rows.
-        source: (B, S) ids, padded with PAD behind.
+        source: (B, S) ids, padded with PAD on the right.
         memory: of the verifier, of the source.
         limit: the longest output.
         acceptance: of proposed tokens.
@@ -139,40 +137,41 @@ def verify(verifier: Model, drafter: Drafter, source: Tensor, memory: Any, limit
         Hypotheses as greedy search's, with the `verification`; calls are the verifier's.
 
     Raises:
-        PipelineError: the verifier generates several tokens a step, or the drafter proposed what is no token.
+        PipelineError: the verifier generates several tokens per step, or the drafter proposed an unknown id.
     """
     if verifier.order.width != 1:
         raise PipelineError(f"draft and verify: the verifier generates in the order {verifier.order.name}, "
-                            f"{verifier.order.width} words a step; choose one of one word a step")
+                            f"{verifier.order.width} words per step; choose one of one word per step")
     B, end, device = len(source), verifier.order.end, source.device
     steps = limit.steps(source, verifier.order).cpu().numpy()
     longest = int(steps.max(initial=0))
     state = verifier.start(memory, capacity=longest)
-    if B == 1 and isinstance(drafter, SingleSentenceDrafter):
-        sentence = Sentence(verifier, state, longest, limit.longest, acceptance.beta, acceptance.tau)
+    if B == 1:
+        sentence = Sentence(verifier, state, longest, limit.longest, *acceptance.limits)
         try:
-            drafter_calls = drafter.in_one_call(sentence)
+            found = drafter.in_one_call(sentence)
         except IndexError as error:
             raise PipelineError(f"draft and verify: {error}; they need the same vocabulary") from None
-        if drafter_calls is not None:
-            return _in_one_call(verifier, source, sentence.found(drafter_calls), acceptance)
+        if found is not None:
+            return _in_one_call(verifier, source, found, acceptance)
+    from pipeline.engine.drafts import room_for  # numba: half a second that no other search needs
     slots, calls, ended = np.full((B, longest), end), np.zeros(B, np.int64), np.zeros(B, bool)
     scores = torch.zeros(B, device=device, dtype=torch.float64)
     rounds: list[Round] = []
 
-    # Of the rows that are still alive: their sentences, the tokens that they may still accept, and their scores.
-    sentences, left, score = np.arange(B), steps, scores
+    # Of the rows that have not ended: their sentences, the tokens that they may still accept, and their scores.
+    sentences, remaining, score = np.arange(B), steps, scores
     prefix = Prefix(verifier.order.starts[0], B, longest, device)
     while len(sentences):
         # What a row proposes must not depend on the other rows' limits, only on what the verifier can read.
-        draft = drafter.draft(prefix, limit.longest + 1 - prefix.longest)
+        draft = drafter.draft(prefix, room_for(drafter.block, limit.longest, prefix.longest))
         logits = _call(verifier, prefix.last, draft, state)
-        verdict = prefix.extend(logits, draft, acceptance, left, end)
+        verdict = prefix.extend(logits, draft, acceptance, remaining, end)
         prefix.hidden = state.hidden
         score = score + verdict.gained
-        rounds.append(Round(torch.from_numpy(sentences), draft, verdict.said, torch.from_numpy(prefix.added)))
+        rounds.append(Round(torch.from_numpy(sentences), draft, verdict.predicted, torch.from_numpy(prefix.added)))
         if verdict.over:
-            over = verdict.ends | (left == 0)
+            over = verdict.ends | (remaining == 0)
             done, alive = torch.from_numpy(over).to(device), torch.from_numpy((~over).nonzero()[0]).to(device)
             inside = np.arange(longest) < prefix.counts[over, None] - 1
             slots[sentences[over]] = np.where(inside, prefix.words[over, 1:], end)
@@ -180,11 +179,11 @@ def verify(verifier: Model, drafter: Drafter, source: Tensor, memory: Any, limit
             ended[sentences[over]], calls[sentences[over]] = verdict.ends[over], len(rounds)
             if len(alive) == 0:
                 break
-            sentences, left, score = sentences[~over], left[~over], score[alive]
+            sentences, remaining, score = sentences[~over], remaining[~over], score[alive]
             prefix.select(alive)
             state.select(alive)
             drafter.select(alive)
-        state.rewind(prefix.longest - 1 if prefix.level else prefix.lengths - 1)
+        state.rewind(prefix.longest - 1 if prefix.is_uniform else prefix.lengths - 1)
     words, lengths = verifier.order.restore(torch.from_numpy(slots).to(device))
     drawn = torch.from_numpy(calls).to(device)
     return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scores.unsqueeze(1),
@@ -193,7 +192,7 @@ def verify(verifier: Model, drafter: Drafter, source: Tensor, memory: Any, limit
 
 
 def _call(verifier: Model, last: Tensor, draft: Tensor, state: Any) -> Tensor:
-    """The verifier's logits behind the last token and behind every token of the draft, (R, n + 1, V)."""
+    """The verifier's logits after the last token and after every token of the draft, (R, n + 1, V)."""
     try:
         return verifier.step(torch.cat((last, draft), 1), state)
     except IndexError:
@@ -204,7 +203,7 @@ def _call(verifier: Model, last: Tensor, draft: Tensor, state: Any) -> Tensor:
 
 
 def _in_one_call(verifier: Model, source: Tensor, found: Found, acceptance: Acceptance) -> Hypotheses:
-    """What a compiled search of one sentence has found, as `verify` returns it."""
+    """The result of a compiled search of a single sentence, as `verify` returns it."""
     words, lengths = verifier.order.restore(torch.from_numpy(found.words))
     first, rounds = torch.zeros(1, dtype=torch.long), found.rounds
     return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scored_later(verifier, source, found.steps),

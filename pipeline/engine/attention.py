@@ -1,4 +1,4 @@
-"""Attention of one query to a row's keys and values, compiled."""
+"""Attention of one query to the keys and values of its row, compiled."""
 
 import math
 
@@ -8,19 +8,19 @@ from pipeline.compiled import njit
 from pipeline.engine.best import exponential
 from pipeline.engine.reading import Bools, Floats
 
-_SUM = {"contract", "nsz", "reassoc"}  # sums in an order that depends on their count alone
+_SUM = {"contract", "nsz", "reassoc"}  # the order of a sum depends only on its length
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUM)
 def attend(query: Floats, keys: Floats, values: Floats, count: int, visible: Bools, weights: Floats,
            out: Floats) -> None:
-    """Write into out (D,) what a query (D,) finds in the first `count` of keys and values (heads, T, D / heads).
+    """Write into out (D,) the attention of a query (D,) to the first `count` keys and values (heads, T, D / heads).
 
-    Four keys at a time, so that the query and the output are read and written a quarter as often.
+    It takes four keys at a time, so that the query and the output are read and written a quarter as often.
 
     Args:
-        visible: (count,), which of them it may see, one at least; empty: all.
-        weights: room for `count` numbers.
+        visible: (count,), which of them the query may see, at least one; empty: all.
+        weights: at least `count` numbers, overwritten.
     """
     heads, _, depth = keys.shape
     scale, zero = query.dtype.type(1 / math.sqrt(depth)), query.dtype.type(0)

@@ -1,4 +1,4 @@
-"""The best word of a row and its log-probability, compiled: passes that a compiler turns into vector instructions."""
+"""Argmax, top-k and logsumexp of a row, compiled: loops that a compiler turns into vector instructions."""
 
 import math
 from typing import Any
@@ -7,12 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.compiled import njit
-
-Ints = npt.NDArray[np.integer[Any]]
-Floats = npt.NDArray[np.floating[Any]]
+from pipeline.engine.reading import Floats, Ints
 
 _LOWEST = -50.0
-"""Exponentials of less are as good as nothing beside the highest, which is 1."""
+"""Exponentials of lower numbers are negligible compared with the highest one, which is 1."""
 _BLOCK = 64
 _FAST = {"contract", "nsz", "reassoc", "nnan", "arcp"}
 
@@ -28,9 +26,9 @@ def score_best(logits: Floats, words: Ints, scores: npt.NDArray[np.float64]) -> 
 
 @njit(cache=True, nogil=True)
 def best_of(values: Floats) -> int:
-    """The place of the highest value, the first of equal ones.
+    """The index of the highest value, the first of equal ones.
 
-    Few blocks hold a value above the best so far, and whether one does is a vector comparison.
+    Few blocks hold a value above the highest so far, and a vector comparison finds out whether one does.
     """
     best, highest, blocks = 0, values[0], len(values) // _BLOCK * _BLOCK
     for begin in range(0, blocks, _BLOCK):
@@ -49,12 +47,12 @@ def best_of(values: Floats) -> int:
 
 @njit(cache=True, nogil=True)
 def best_places(values: Floats, excluded: int, places: Ints) -> None:
-    """Write the places of the best values, best first, the first of equal ones first.
+    """Write the indices of the k highest values, highest first, the first of equal ones first.
 
     Args:
-        values: as many as places at least, and one more where one is excluded.
-        excluded: a place that is not to be among them; -1: none.
-        places: (k,).
+        values: at least k, and one more where one is excluded.
+        excluded: an index that must not be among them; -1: none.
+        places: (k,), where the indices are written.
     """
     k, count = len(places), 0
     for begin in range(0, len(values), _BLOCK):
@@ -75,13 +73,12 @@ def best_places(values: Floats, excluded: int, places: Ints) -> None:
 
 @njit(cache=True, nogil=True)
 def log_sum(values: Floats, highest: Any) -> float:
-    """The logarithm of the summed exponentials of values, the highest of which is known."""
+    """The logsumexp of values, the highest of which is known."""
     return float(highest) + math.log(_sum_exponentials(values, highest))
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def _sum_exponentials(values: Floats, highest: float) -> float:
-    """The sum of exp(value - highest)."""
     total = 0.0
     for i in range(len(values)):
         total += exponential(float(values[i]) - highest)
@@ -90,10 +87,10 @@ def _sum_exponentials(values: Floats, highest: float) -> float:
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def exponential(x: float) -> float:
-    """exp(x) to 14 digits, for x from `_LOWEST` to 0; of lower ones exp(_LOWEST).
+    """exp(x) to 14 digits, for x from `_LOWEST` to 0; for lower x exp(_LOWEST).
 
-    exp(x) is the 256th power of exp(x / 256), which eight terms of its series give: no branch and no table, so that it
-    becomes vector instructions, which a library's function in a loop does not.
+    It is the 256th power of exp(x / 256), for which eight terms of the series suffice. Without a branch or a table it
+    becomes vector instructions, unlike calls of a library's function.
     """
     x = (x if x > _LOWEST else _LOWEST) / 256
     power = 1 + x * (1 + x * (1 / 2 + x * (1 / 6 + x * (1 / 24 + x * (1 / 120 + x * (1 / 720 + x / 5040))))))

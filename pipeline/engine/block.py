@@ -1,31 +1,26 @@
-"""The blocks of a layer, compiled, as encoder and decoder share them: what stands before and behind attention."""
+"""What blocks of encoder and decoder layers share, compiled: everything but attention."""
 
 import math
 
-import numpy as np
-import numpy.typing as npt
-
 from pipeline.compiled import njit
 from pipeline.engine.matrix import affine, size
-from pipeline.engine.reading import Floats, Panels
+from pipeline.engine.reading import Floats, Ints, Panels
 
-Ints = npt.NDArray[np.int64]
-
-_SUM = {"contract", "nsz", "reassoc"}  # sums of one row's own numbers, in an order that depends on their count alone
+_SUM = {"contract", "nsz", "reassoc"}  # the order of a sum depends only on its length
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def embed(tokens: Ints, places: Ints, embeddings: Floats, positions: Floats, out: Floats) -> bool:
-    """Write into out (R, n, D) the sums of the vectors of tokens and of their places.
+    """Write into out (R, n, D) the sums of the embeddings of tokens and of their positions.
 
     Args:
         tokens: (R, n).
-        places: (R,) of the first token of every row.
+        places: (R,), the position of the first token of every row.
         embeddings: (V, D), scaled.
         positions: (T, D).
 
     Returns:
-        Whether all tokens are tokens and have a place; if not, nothing is written.
+        Whether all tokens are in the vocabulary and have a position; if not, nothing is written.
     """
     R, n, D = out.shape
     for r in range(R):
@@ -42,14 +37,14 @@ def embed(tokens: Ints, places: Ints, embeddings: Floats, positions: Floats, out
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def enter(x: Floats, matrices: Panels, vectors: Floats, pre: bool, normed: Floats, out: Floats) -> None:
-    """The first linear map of a block, behind the normalisation where that comes first.
+    """The in-projection of a block, after the normalisation where that comes first.
 
     Args:
         x: (M, D).
-        matrices: both of the block, one behind the other.
-        vectors: weight and bias of its norm, and scale and bias of the two.
+        matrices: in-projection and out-projection of the block.
+        vectors: weight and bias of its norm, and scale and bias of the two projections.
         pre: whether normalisation comes first.
-        normed: (M, D), where what is multiplied is written.
+        normed: (M, D), overwritten: the rows that are projected.
         out: (M, N).
     """
     D, N = x.shape[1], out.shape[1]
@@ -59,21 +54,27 @@ def enter(x: Floats, matrices: Panels, vectors: Floats, pre: bool, normed: Float
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def leave(x: Floats, inner: Floats, matrices: Panels, vectors: Floats, pre: bool, moved: Floats) -> None:
-    """The last linear map of a block and the residual sum, and the normalisation where it comes last.
+    """The out-projection of a block and the residual sum, and the normalisation where it comes last.
 
     Args:
         x: (M, D); changed.
         inner: (M, K).
-        matrices, vectors, pre: of the block; see `enter`.
-        moved: (M, D), where the product is written.
+        matrices, vectors, pre: see `enter`.
+        moved: (M, D), overwritten.
     """
     D, Q = x.shape[1], len(vectors)
     affine(inner, matrices[len(matrices) - size(inner.shape[1], D):], vectors[Q - 2 * D:Q - D], vectors[Q - D:], moved)
+    add(x, moved, vectors[:2 * D].reshape(2, D), pre)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add(x: Floats, moved: Floats, norm: Floats, pre: bool) -> None:
+    """The residual sum of x (M, D), in place, and the normalisation by norm (2, D) where it comes last."""
     for m in range(len(x)):
-        for d in range(D):
+        for d in range(x.shape[1]):
             x[m, d] += moved[m, d]
     if not pre:
-        normalise(x, vectors[:2 * D].reshape(2, D), True, x)
+        normalise(x, norm, True, x)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -82,7 +83,7 @@ def feed_forward(x: Floats, matrices: Panels, vectors: Floats, pre: bool, relu: 
     """A feed-forward block over x (M, D), in place, with ReLU or GELU.
 
     Args:
-        matrices, vectors, pre: of the block; see `enter`.
+        matrices, vectors, pre: see `enter`.
         room: (M, D), overwritten.
         inner: (M, F), overwritten.
     """
@@ -93,7 +94,7 @@ def feed_forward(x: Floats, matrices: Panels, vectors: Floats, pre: bool, relu: 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUM)
 def normalise(x: Floats, norm: Floats, wanted: bool, out: Floats) -> None:
-    """Layer normalisation of x (M, D) by weight and bias (2, D), into out, which may be x; a copy unless wanted."""
+    """Layer normalisation of x (M, D) by weight and bias (2, D), into out, which may be x; else a copy."""
     M, D = x.shape
     for m in range(M):
         if not wanted:
@@ -113,7 +114,7 @@ def normalise(x: Floats, norm: Floats, wanted: bool, out: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _activate(x: Floats, relu: bool) -> None:
-    """ReLU or GELU, in place."""
+    """Apply ReLU or GELU in place."""
     for m in range(len(x)):
         for f in range(x.shape[1]):
             if relu:

@@ -7,20 +7,20 @@ from typing import Literal
 Engine = Literal["torch", "compiled"]
 
 _in_use: list[Engine] = ["compiled"]
-"""The last one; for all threads, because the sentences of a batch are searched in several."""
+"""The last one is in use, in all threads, because the sentences of a batch are searched in several."""
 
 
 def engine_in_use() -> Engine:
-    """The engine that searches use now: `compiled`, unless `use_engine` has chosen another one."""
+    """The engine that searches use: `compiled`, unless `use_engine` has chosen another one."""
     return _in_use[-1]
 
 
 @contextmanager
 def use_engine(engine: Engine) -> Iterator[None]:
-    """Let searches use another engine for a while.
+    """Let searches use an engine inside a `with` block.
 
-    With `torch`, networks that the door has opened compute with torch as well, so that both engines can be compared on
-    the same network. With `compiled`, torch still computes what compiled code is not made for.
+    With `torch`, opened networks also compute by torch, so that both engines can be compared on the same network. With
+    `compiled`, torch still computes whatever the engine does not compile.
     """
     _in_use.append(engine)
     try:

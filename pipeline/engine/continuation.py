@@ -1,29 +1,24 @@
 """The best continuations of a chain from any of its states, compiled like `viterbi`.
 
-Viterbi read backwards: what a path still has to gain, and not what it has gained. The arrays are those of
-`chain.Edges`; scores of what is impossible are -inf or NaN.
+This is Viterbi from right to left. The arrays are those of `chain.Edges`; impossible scores are -inf or NaN.
 """
 
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pipeline.compiled import njit
-
-Floats = npt.NDArray[np.floating[Any]]
-Integers = npt.NDArray[np.int64]
+from pipeline.engine.reading import Floats, Ints
 
 
 @njit(cache=True, nogil=True)
-def continuations(first: Floats, inner: Floats, end: Floats, following: Integers, entries: Integers) -> None:
-    """Find where the best path goes on from every state, and where it enters every position.
+def continuations(first: Floats, inner: Floats, end: Floats, following: Ints, entries: Ints) -> None:
+    """Find the best next state of every state, and the best state to enter every position by.
 
     Args:
         first, inner, end: (B, K), (B, N - 1, K, K) and (B, N, K), see `chain.Edges`.
-        following: (B, N, K), written: the state of the next position, -1 where the path had better stop or must.
-        entries: (B, N), written: the state that a path enters a position by, if nothing is known of its past but that
-            position 0 comes behind `first`; -1 where there is none that can end.
+        following: (B, N, K), written: the state at the next position, -1 where the best path stops.
+        entries: (B, N), written: the best state at a position if the states before it are unknown (`first` counts at
+            position 0); -1 where no path can end.
     """
     B, N, K = end.shape
     ahead, now = np.empty(K, end.dtype), np.empty(K, end.dtype)
@@ -39,17 +34,17 @@ def continuations(first: Floats, inner: Floats, end: Floats, following: Integers
                 if t + 1 < N:
                     for j in range(K):
                         score = inner[b, t, i, j] + ahead[j]
-                        if score > best:  # never where it is NaN
+                        if score > best:  # false where it is NaN
                             best, state = score, j
                 now[i], following[b, t, i] = best, state
-                whole = best + first[b, i] if t == 0 else best
-                if whole > most:
-                    most, entries[b, t] = whole, i
+                total = best + first[b, i] if t == 0 else best
+                if total > most:
+                    most, entries[b, t] = total, i
             ahead[:] = now
 
 
 @njit(cache=True, nogil=True)
-def read_on(words: Integers, following: Integers, entries: Integers, place: int, last: int, draft: Integers) -> int:
+def read_on(words: Ints, following: Ints, entries: Ints, place: int, last: int, draft: Ints) -> int:
     """Write the words of the best continuation after a row's last word.
 
     The last word is looked for among the candidates of its own position, of the one before and of the one after, in
@@ -61,10 +56,10 @@ def read_on(words: Integers, following: Integers, entries: Integers, place: int,
         following, entries: (N, K) and (N,), see `continuations`.
         place: the position of the last word; -1 where there is no word yet.
         last: the last word.
-        draft: (n,), written from the left.
+        draft: (n,), into the beginning of which the words are written.
 
     Returns:
-        How many words there are.
+        The number of words.
     """
     N, K = words.shape
     t, state, found = place + 1, -1, False

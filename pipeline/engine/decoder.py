@@ -1,20 +1,17 @@
 """A decoder step of a small model on a CPU, compiled: all layers in one call.
 
-Such a step is thirty operations of a few microseconds each, and starting an operation costs as much as the arithmetic
-in it. Here the layers are loops that a compiler turns into vector instructions. Every row is summed up in the same
-order whatever rows stand beside it, so the states of a token are the same bits in any batch and behind any draft.
+Such a step is thirty operations of a few microseconds each, and starting an operation costs as much as its arithmetic.
+Here the layers are loops that a compiler turns into vector instructions. Every row is summed in the same order whatever
+the other rows are, so a token's state has the same bits in any batch and after any draft.
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from pipeline.compiled import njit
 from pipeline.engine.attention import attend
 from pipeline.engine.block import embed, enter, feed_forward, leave, normalise
 from pipeline.engine.matrix import affine, size
-from pipeline.engine.reading import Floats, Reading
-
-Ints = npt.NDArray[np.int64]
+from pipeline.engine.reading import Floats, Ints, Reading
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -23,17 +20,17 @@ def step(tokens: Ints, lengths: Ints, reading: Reading, hidden: Floats, logits: 
 
     Args:
         tokens, lengths, reading, hidden: see `read`.
-        logits: (R, n, V), where what they say is written; of fewer of them, the last ones: (1, M, V).
+        logits: (R, n, V), written; or (1, M, V) for the last M tokens only.
 
     Returns:
         See `read`.
     """
     if not read(tokens, lengths, reading, hidden):
         return False
-    packed, said = reading.packed, logits.shape[0] * logits.shape[1]
+    packed, M = reading.packed, logits.shape[0] * logits.shape[1]
     R, n, D = hidden.shape
-    affine(hidden.reshape(R * n, D)[R * n - said:], packed.outputs, packed.output_scale, packed.output_bias,
-           logits.reshape(said, len(packed.output_scale)))
+    affine(hidden.reshape(R * n, D)[R * n - M:], packed.outputs, packed.output_scale, packed.output_bias,
+           logits.reshape(M, len(packed.output_scale)))
     return True
 
 
@@ -48,7 +45,7 @@ def read(tokens: Ints, lengths: Ints, reading: Reading, hidden: Floats) -> bool:
         hidden: (R, n, D), where the decoder's last states are written.
 
     Returns:
-        Whether all tokens are tokens and have a place; if not, nothing is written.
+        Whether all tokens are in the vocabulary and have a position; if not, nothing is written.
     """
     packed = reading.packed
     R, n, D = hidden.shape
@@ -68,26 +65,20 @@ def decode(x: Floats, lengths: Ints, places: Ints, reading: Reading) -> None:
     Args:
         x: (R, n, D) embeddings; changed into the last layer's output, before the final normalisation.
         lengths: (R,) tokens of every row's past.
-        places: (R,), where a row's first token stands in the mask's N.
+        places: (R,), the index of a row's first token in the mask's N.
         reading: the decoder.
     """
-    past, source, mask, source_mask, pre = (reading.past, reading.source, reading.mask, reading.source_mask,
-                                            reading.pre)
+    past, mask, pre = reading.past, reading.mask, reading.pre
     R, n, D = x.shape
     L, _, _, heads, _, depth = past.shape
-    beams = R // source.shape[2]
-    F = reading.packed.vectors.shape[1] // 2 - 10 * D  # behind norms, scales and biases of the other matrices
+    per_sentence, S = R * n // reading.source.shape[2], reading.source.shape[4]
     rows = x.reshape(R * n, D)
-    normed, moved = np.empty_like(rows), np.empty_like(rows)
-    projected, inner = np.empty((R * n, 3 * D), x.dtype), np.empty((R * n, F), x.dtype)
-    most = max(source.shape[4], lengths.max() + n)
-    weights = np.empty(most, x.dtype)
-    second = size(D, 3 * D) + size(D, D)  # where the matrices of the second block begin …
-    third = second + 2 * size(D, D)  # … and those of the third
+    normed, moved, projected = np.empty_like(rows), np.empty_like(rows), np.empty((R * n, 3 * D), x.dtype)
+    weights = np.empty(max(S, lengths.max() + n), x.dtype)
+    second = size(D, 3 * D) + size(D, D)  # where the matrices of the second block begin
     for layer in range(L):
-        matrices, vectors = reading.packed.matrices[layer], reading.packed.vectors[layer]
-
-        enter(rows, matrices[:second], vectors[:10 * D], pre, normed, projected)
+        matrices, vectors = reading.packed.matrices[layer, :second], reading.packed.vectors[layer, :10 * D]
+        enter(rows, matrices, vectors, pre, normed, projected)
         for r in range(R):
             for i in range(n):
                 for part in range(2):
@@ -99,16 +90,35 @@ def decode(x: Floats, lengths: Ints, places: Ints, reading: Reading) -> None:
                 visible = mask[r % len(mask), (places[r] + i) % mask.shape[1]] if len(mask) else mask.reshape(-1)
                 row = r * n + i
                 attend(projected[row, :D], past[layer, 0, r], past[layer, 1, r], lengths[r] + n, visible, weights,
-                        moved[row])
-        leave(rows, moved, matrices[:second], vectors[:10 * D], pre, normed)
+                       moved[row])
+        leave(rows, moved, matrices, vectors, pre, normed)
+        finish_layer(rows, per_sentence, layer, reading, normed, moved, projected, weights)
 
-        queries = projected.reshape(-1)[:R * n * D].reshape(R * n, D)
-        enter(rows, matrices[second:third], vectors[10 * D:16 * D], pre, normed, queries)
-        for row in range(R * n):
-            b = row // n // beams
-            visible = source_mask[b, 0] if len(source_mask) else source_mask.reshape(-1)
-            attend(queries[row], source[layer, 0, b], source[layer, 1, b], source.shape[4], visible, weights,
-                    moved[row])
-        leave(rows, moved, matrices[second:third], vectors[10 * D:16 * D], pre, normed)
 
-        feed_forward(rows, matrices[third:], vectors[16 * D:], pre, reading.relu, normed, inner)
+@njit(cache=True, nogil=True, error_model="numpy")
+def finish_layer(x: Floats, per_sentence: int, layer: int, reading: Reading, normed: Floats, moved: Floats,
+                 projected: Floats, weights: Floats) -> None:
+    """The blocks of a decoder layer after self-attention, in place: attention to the source and feed-forward.
+
+    Args:
+        x: (M, D).
+        per_sentence: neighbouring rows that share a source.
+        layer: its index.
+        reading: the decoder.
+        normed, moved: (M, D), overwritten.
+        projected: (M, 3 * D), overwritten.
+        weights: at least S numbers, overwritten.
+    """
+    (M, D), source, mask, pre = x.shape, reading.source, reading.source_mask, reading.pre
+    second = size(D, 3 * D) + size(D, D)  # where the matrices of the second block begin
+    third = second + 2 * size(D, D)
+    matrices, vectors = reading.packed.matrices[layer], reading.packed.vectors[layer]
+    queries = projected.reshape(-1)[:M * D].reshape(M, D)
+    enter(x, matrices[second:third], vectors[10 * D:16 * D], pre, normed, queries)
+    for m in range(M):
+        b = m // per_sentence
+        visible = mask[b, 0] if len(mask) else mask.reshape(-1)
+        attend(queries[m], source[layer, 0, b], source[layer, 1, b], source.shape[4], visible, weights, moved[m])
+    leave(x, moved, matrices[second:third], vectors[10 * D:16 * D], pre, normed)
+    inner = np.empty((M, len(vectors) // 2 - 10 * D), x.dtype)  # after norms, scales and biases of the other matrices
+    feed_forward(x, matrices[third:], vectors[16 * D:], pre, reading.relu, normed, inner)

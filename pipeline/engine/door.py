@@ -1,4 +1,4 @@
-"""The door to the engine: from a network to one that searches by compiled code, where that is the quicker way."""
+"""The door to the engine: from a network to one that searches by compiled code where that is faster."""
 
 import copy
 from functools import lru_cache
@@ -15,26 +15,26 @@ __all__ = ["engine_in_use", "is_quicker_apart", "open_engine", "use_engine"]
 
 LOOPS = frozenset({"beam", "blockwise", "counts_gad", "counts_jacobi", "gad", "greedy", "iad", "jacobi", "lattice",
                    "lattice_gad", "mask_predict", "pair_beam", "speculative", "verify"})
-"""The algorithms whose search of one sentence holds no lock: a compiled call (`sentence`), or a lattice's few."""
+"""The algorithms whose search of one sentence runs in compiled calls that release the GIL (see `sentence`)."""
 _LIGHT = 2**25
-"""Bytes of all parameters of a model up to which the sentences of a batch are searched sooner one by one
+"""The size of a model's parameters in bytes up to which it is faster to search the sentences of a batch separately
 (`python -m benchmarks.apart`)."""
 
 _opened: "WeakKeyDictionary[nn.Module, Any]" = WeakKeyDictionary()
 
 
 def open_engine(model: Any) -> Any:
-    """A model that speaks the same verbs by compiled code, and by torch wherever that is not to be.
+    """A model with the same verbs, which are compiled where the engine can, and computed by torch elsewhere.
 
-    It shares the network's parameters, whose packed copies are made once, and anew when the network says that they may
+    It shares the network's parameters, whose packed copies are made once, and again when the network's parameters may
     have changed (`Openable.generation`).
 
     Args:
         model: of any kind.
 
     Returns:
-        The model itself where nothing can be compiled: it is not `Openable`, it is being trained, its weights are on
-        another device or of another type, or `use_engine` has chosen torch.
+        The model itself where nothing can be compiled: it is not `Openable`, it is in training mode, its weights are on
+        another device or have another type, or `use_engine` has chosen torch.
     """
     if engine_in_use() != "compiled" or isinstance(model, Compiled):
         return model
@@ -51,7 +51,7 @@ def open_engine(model: Any) -> Any:
         vars(opened)["packs"] = Packs(opened)
         _opened[model] = opened
     if "verifier" in model._modules:
-        vars(opened)["verifier"] = open_engine(model.verifier)  # found before the part of that name
+        vars(opened)["verifier"] = open_engine(model.verifier)  # found before the submodule of that name
     return opened
 
 
@@ -61,10 +61,10 @@ def _compiled_class(network: type) -> type:
 
 
 def is_quicker_apart(algorithm: str, model: Any, source: Tensor) -> bool:
-    """Whether the sentences of a batch are translated sooner if each is searched by itself, in as many threads as fit.
+    """Whether a batch is translated faster if its sentences are searched separately, in as many threads as PyTorch has.
 
     Args:
-        algorithm: the name of a file of `pipeline.decoding`.
+        algorithm: the name of a module of `pipeline.decoding`.
         model: opened.
         source: (B, S) ids.
     """

@@ -1,234 +1,207 @@
-"""Draft and verify for one sentence, compiled whole: nothing returns to Python between rounds.
+"""Draft and verify for one sentence, compiled: nothing returns to Python between rounds.
 
-One loop for each way to draft, around the same `verify`. They do what `verify.verify` does with the drafters of the
-same names, which the tests hold them to.
+There is one loop per drafter, around the same `verify`. Each gives the result of `decoding.verify` with the drafter
+that it names, round by round, which tests compare, and returns the calls of the drafter's own network.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from pipeline.compiled import njit
+from pipeline.engine import drafts
 from pipeline.engine.continuation import read_on
 from pipeline.engine.decoder import read
 from pipeline.engine.greedy import run_ahead
 from pipeline.engine.heads import head_states
-from pipeline.engine.reading import Bools, Floats, PackedHeads, PackedLinks, Reading
+from pipeline.engine.reading import Bools, Floats, Ints, PackedHeads, PackedLinks, Reading
 from pipeline.engine.screen import best_words, count_above, logit_of
 from pipeline.engine.token_chain import follow_links
-from pipeline.engine.verdict import accept
-from pipeline.vocabulary import MASK, PAD
-
-Ints = npt.NDArray[np.int64]
+from pipeline.engine.verdict import accept, is_acceptable
+from pipeline.vocabulary import MASK
 
 
-class Line(NamedTuple):
-    """The translation of one sentence on its way, and the record of its rounds, of k drafted tokens at most.
+class DraftState(NamedTuple):
+    """The translation of one sentence so far, and a record of its rounds, of at most k drafted tokens each.
 
-    Places of rounds that have not been are void.
+    Entries of later rounds are undefined.
     """
 
     verifier: Reading
     longest: int
-    """Tokens that the verifier reads at most, the start symbol not counted."""
+    """The most tokens that the verifier reads, the start symbol not counted."""
     end: int
     """The end symbol."""
     beta: int
-    """See `prefix.Acceptance`; …"""
+    """See `prefix.Acceptance.limits`."""
     tau: float
-    """… so too."""
+    """See `prefix.Acceptance.limits`."""
     words: Ints
-    """(1, T): the start symbol, the accepted tokens, and anything behind them."""
+    """(1, T): the start symbol and the accepted tokens; the rest is undefined."""
     length: Ints
-    """(1,), how many these are."""
-    left: Ints
+    """(1,), the number of these tokens."""
+    remaining: Ints
     """(1,), tokens that may still be accepted."""
     rounds: Ints
-    """(1,), how many there have been."""
+    """(1,), rounds so far."""
     drafts: Ints
     """(rounds, k)."""
     drafted: Ints
-    """(rounds,), how many of them are a draft."""
-    said: Ints
-    """(rounds, k + 1), what the verifier said in their place and behind them."""
+    """(rounds,), tokens of each draft."""
+    predicted: Ints
+    """(rounds, k + 1), the verifier's predictions in place of the draft and after it."""
     accepted: Ints
     """(rounds,), how many of these were accepted."""
     ends: Bools
     """(1,), whether the end symbol has been accepted."""
     hidden: Floats
-    """((k + 1) D,), the verifier's states of the last round, one behind the other."""
+    """((k + 1) D,), the verifier's states of the last round, one after the other."""
     logits: Floats
-    """(k + 1, V), what they say …"""
+    """(k + 1, V), their logits; see `screen.best_words`."""
     bounds: Floats
-    """… and what it is below, (k + 1, panels); see `screen.best_words`."""
-    tokens: Ints
-    """(k + 1,), what it read."""
+    """(k + 1, panels), upper bounds of these logits; see `screen.best_words`."""
+    inputs: Ints
+    """(k + 1,), the tokens that the verifier reads in a round."""
 
 
 @njit(cache=True, nogil=True)
-def verify(line: Line, drafted: int) -> bool:
-    """Let the verifier judge the first few tokens of this round's draft, and accept what stands.
+def verify(state: DraftState, drafted: int) -> bool:
+    """Let the verifier judge the first `drafted` tokens of this round's draft, and accept.
 
     Returns:
-        Whether the translation has come to its end.
+        Whether the translation is over.
 
     Raises:
-        IndexError: the draft holds what is no token, or there are more than places.
+        IndexError: the draft holds an id outside the vocabulary, or there are more tokens than positions.
     """
-    now, n, packed = line.rounds[0], drafted + 1, line.verifier.packed
-    draft, said, D = line.drafts[now:now + 1, :drafted], line.said[now:now + 1, :n], packed.positions.shape[1]
-    tokens = line.tokens[:n].reshape(1, n)
-    tokens[0, 0] = line.words[0, line.length[0] - 1]
-    tokens[0, 1:] = draft[0]
-    hidden = line.hidden[:n * D].reshape(1, n, D)
-    if not read(tokens, line.length - 1, line.verifier, hidden):
+    now, n, packed = state.rounds[0], drafted + 1, state.verifier.packed
+    draft, predicted = state.drafts[now:now + 1, :drafted], state.predicted[now:now + 1, :n]
+    D, inputs = packed.positions.shape[1], state.inputs[:n].reshape(1, n)
+    inputs[0, 0] = state.words[0, state.length[0] - 1]
+    inputs[0, 1:] = draft[0]
+    hidden = state.hidden[:n * D].reshape(1, n, D)
+    if not read(inputs, state.length - 1, state.verifier, hidden):
         raise IndexError("the drafter proposed what the verifier does not know, or more than it has places for")
-    best_words(hidden[0], packed, line.logits[:n], line.bounds[:n], said[0])
-    if line.beta > 1 and line.tau > 0:
+    best_words(hidden[0], packed, state.logits[:n], state.bounds[:n], predicted[0])
+    if state.beta > 0:
         for i in range(drafted):
-            word, best = draft[0, i], said[0, i]
-            if word not in (best, PAD) and _stands(line, hidden[0], i, word, best):
-                said[0, i] = word
-    _, _, over = accept(said, draft, line.end, line.left, line.words, line.length, line.accepted[now:now + 1],
-                        line.ends)
-    line.drafted[now] = drafted
-    line.rounds[0] += 1
+            if draft[0, i] != predicted[0, i] and _accepts(state, hidden[0], i, draft[0, i], predicted[0, i]):
+                predicted[0, i] = draft[0, i]
+    _, _, over = accept(predicted, draft, state.end, state.remaining, state.words, state.length,
+                        state.accepted[now:now + 1], state.ends)
+    state.drafted[now] = drafted
+    state.rounds[0] += 1
     return over
 
 
 @njit(cache=True, nogil=True)
-def _stands(line: Line, hidden: Floats, i: int, word: int, best: int) -> bool:
-    """Whether a drafted word is accepted in place of the best one behind state i; see `prefix.Acceptance`."""
-    packed = line.verifier.packed
-    logit = logit_of(hidden, i, packed, line.logits, word)
-    return (line.logits[i, best] - logit <= line.tau
-            and count_above(hidden, i, packed, line.logits, line.bounds, logit, line.beta) < line.beta)
+def _accepts(state: DraftState, hidden: Floats, i: int, word: int, best: int) -> bool:
+    """Whether a drafted word is accepted in place of the best one, by the logits of state i."""
+    packed = state.verifier.packed
+    logit = logit_of(hidden, i, packed, state.logits, word)
+    above = count_above(hidden, i, packed, state.logits, state.bounds, logit, state.beta)
+    return is_acceptable(word, state.logits[i, best] - logit, above, state.beta, state.tau)
 
 
 @njit(cache=True, nogil=True)
-def speculate(line: Line, drafter: Reading, block: int) -> None:
-    """`speculative.SmallModel`: the drafter's own continuation."""
+def _next_draft(state: DraftState, block: int) -> Ints:
+    """Where the draft of this round is written, of at most `block` tokens and as many as there is room for."""
+    return state.drafts[state.rounds[0], :drafts.room_for(block, state.longest, state.length[0])]
+
+
+@njit(cache=True, nogil=True)
+def speculate(state: DraftState, block: int, drafter: Reading) -> int:
+    """Draft like `speculative.SmallModel`: the drafter's own continuation."""
     known = 0
     while True:
-        count = line.length[0]
-        k = min(block, line.longest + 1 - count)
-        if k > 0:
-            known = min(known, count - 1)  # what it said itself and was accepted it need not read again
-            run_ahead(line.words[0, known:count], line.drafts[line.rounds[0], :k], known, drafter)
-            known = count + k - 1
-        if verify(line, max(k, 0)):
-            return
+        count, draft = state.length[0], _next_draft(state, block)
+        if len(draft):
+            known = min(known, count - 1)  # tokens that it has read; its own accepted ones it need not read again
+            run_ahead(state.words[0, known:count], draft, known, drafter)
+            known = count + len(draft) - 1
+        if verify(state, len(draft)):
+            return state.drafted[:state.rounds[0]].sum()
 
 
 @njit(cache=True, nogil=True)
-def draft_blocks(line: Line, drafter: Reading, links: PackedLinks, block: int) -> None:
-    """`gad.NetworkDrafter`: the states of the prefix's last token and of k - 1 masks behind it, linked."""
+def draft_blocks(state: DraftState, block: int, drafter: Reading, links: PackedLinks) -> int:
+    """Draft like `gad.NetworkDrafter`: the states of the last token and of k - 1 masks after it, linked."""
     known, D, number = 0, drafter.packed.positions.shape[1], drafter.packed.vectors.dtype
     tokens, hidden = np.empty(2 * block, np.int64), np.empty(2 * block * D, number)
     length = np.empty(1, np.int64)
     while True:
-        now, count = line.rounds[0], line.length[0]
-        k = min(block, line.longest + 1 - count)
-        if k > 0:
+        count, draft = state.length[0], _next_draft(state, block)
+        k = len(draft)
+        if k:
             new = count - known
             n = new + k - 1
-            tokens[:new] = line.words[0, known:count]
+            tokens[:new] = state.words[0, known:count]
             tokens[new:n] = MASK
-            states = hidden[:n * D].reshape(1, n, D)
             length[0] = known
-            read(tokens[:n].reshape(1, n), length, drafter, states)
-            follow_links(hidden[(new - 1) * D:n * D].reshape(1, k, D), line.words[0, count - 1:count], links,
-                         line.drafts[now:now + 1, :k])
+            read(tokens[:n].reshape(1, n), length, drafter, hidden[:n * D].reshape(1, n, D))
+            _link(state, hidden[(new - 1) * D:n * D], links, draft)
             known = count
-        if verify(line, max(k, 0)):
-            return
+        if verify(state, k):
+            return state.rounds[0]
 
 
 @njit(cache=True, nogil=True)
-def draft_heads(line: Line, heads: PackedHeads, links: PackedLinks, block: int) -> None:
-    """`blockwise.HeadsDrafter`: heads on the state that predicted the last token."""
-    D = line.verifier.packed.positions.shape[1]
-    states = np.empty(max(block, 1) * D, line.hidden.dtype)
+def draft_heads(state: DraftState, block: int, heads: PackedHeads, links: PackedLinks) -> int:
+    """Draft like `blockwise.HeadsDrafter`: heads on the state that predicted the last token."""
+    D = state.verifier.packed.positions.shape[1]
+    states = np.empty(max(block, 1) * D, state.hidden.dtype)
     while True:
-        now, count = line.rounds[0], line.length[0]
-        k = min(block, line.longest + 1 - count) if now else 0  # before the first call there is no state
-        if k > 0:
-            last = (line.accepted[now - 1] - 1) * D
-            head_states(line.hidden[last:last + D].reshape(1, D), heads, states[:k * D].reshape(k, D))
-            follow_links(states[:k * D].reshape(1, k, D), line.words[0, count - 1:count], links,
-                         line.drafts[now:now + 1, :k])
-        if verify(line, max(k, 0)):
-            return
+        now = state.rounds[0]
+        draft = _next_draft(state, block if now else 0)  # before the first call there is no state
+        k = len(draft)
+        if k:
+            last = (state.accepted[now - 1] - 1) * D
+            head_states(state.hidden[last:last + D].reshape(1, D), heads, states[:k * D].reshape(k, D))
+            _link(state, states[:k * D], links, draft)
+        if verify(state, k):
+            return 0
 
 
 @njit(cache=True, nogil=True)
-def copy(line: Line, source: Ints, shortest: int, longest: int, block: int) -> None:
-    """`iad.InputCopy`: what stands in the source (S,) behind what was said last; it begins with the start symbol."""
-    places = len(source) - (source == PAD).sum()
+def _link(state: DraftState, states: Floats, links: PackedLinks, draft: Ints) -> None:
+    """Draft the best token of every state (k D,), one after the other, from the last accepted token on."""
+    k, count = len(draft), state.length[0]
+    follow_links(states.reshape(1, k, len(states) // k), state.words[0, count - 1:count], links, draft.reshape(1, k))
+
+
+@njit(cache=True, nogil=True)
+def copy(state: DraftState, block: int, source: Ints, shortest: int, longest: int) -> int:
+    """Draft like `iad.InputCopy`; see `drafts.copy_source`."""
     while True:
-        count, k = line.length[0], 0
-        place = _where(line.words[0, :count], source[:places], shortest, longest)
-        if place >= 0:
-            k = max(0, min(block, places - 1 - place, line.longest + 1 - count))
-            line.drafts[line.rounds[0], :k] = source[place + 1:place + 1 + k]
-        if verify(line, k):
-            return
+        prefix = state.words[0, :state.length[0]]
+        if verify(state, drafts.copy_source(prefix, source, shortest, longest, _next_draft(state, block))):
+            return 0
 
 
 @njit(cache=True, nogil=True)
-def _where(said: Ints, source: Ints, shortest: int, longest: int) -> int:
-    """The only place in the source at which as many of the last words end as nowhere else; -1: there is none."""
-    most, place, alone, n = 0, -1, False, len(said)
-    for at in range(len(source)):
-        common = 0
-        while common < min(longest, n, at + 1) and source[at - common] == said[n - 1 - common]:
-            common += 1
-        if common > most:
-            most, place, alone = common, at, True
-        elif common == most:
-            alone = False
-    return place if alone and (most >= shortest or n == 1) else -1
-
-
-@njit(cache=True, nogil=True)
-def foresee(line: Line, words: Ints, block: int) -> None:
-    """`counts_gad.WordsInPlace`: the words that are foreseen for the next positions, of all (N,)."""
+def propose_words(state: DraftState, block: int, words: Ints) -> int:
+    """Draft like `counts_gad.WordsInPlace`; see `drafts.words_in_place`."""
     while True:
-        settled = line.length[0] - 1
-        k = max(0, min(block, line.longest - settled, len(words) - settled))
-        line.drafts[line.rounds[0], :k] = words[settled:settled + k]
-        if verify(line, k):
-            return
+        if verify(state, drafts.words_in_place(words, state.length[0] - 1, _next_draft(state, block))):
+            return 0
 
 
 @njit(cache=True, nogil=True)
-def continue_paths(line: Line, words: Ints, following: Ints, entries: Ints, block: int) -> None:
-    """`lattice_gad.LatticeDrafter`: the best continuation in a lattice; for its arrays see `continuation.read_on`."""
+def continue_paths(state: DraftState, block: int, words: Ints, following: Ints, entries: Ints) -> int:
+    """Draft like `lattice_gad.LatticeDrafter`; see `continuation.read_on`."""
     while True:
-        count = line.length[0]
-        draft = line.drafts[line.rounds[0], :max(0, min(block, line.longest + 1 - count))]
-        if verify(line, read_on(words, following, entries, count - 2, line.words[0, count - 1], draft)):
-            return
+        count, draft = state.length[0], _next_draft(state, block)
+        if verify(state, read_on(words, following, entries, count - 2, state.words[0, count - 1], draft)):
+            return 1
 
 
 @njit(cache=True, nogil=True)
-def iterate(line: Line, block: int, hybrid: bool, expected: int, start: Ints) -> None:
-    """`jacobi.LastIterate`: the verifier's last iterate of the rest of a block; `start` (N,) is the first one."""
-    before = 0
+def iterate(state: DraftState, width: int, block: int, hybrid: bool, expected: int, start: Ints) -> int:
+    """Draft like `jacobi.LastIterate`, at most `width` tokens; see `drafts.last_iterate`."""
+    accepted, predicted = 0, state.predicted[0, :0]
     while True:
-        now, settled = line.rounds[0], line.length[0] - 1
-        ends = expected
-        if block and not (hybrid and settled >= expected):
-            ends = (settled // block + 1) * block
-        elif block:
-            ends = settled
-        # The last word of a block is what the verifier says behind the last word of the draft.
-        k = max(0, min(ends - settled - 1, line.longest - settled))
-        for i in range(k):
-            line.drafts[now, i] = start[settled + i] if settled + i < len(start) else PAD
-            if now and line.accepted[now - 1] + i <= before:
-                line.drafts[now, i] = line.said[now - 1, line.accepted[now - 1] + i]
-        before = k
-        if verify(line, k):
-            return
+        draft, now = _next_draft(state, width), state.rounds[0]
+        drafted = drafts.last_iterate(state.length[0] - 1, block, hybrid, expected, start, predicted, accepted, draft)
+        if verify(state, drafted):
+            return 0
+        accepted, predicted = state.accepted[now], state.predicted[now, :drafted + 1]

@@ -1,19 +1,16 @@
-"""The encoder of a small model on a CPU, compiled, and what the decoder makes of its states: one call each.
+"""The encoder of a small model on a CPU, compiled, and the decoder's projection of its states: one call each.
 
-Of one sentence it is as many operations as a decoder step, and as short ones (`decoder.py`). Every row is summed up in
-the same order here too: the states of a sentence are the same bits in any batch.
+For one sentence it has as many operations as a decoder step, which are as short (`decoder.py`). Every row is summed in
+the same order here too: the states of a sentence have the same bits in any batch.
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from pipeline.compiled import njit
 from pipeline.engine.attention import attend
 from pipeline.engine.block import embed, enter, feed_forward, leave, normalise
 from pipeline.engine.matrix import affine, size
-from pipeline.engine.reading import Bools, Floats, PackedEncoder, PackedSource
-
-Ints = npt.NDArray[np.int64]
+from pipeline.engine.reading import Bools, Floats, Ints, PackedEncoder, PackedSource
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -26,16 +23,16 @@ def encode(tokens: Ints, packed: PackedEncoder, heads: int, pre: bool, relu: boo
         heads: of attention.
         pre: whether normalisation comes before each block.
         relu: whether the feed-forward blocks have ReLU; else GELU.
-        mask: (B, 1, S), true where there is a piece; no rows: everywhere.
+        mask: (B, 1, S), true where there is a piece; no rows: true everywhere.
         states: (B, S, D), where the states are written.
 
     Returns:
-        Whether all tokens are tokens and have a place; if not, nothing is written.
+        Whether all tokens are in the vocabulary and have a position; if not, nothing is written.
     """
     B, S, D = states.shape
     if not embed(tokens, np.zeros(B, np.int64), packed.embeddings, packed.positions, states):
         return False
-    F = packed.vectors.shape[1] // 2 - 7 * D  # behind norms, scales and biases of the other matrices
+    F = packed.vectors.shape[1] // 2 - 7 * D  # after norms, scales and biases of the other matrices
     rows = states.reshape(B * S, D)
     normed, moved = np.empty_like(rows), np.empty_like(rows)
     projected, inner = np.empty((B * S, 3 * D), states.dtype), np.empty((B * S, F), states.dtype)

@@ -1,22 +1,19 @@
-"""What becomes of the beams of one sentence in one step, compiled: the two ways that beam searches have."""
+"""How one step expands the beams of one sentence, compiled, for both beam searches."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from pipeline.compiled import njit
 from pipeline.engine.best import best_of, best_places, log_sum
-from pipeline.engine.reading import Floats
+from pipeline.engine.reading import Floats, Ints
 from pipeline.vocabulary import PAD
-
-Ints = npt.NDArray[np.int64]
 
 _BLOCK = 64
 
 
 class Candidates(NamedTuple):
-    """K ways to fill the next z slots."""
+    """K candidates for the next z slots."""
 
     scores: Floats
     """(K,) log-probabilities of the hypotheses with this step; -inf where there is no candidate."""
@@ -35,8 +32,8 @@ def best_steps(logits: Floats, scores: Floats, end: int, parents: Ints, places: 
         logits: (K, z, V).
         scores: (K,) of the beams.
         end: the end symbol.
-        parents, places, unfinished: the candidates of a step (`beam.Places`): (N,), (N, z) and how many go on.
-        going: where the best steps that go on are written, best first.
+        parents, places, unfinished: the candidates of a step (`beam.Places`): (N,), (N, z) and how many do not end.
+        going: where the best steps that do not end are written, best first.
         ended: where those of the K best steps that end are written.
     """
     K, z, _ = logits.shape
@@ -99,7 +96,7 @@ def best_pairs(logits: Floats, scores: Floats, end: int, going: Candidates, ende
     for n in range(2 * W):
         if left_scores[n] > -np.inf:
             r, word = divmod(lefts[n], V)
-            first, last = (end, end + 1) if word == end else (0, V)  # behind the end there is nothing else
+            first, last = (end, end + 1) if word == end else (0, V)  # only the end symbol follows it
             _keep_best(logits[r, 1, first:last], totals[r, 1], left_scores[n], n * V + first, pair_scores, pairs)
     going.scores[:] = -np.inf
     ended.scores[:] = -np.inf
@@ -120,14 +117,14 @@ def best_pairs(logits: Floats, scores: Floats, end: int, going: Candidates, ende
 
 @njit(cache=True, nogil=True)
 def _keep_best(values: Floats, total: Any, before: Any, first: int, kept: Floats, places: Ints) -> None:
-    """Let the continuations of a hypothesis join the best of all, if they are among them; of equal ones the earlier.
+    """Let the continuations of a hypothesis join the best of all if they are among them; of equal ones the earlier.
 
     Args:
         values: (n,) logits, which `total` normalises.
         before: the score of the hypothesis.
-        first: the place of the first of these continuations among all.
+        first: the index of the first of these continuations among all.
         kept: (k,) the scores of the best so far, best first, -inf where there is none.
-        places: (k,) their places.
+        places: (k,) their indices.
     """
     k = len(kept)
     for begin in range(0, len(values), _BLOCK):

@@ -1,4 +1,4 @@
-"""What heads make of one state, compiled."""
+"""The heads of blockwise decoding on one state, compiled."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from pipeline.engine.reading import Floats, PackedHeads
 
 @njit(cache=True, nogil=True)
 def head_states(hidden: Floats, heads: PackedHeads, states: Floats) -> None:
-    """Write what the first k heads make of a state (1, D) into states (k, D); F and D multiples of 4."""
+    """Write the outputs of the first k heads for a state (1, D) into states (k, D); F and D multiples of 4."""
     inner = np.empty((1, heads.inner_bias.shape[1]), hidden.dtype)
     for head in range(len(states)):
         affine(hidden, heads.inner[head], heads.inner_scale[head], heads.inner_bias[head], inner)

@@ -1,23 +1,21 @@
 """Mask-Predict of one sentence, compiled: nothing returns to Python between iterations.
 
-It does what `decoding.mask_predict` does step by step, which the tests hold it to. The candidates' words stand one
-after another as rows of the same products, without padding; only hidden words are projected onto the vocabulary, and
-candidates that have none left are not read again.
+It gives the result of `decoding.mask_predict`, which tests compare. The candidates' words are rows of the same
+products, one after another, without padding. Only hidden words are projected onto the vocabulary, and candidates
+without hidden words are not read again.
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from pipeline.compiled import njit
 from pipeline.engine.attention import attend
 from pipeline.engine.best import best_of, log_sum
-from pipeline.engine.block import embed, enter, feed_forward, leave, normalise
+from pipeline.engine.block import embed, enter, leave, normalise
+from pipeline.engine.decoder import finish_layer
 from pipeline.engine.encoder import by_heads
 from pipeline.engine.matrix import affine, size
-from pipeline.engine.reading import Bools, Floats, Reading
+from pipeline.engine.reading import Bools, Floats, Ints, Reading
 from pipeline.vocabulary import MASK
-
-Ints = npt.NDArray[np.int64]
 
 _AT_ONCE = 32
 """Words that are projected onto the vocabulary at a time."""
@@ -25,21 +23,21 @@ _AT_ONCE = 32
 
 @njit(cache=True, nogil=True)
 def fill_in(lengths: Ints, iterations: int, no_words: Ints, reading: Reading, tokens: Ints, certainty: Floats) -> int:
-    """Predict all words of every candidate, and again those that are the least certain.
+    """Predict all words of every candidate, then repeatedly the least certain ones.
 
     Args:
         lengths: (K,) words of every candidate.
-        iterations: how often at most.
-        no_words: ids that are not predicted.
-        reading: the decoder, of a sentence; what it has read does not matter.
-        tokens: (K, N), where the words are written; what stands after a candidate's words is left alone.
-        certainty: (K, N), where their log-probabilities are written, each from when it was last predicted.
+        iterations: the most iterations.
+        no_words: ids that must not be predicted.
+        reading: the decoder, of one sentence; its past is not read.
+        tokens: (K, N), where the words are written; entries after a candidate's words do not change.
+        certainty: (K, N), where the log-probability of each word when it was last predicted is written.
 
     Returns:
         Iterations in which a word was predicted.
 
     Raises:
-        IndexError: there are more words than the decoder has places for.
+        IndexError: there are more words than positions.
     """
     packed, K = reading.packed, len(lengths)
     D, V, number = packed.positions.shape[1], len(packed.output_scale), packed.vectors.dtype
@@ -119,18 +117,14 @@ def _decode(x: Floats, begins: Ints, reading: Reading) -> None:
         begins: (targets + 1,), where each of them begins, and M.
         reading: the decoder.
     """
-    packed, source, pre = reading.packed, reading.source, reading.pre
-    (M, D), (L, _, _, heads, S, depth) = x.shape, source.shape
-    F = packed.vectors.shape[1] // 2 - 10 * D  # after norms, scales and biases of the other matrices
-    normed, moved = np.empty_like(x), np.empty_like(x)
-    projected, inner = np.empty((M, 3 * D), x.dtype), np.empty((M, F), x.dtype)
+    packed, pre = reading.packed, reading.pre
+    (M, D), (L, _, _, heads, S, depth) = x.shape, reading.source.shape
+    normed, moved, projected = np.empty_like(x), np.empty_like(x), np.empty((M, 3 * D), x.dtype)
     weights, every = np.empty(max(S, M), x.dtype), np.empty(0, np.bool_)
-    seen = reading.source_mask[0, 0] if len(reading.source_mask) else every
-    second = size(D, 3 * D) + size(D, D)  # where the matrices of the second block begin …
-    third = second + 2 * size(D, D)  # … and those of the third
+    second = size(D, 3 * D) + size(D, D)  # where the matrices of the second block begin
     for layer in range(L):
-        matrices, vectors = packed.matrices[layer], packed.vectors[layer]
-        enter(x, matrices[:second], vectors[:10 * D], pre, normed, projected)
+        matrices, vectors = packed.matrices[layer, :second], packed.vectors[layer, :10 * D]
+        enter(x, matrices, vectors, pre, normed, projected)
         for row in range(len(begins) - 1):
             target = projected[begins[row]:begins[row + 1]]
             n = len(target)
@@ -138,20 +132,13 @@ def _decode(x: Floats, begins: Ints, reading: Reading) -> None:
             by_heads(target[:, D:], past)
             for i in range(n):
                 attend(target[i, :D], past[0], past[1], n, every, weights, moved[begins[row] + i])
-        leave(x, moved, matrices[:second], vectors[:10 * D], pre, normed)
-
-        queries = projected.reshape(-1)[:M * D].reshape(M, D)
-        enter(x, matrices[second:third], vectors[10 * D:16 * D], pre, normed, queries)
-        for m in range(M):
-            attend(queries[m], source[layer, 0, 0], source[layer, 1, 0], S, seen, weights, moved[m])
-        leave(x, moved, matrices[second:third], vectors[10 * D:16 * D], pre, normed)
-
-        feed_forward(x, matrices[third:], vectors[16 * D:], pre, reading.relu, normed, inner)
+        leave(x, moved, matrices, vectors, pre, normed)
+        finish_layer(x, M, layer, reading, normed, moved, projected, weights)
 
 
 @njit(cache=True, nogil=True)
 def _best(logits: Floats, no_words: Ints) -> tuple[int, float]:
-    """The best word and its log-probability; the logits of what is no word are overwritten."""
+    """The best word and its log-probability; the logits of ids that are no words are overwritten."""
     total = log_sum(logits, logits[best_of(logits)])
     for word in no_words:
         logits[word] = -np.inf

@@ -1,7 +1,7 @@
 """A few rows times a matrix, compiled: for products so small that calling a library costs as much as they do.
 
-Every row is summed up in the same order whatever rows stand beside it, which no BLAS promises: the same row gives the
-same bits in any batch.
+Every row is summed in the same order whatever the other rows are, which no BLAS promises: a row gives the same bits in
+any batch.
 """
 
 from typing import Any
@@ -30,9 +30,9 @@ def affine(x: Floats, weight: Panels, scale: Floats, bias: Floats, out: Floats) 
 @njit(cache=True, nogil=True)
 def product(rows: Floats | npt.NDArray[np.int8], factors: Floats, weight: Panels, scale: Floats, bias: Floats,
             out: Floats) -> None:
-    """`affine` of rows as they are multiplied: bytes, each row times one of factors (M,), where weights are rounded.
+    """`affine` of rows that are already rounded to bytes, each to be multiplied by one of factors (M,), or are exact.
 
-    The weights are read once, a panel of columns after the other.
+    The weights are read once, panel by panel.
     """
     M, N = out.shape
     for panel in range(-(-N // COLUMNS)):
@@ -49,13 +49,13 @@ def product(rows: Floats | npt.NDArray[np.int8], factors: Floats, weight: Panels
 
 @njit(cache=True, nogil=True)
 def size(K: int, N: int) -> int:
-    """Numbers that a matrix (K, N) takes, laid out in panels."""
+    """The size of a matrix (K, N) in panels."""
     return -(-N // COLUMNS) * COLUMNS * K
 
 
 def _as_multiplied(x: Any, weight: Any) -> Any:
-    """Rows as they are multiplied by such weights, and what each of them is then to be multiplied by."""
-    raise NotImplementedError("compiled code chooses one of those below")
+    """Rows as they are multiplied by such weights, and the factor of each row."""
+    raise NotImplementedError("compiled code uses an overload")
 
 
 @overload(_as_multiplied, inline="always")

@@ -1,7 +1,7 @@
 """The parts of a network's search, compiled: ids to states, sources to keys and values, ids to logits, drafts.
 
-Tensors come in and go out. What a part is not compiled for (many rows, long sources, other types) the network computes
-with torch, call by call.
+Their arguments and results are tensors. Whatever a part is not compiled for (many rows, long sources, other types), the
+network computes by torch, call by call.
 """
 
 from typing import Any
@@ -11,19 +11,19 @@ import torch
 from torch import Tensor
 
 from pipeline.engine.choice import engine_in_use
-from pipeline.engine.packing import are_few, is_short
-from pipeline.engine.packs import Packs, seen
+from pipeline.engine.packing import is_small_source, is_small_step
+from pipeline.engine.packs import Packs, mask_array
 from pipeline.engine.reading import Bools, Ints, Packed, PackedHeads, PackedLinks, Reading
 
 _CHAINED = 4
-"""Rows of a draft up to which the compiled chain is quicker than torch's."""
+"""Rows up to which the compiled chain is faster than torch's."""
 _Network: Any = object
 
 
 class Compiled(_Network):
-    """Stands before the network's own class among the bases of an opened network (`door.open_engine`).
+    """The first base class of an opened network, before the network's own class (`door.open_engine`).
 
-    `super()` is therefore the network's own way, by torch. What compiled loops read of it is for this package only.
+    `super()` is therefore the network's own code, by torch. What compiled loops read is for this package only.
     """
 
     packs: Packs
@@ -36,19 +36,20 @@ class Compiled(_Network):
 
     def _encoded(self, source: Tensor, mask: Tensor | None) -> Tensor:
         packed = self.packs.encoder if self._compiles else None
-        if packed is not None and is_short(source.numel(), packed.positions.shape[1]):
+        if packed is not None and is_small_source(source.numel(), packed.positions.shape[1]):
             from pipeline.engine.encoder import encode  # numba: half a second that training does not need
             plain = self.packs.plain
             states = np.empty((*source.shape, packed.positions.shape[1]), packed.positions.dtype)
-            if encode(source.contiguous().numpy(), packed, plain.heads, plain.pre, plain.relu, seen(mask), states):
+            ids, visible = source.contiguous().numpy(), mask_array(mask)
+            if encode(ids, packed, plain.heads, plain.pre, plain.relu, visible, states):
                 return torch.from_numpy(states)
-        own: Tensor = super()._encoded(source, mask)  # which also says what is wrong with ids that are no pieces
+        own: Tensor = super()._encoded(source, mask)  # which also raises the error for unknown ids
         return own
 
     def _projected(self, memory: Any) -> Tensor:
         B, S, D = memory.states.shape
         packed = self.packs.source if self._compiles else None
-        if packed is None or not is_short(B * S, D):
+        if packed is None or not is_small_source(B * S, D):
             own: Tensor = super()._projected(memory)
             return own
         from pipeline.engine.encoder import project_source  # numba: half a second that training does not need
@@ -83,7 +84,7 @@ class Compiled(_Network):
             return own
         from pipeline.engine.decoder import decode  # numba: half a second that training does not need
         x = x.contiguous()
-        reading, lengths = self._reading(packed, state, n, seen(mask))
+        reading, lengths = self._reading(packed, state, n, mask_array(mask))
         decode(x.numpy(), lengths, np.zeros_like(lengths), reading)
         return x
 
@@ -130,20 +131,19 @@ class Compiled(_Network):
 
     # What compiled loops read.
 
-    @torch.no_grad()
     def reading(self, state: Any, tokens: int, at_once: int = 1, rounded: bool = False) -> Reading | None:
-        """The decoder as a compiled loop reads it, with room in the state for what it will read.
+        """The decoder as a compiled loop reads it, with room in the state for the tokens that it will read.
 
-        The state does not move: how much has been read is for the loop to remember.
+        The state does not advance: the loop counts what it has read.
 
         Args:
             state: of the rows.
-            tokens: all that will be read from here on.
-            at_once: the most that one step will read of all rows.
-            rounded: whether its matrices may be rounded, because what it predicts is verified.
+            tokens: the most tokens per row that will be read.
+            at_once: the most tokens of all rows that one step will read.
+            rounded: whether its matrices may be rounded, because its predictions are verified.
 
         Returns:
-            None where its steps are not to be compiled.
+            None where its steps are not compiled.
         """
         packed = self._decoder(at_once) if self.packs.plain.keeps else None
         if packed is not None and rounded:
@@ -154,12 +154,12 @@ class Compiled(_Network):
         return self._reading(packed, state, tokens, self.packs.visible)[0]
 
     def packed_links(self) -> PackedLinks | None:
-        """What `draft_tokens` reads, rounded; None where it is not compiled."""
+        """The rounded links of `draft_tokens`; None where it is not compiled."""
         links = self.packs.links if self._compiles else None
         return links and links[True]
 
     def packed_heads(self) -> PackedHeads | None:
-        """What `head_states` reads, rounded; None where it is not compiled."""
+        """The rounded heads; None where they are not compiled."""
         return self.packs.heads if self._compiles else None
 
     @property
@@ -167,12 +167,12 @@ class Compiled(_Network):
         return engine_in_use() == "compiled" and not self.training
 
     def _decoder(self, rows: int) -> Packed | None:
-        """The decoder, where a step of so many tokens is to be compiled."""
+        """The decoder, where a step over `rows` tokens in all is compiled."""
         packed = self.packs.decoder if self._compiles else None
-        return packed if packed is not None and are_few(rows, packed) else None
+        return packed if packed is not None and is_small_step(rows, packed) else None
 
     def _reading(self, packed: Packed, state: Any, tokens: int, mask: Bools) -> tuple[Reading, Ints]:
-        """A decoder that reads up to so many tokens more, and (R,) tokens that it has read."""
+        """A decoder that reads up to `tokens` more tokens per row, and the number that it has read, (R,)."""
         past, source, lengths = state.arrays(tokens)
         plain = self.packs.plain
-        return Reading(packed, past, source, mask, seen(state.source_mask), plain.pre, plain.relu), lengths
+        return Reading(packed, past, source, mask, mask_array(state.source_mask), plain.pre, plain.relu), lengths

@@ -1,4 +1,4 @@
-"""Weights laid out for compiled code, once a model."""
+"""Weights laid out for compiled code, once per model."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,36 +22,36 @@ from pipeline.engine.reading import (
 )
 
 _FEW, _WIDEST = 8192, 1024
-"""Numbers in (R, n, D) embeddings, and width, up to which a compiled step on one core is quicker than torch's on two
-(`python -m benchmarks.step`): 64 tokens of width 128, 8 of width 1,024."""
+"""The size of (R, n, D) embeddings, and the width, up to which a compiled step on one core is faster than torch's on
+two (`python -m benchmarks.step`): 64 tokens of width 128, 8 of width 1,024."""
 
 _SHORT = 2**21
-"""The squared number of pieces of all sources together, times the width, up to which it is quicker to encode them
-compiled, on one core, than by torch on two (`python -m benchmarks.step`): 128 pieces at width 128, 64 at width 512."""
+"""The squared number of pieces of all sources, times the width, up to which compiled encoding on one core is faster
+than torch's on two (`python -m benchmarks.step`): 128 pieces at width 128, 64 at width 512."""
 
 Block = Sequence[Floats]
 """Weight and bias of a normalisation, and of two linear maps; their matrices are (in, out)."""
 
 
-def are_few(rows: int, packed: Packed) -> bool:
-    """Whether a compiled step of so many rows is the quicker one."""
+def is_small_step(rows: int, packed: Packed) -> bool:
+    """Whether a compiled step over `rows` tokens is faster than torch's."""
     return 0 < rows * packed.positions.shape[1] <= _FEW
 
 
-def is_short(pieces: int, width: int) -> bool:
-    """Whether encoding so many pieces, or projecting their states, is quicker compiled."""
+def is_small_source(pieces: int, width: int) -> bool:
+    """Whether compiled code encodes so many pieces, or projects their states, faster than torch."""
     return 0 < pieces * pieces * width <= _SHORT
 
 
 def pack_decoder(layers: Sequence[Sequence[Block]], embeddings: Floats, positions: Floats, norm: Floats,
                  projection: Floats, *, rounded: bool) -> Packed | None:
-    """A decoder as compiled code reads it; None where its shape is none that compiled steps are made for.
+    """A decoder as compiled code reads it; None where compiled steps do not support its shape.
 
     Args:
         layers: of each layer self-attention, attention to the source and feed-forward.
         embeddings: (V, D), scaled.
-        positions: (T, D), a row a slot.
-        norm: (2, D), the final normalisation, or anything behind post-norm layers.
+        positions: (T, D), one row per slot.
+        norm: (2, D), the final normalisation; not read if the layers are post-norm.
         projection: (D, V).
         rounded: whether matrices are rounded; see `pack_matrix`.
     """
@@ -68,13 +68,12 @@ def pack_decoder(layers: Sequence[Sequence[Block]], embeddings: Floats, position
 
 def pack_encoder(layers: Sequence[Sequence[Block]], embeddings: Floats, positions: Floats,
                  norm: Floats) -> PackedEncoder | None:
-    """An encoder as compiled code reads it; None where its shape is none that compiled code is made for.
+    """An encoder as compiled code reads it; None where compiled code does not support its shape.
 
     Args:
         layers: of each layer self-attention and feed-forward.
-        embeddings: (V, D), scaled.
+        embeddings, norm: see `pack_decoder`.
         positions: (S, D).
-        norm: (2, D), the final normalisation, or anything behind post-norm layers.
     """
     if not _suits(layers):
         return None
@@ -83,7 +82,7 @@ def pack_encoder(layers: Sequence[Sequence[Block]], embeddings: Floats, position
 
 
 def pack_source(weight: Floats, bias: Floats) -> PackedSource | None:
-    """A projection (D, L * 2 * D) as compiled code reads it; None where its shape is none that this is made for."""
+    """A projection (D, L * 2 * D) as compiled code reads it; None where compiled code does not support its shape."""
     if len(weight) > _WIDEST or len(weight) % TOGETHER:
         return None
     return PackedSource(*pack_matrix(weight, False), bias.copy())
@@ -95,7 +94,7 @@ def _suits(layers: Sequence[Sequence[Block]]) -> bool:
 
 
 def _pack_layers(layers: Sequence[Sequence[Block]], rounded: bool) -> tuple[Panels, Floats]:
-    """All matrices and all vectors, a row a layer."""
+    """All matrices and all vectors, one row per layer."""
     matrices: list[Any] = []
     vectors: list[Floats] = []
     for layer in layers:
@@ -110,7 +109,7 @@ def _pack_layers(layers: Sequence[Sequence[Block]], rounded: bool) -> tuple[Pane
 
 def pack_links(of_state: Floats, bias: Floats, table: Floats, outer: Floats, projection: Floats, *,
                rounded: bool) -> PackedLinks | None:
-    """A chain as compiled code reads it; see `PackedLinks` for the shapes, and `pack_matrix` for `rounded`."""
+    """A chain as compiled code reads it, or None; see `PackedLinks` for the shapes, and `pack_matrix` for `rounded`."""
     if of_state.shape[0] % TOGETHER or of_state.shape[1] % TOGETHER:
         return None
     return PackedLinks(*pack_matrix(of_state, rounded), bias, table, *pack_matrix(outer, rounded),
@@ -122,34 +121,34 @@ def pack_heads(inner: Floats, inner_bias: Floats, outer: Floats, outer_bias: Flo
     return PackedHeads(*_stack(inner), inner_bias, *_stack(outer), outer_bias)
 
 
-def pack_scorer(decoder: Packed, cross: Sequence[Block], alone: Sequence[tuple[Floats, Floats]], heads: int,
-                projection: Floats, normaliser: tuple[Floats, float]) -> PackedScorer | None:
-    """A lattice's scorer as compiled code reads it; None where its shape is none that this is made for.
+def pack_scorer(decoder: Packed, cross: Sequence[Block], self_attention: Sequence[tuple[Floats, Floats]],
+                heads: int, projection: Floats, normaliser: tuple[Floats, float]) -> PackedScorer | None:
+    """A lattice's scorer as compiled code reads it; None where compiled code does not support its shape.
 
     Args:
         decoder: its layers, packed.
         cross: of each layer attention to the source.
-        alone: of each layer weight (D, D) and bias (D,) of self-attention with one key.
+        self_attention: of each layer weight (D, D) and bias (D,) of self-attention with one key.
         heads: of attention.
         projection: (V, D).
-        normaliser: weight (D,) and bias of what predicts the logarithm of the sum over the vocabulary.
+        normaliser: weight (D,) and bias of the linear map that predicts the logsumexp over the vocabulary.
     """
     D, (weight, bias) = projection.shape[1], normaliser
     if D // heads % TOGETHER:
         return None
     queries, outputs = ([np.ascontiguousarray(one).reshape(heads, D // heads, D) for one in maps]
                         for maps in ([block[2].T for block in cross], [block[4] for block in cross]))
-    own: Any = [pack_matrix(one, False)[0] for one, _ in alone]
+    matrices: Any = [pack_matrix(one, False)[0] for one, _ in self_attention]
     return PackedScorer(
-        decoder, np.stack(own), np.stack([one for _, one in alone]),
+        decoder, np.stack(matrices), np.stack([one for _, one in self_attention]),
         _by_layer_and_head(queries), np.stack([block[3].reshape(heads, D // heads) for block in cross]),
         _by_layer_and_head(outputs), projection - weight, -bias)
 
 
 def pack_matrix(weight: Floats, rounded: bool) -> tuple[Panels, Floats]:
-    """A matrix (K, N) as `matrix.affine` reads it, and what each of its columns is multiplied by, (N,).
+    """A matrix (K, N) as `matrix.affine` reads it, and the factor of each column, (N,).
 
-    Rounded, they are whole numbers of 8 bits, for drafts: of few rows, reading weights is most of the work.
+    Rounded, it has integers of 8 bits, for drafts: reading weights is most of the work for a few rows.
     """
     if rounded:
         return _pack_rounded(weight)
@@ -158,11 +157,11 @@ def pack_matrix(weight: Floats, rounded: bool) -> tuple[Panels, Floats]:
 
 def _pack_rounded(weight: Floats) -> tuple[Bytes, Floats]:
     scale: Floats = (np.maximum(np.abs(weight).max(0, initial=0), 1e-9) / 127).astype(weight.dtype)
-    return _in_panels((_whole(weight, scale) + OFFSET).astype(np.uint8), TOGETHER), scale
+    return _in_panels((_rounded(weight, scale) + OFFSET).astype(np.uint8), TOGETHER), scale
 
 
 def _in_panels(weight: Panels, together: int) -> Any:
-    """A matrix (K, N) in panels, so many neighbouring numbers of a column side by side."""
+    """A matrix (K, N) in panels, with `together` neighbouring numbers of a column side by side."""
     (K, N), panels = weight.shape, -(-weight.shape[1] // COLUMNS)
     packed = _aligned(panels * K * COLUMNS, weight.dtype)
     filled = np.pad(weight, ((0, 0), (0, panels * COLUMNS - N))).reshape(K // together, together, panels, COLUMNS)
@@ -171,10 +170,11 @@ def _in_panels(weight: Panels, together: int) -> Any:
 
 
 def _screen(projection: Floats) -> Screen:
-    """The screen of a projection (D, V). Sums of floats are not exact either: what they may lack is lost as well."""
+    """The screen of a projection (D, V), whose error bound includes the rounding errors of floating-point sums."""
     panels, scale = _pack_rounded(projection)
     exactly = projection.astype(np.float64)
-    lengths, lacking = (np.sqrt((one * one).sum(0)) for one in (exactly, exactly - _whole(projection, scale) * scale))
+    errors = exactly - _rounded(projection, scale) * scale
+    lengths, lacking = (np.sqrt((one * one).sum(0)) for one in (exactly, errors))
     lost = lacking + 2 * len(projection) * np.finfo(scale.dtype).eps * lengths
     first = np.arange(0, len(scale), COLUMNS)  # of every panel
     highest = (np.maximum.reduceat(one, first) if len(first) else one for one in (lengths + lacking, lost))
@@ -182,15 +182,15 @@ def _screen(projection: Floats) -> Screen:
 
 
 def _aligned(numbers: int, kind: np.dtype[Any]) -> Any:
-    """Room for numbers, from the beginning of a cache line on."""
+    """An array that begins at a cache line."""
     room = np.empty(numbers * kind.itemsize + 64, np.uint8)
     return room[-room.ctypes.data % 64:][:numbers * kind.itemsize].view(kind)
 
 
-def _whole(weight: Floats, scale: Floats) -> Floats:
-    """A matrix in whole numbers of `scale`, a column."""
-    whole: Floats = (weight / scale).round()
-    return whole
+def _rounded(weight: Floats, scale: Floats) -> Floats:
+    """A matrix in integer multiples of a scale per column."""
+    rounded: Floats = (weight / scale).round()
+    return rounded
 
 
 def _by_layer_and_head(matrices: Sequence[Floats]) -> Any:

@@ -1,4 +1,4 @@
-"""A network's weights as compiled code reads them, each part packed when it is first asked for."""
+"""A network's weights as compiled code reads them, each part packed on first use."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -25,29 +25,29 @@ _EVERYTHING = np.zeros((0, 1, 0), np.bool_)
 
 
 class Packs:
-    """Copies of a network's weights, in which later changes do not show; a part is None where it is not compiled."""
+    """Copies of a network's weights, which later changes do not affect; a part is None where it is not compiled."""
 
     def __init__(self, network: Any) -> None:
         """Args:
-            network: speaks `plain.Openable`; one that drafts also has `chain_weights` or `plain_heads`, a lattice
+            network: a `plain.Openable`; a drafting one also has `chain_weights` or `plain_heads`, a lattice
                 `plain_scorer`.
         """
         self._network = network
 
     @cached_property
     def plain(self) -> PlainWeights:
-        """What the network says of itself."""
-        told: PlainWeights = self._network.plain_weights()
-        return told
+        """The network's parameters."""
+        weights: PlainWeights = self._network.plain_weights()
+        return weights
 
     @cached_property
     def decoder(self) -> Packed | None:
-        """The decoder as it is."""
+        """The decoder with exact weights."""
         return self._decoder(rounded=False)
 
     @cached_property
     def rounded(self) -> Packed | None:
-        """The decoder in whole numbers of 8 bits, for drafts."""
+        """The decoder with weights of 8 bits, for drafts."""
         return self._decoder(rounded=True)
 
     @cached_property
@@ -71,7 +71,7 @@ class Packs:
 
     @cached_property
     def links(self) -> tuple[PackedLinks, PackedLinks] | None:
-        """What links the tokens of a draft, as it is and with a rounded projection."""
+        """The chain between the tokens of a draft, exact and rounded."""
         if not readable(self.plain.projection):
             return None
         parts = [array(part) for part in self._network.chain_weights()]
@@ -80,7 +80,7 @@ class Packs:
 
     @cached_property
     def heads(self) -> PackedHeads | None:
-        """Heads that guess the tokens after the next one, rounded."""
+        """Heads that predict the tokens after the next one, rounded."""
         return None if self.decoder is None else pack_heads(*map(array, self._network.plain_heads()))
 
     @cached_property
@@ -88,15 +88,15 @@ class Packs:
         """The scorer of a lattice."""
         if self.decoder is None:
             return None
-        plain, (alone, (weight, bias)) = self.plain, self._network.plain_scorer()
+        plain, (self_attention, (weight, bias)) = self.plain, self._network.plain_scorer()
         return pack_scorer(self.decoder, [_arrays([layer])[0][1] for layer in plain.decoder],
-                           [(array(one), array(other)) for one, other in alone], plain.heads, array(plain.projection),
-                           (array(weight), float(bias)))
+                           [(array(one), array(other)) for one, other in self_attention], plain.heads,
+                           array(plain.projection), (array(weight), float(bias)))
 
     @cached_property
     def visible(self) -> Bools:
-        """What the slots see of each other."""
-        return seen(self.plain.visible)
+        """Which slots see each other."""
+        return mask_array(self.plain.visible)
 
     def _decoder(self, rounded: bool) -> Packed | None:
         plain = self.plain
@@ -111,19 +111,19 @@ class Packs:
 
 
 def readable(weights: Tensor) -> bool:
-    """Whether compiled code can read them."""
+    """Whether compiled code can read weights."""
     return weights.device.type == "cpu" and weights.dtype in (torch.float32, torch.float64)
 
 
-def seen(mask: Tensor | None) -> Bools:
-    """A mask without its dimension of heads, (1 or R, 1 or n, T); no rows where everything is seen."""
+def mask_array(mask: Tensor | None) -> Bools:
+    """A mask without its dimension of heads, (1 or R, 1 or n, T); no rows where it is true everywhere."""
     if mask is None:
         return _EVERYTHING
     return np.ascontiguousarray(mask.view(-1, *mask.shape[-2:]).numpy())
 
 
 def array(tensor: Tensor) -> Floats:
-    """The same numbers for compiled code."""
+    """A tensor for compiled code, which shares its memory."""
     found: Floats = tensor.detach().numpy()
     return found
 

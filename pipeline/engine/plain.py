@@ -1,4 +1,4 @@
-"""What a network tells the engine about itself: its parameters as they are, and how they are used."""
+"""What the engine needs from a network: its parameters, and how they are used."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -21,7 +21,7 @@ class PlainWeights(NamedTuple):
     target_embedding: Tensor
     """(V, D)."""
     scale: float
-    """What embeddings are multiplied by."""
+    """The factor of embeddings."""
     source_positions: Tensor
     """(S, D)."""
     target_positions: Tensor
@@ -29,13 +29,13 @@ class PlainWeights(NamedTuple):
     encoder_norm: Tensor
     """(2, D), weight and bias of the final normalisation; not read if the layers are post-norm."""
     decoder_norm: Tensor
-    """(2, D), likewise."""
+    """(2, D), like `encoder_norm`."""
     source_keys_values: tuple[Tensor, Tensor]
     """Weight (D, L * 2 * D) and bias of the projection of encoded sources."""
     projection: Tensor
     """(V, D), onto the vocabulary."""
     output_bias: Tensor | None
-    """(V,), added to the logits; None: nothing is."""
+    """(V,), added to the logits; None: nothing is added."""
     visible: Tensor
     """(T, T), true where a slot may see another."""
     heads: int
@@ -45,22 +45,22 @@ class PlainWeights(NamedTuple):
     relu: bool
     """Whether the feed-forward blocks have ReLU; else GELU."""
     keeps: bool
-    """Whether keys and values of what has been read stay valid when more is read."""
+    """Whether keys and values of tokens stay valid when more tokens are read."""
 
 
 class Openable(Protocol):
-    """A network that the engine can open: a module whose search is made of the parts that `Compiled` replaces."""
+    """A network that the engine can open: a module whose search consists of the parts that `Compiled` replaces."""
 
     training: bool
     generation: int
-    """Another number whenever the parameters may have changed."""
+    """A number that changes whenever the parameters may have changed."""
 
     def plain_weights(self) -> PlainWeights:
-        """Its parameters as they are now."""
+        """Its present parameters."""
 
 
 class Around(Protocol):
     """A model around networks that the engine can open."""
 
     def with_opened(self, open_engine: Callable[[Any], Any]) -> Any:
-        """What searches talk to: the model around its opened networks."""
+        """The model that searches use: the same around its opened networks."""

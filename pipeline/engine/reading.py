@@ -1,4 +1,4 @@
-"""What compiled code reads of a decoder: plain arrays. No numba, which training does not need, and no torch."""
+"""What compiled code reads: plain arrays. This imports neither torch nor numba, which training does not need."""
 
 from typing import Any, NamedTuple
 
@@ -9,72 +9,73 @@ Floats = npt.NDArray[np.floating[Any]]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 COLUMNS = 32
-"""Of a panel."""
+"""Columns of a panel."""
 TOGETHER = 4
-"""Neighbouring numbers of a column whose products are summed up at a time: K is a multiple of it."""
+"""Neighbouring numbers of a column whose products are summed at a time: K is a multiple of it."""
 Bytes = npt.NDArray[np.uint8]
 OFFSET = 128
-"""Added to whole numbers from -127 to 127, so that they are unsigned."""
+"""Added to integers from -127 to 127, so that they are unsigned."""
 Panels = Floats | Bytes
-"""A matrix (K, N) in panels (K, 32) behind each other, the last one filled up with columns of 0, as one flat array.
+"""A matrix (K, N) as a flat array of consecutive panels (K, 32), the last one padded with columns of 0.
 
-Rounded to 8 bits, with a float for every column and `OFFSET` added, they are panels (K / 4, 32, 4).
+Rounded to 8 bits, with a factor per column and `OFFSET` added, the panels are (K / 4, 32, 4).
 """
 
 
 class Screen(NamedTuple):
-    """The projection onto the vocabulary once more, rounded, and how wrong that is (`screen`)."""
+    """The rounded projection onto the vocabulary and bounds of its error (`screen`)."""
 
     panels: Bytes
-    """(D, V); of a decoder that is rounded itself, and needs no screen, V = 0."""
+    """(D, V); V = 0 for a decoder that is rounded itself, and needs no screen."""
     scale: Floats
-    """(V,), what its columns are multiplied by."""
+    """(V,), the factors of its columns."""
     lengths: Floats
-    """(panels,), of its columns, the longest of a panel …"""
+    """(panels,), the length of the longest column of each panel."""
     lost: Floats
-    """… and of what they lack, likewise."""
+    """(panels,), the length of the largest rounding error of a column of each panel."""
 
 
 class Packed(NamedTuple):
-    """The parameters of a decoder: copies, in which later changes of the weights do not show.
+    """The parameters of a decoder: copies, which later changes of the weights do not affect.
 
-    Matrices are (in, out), in `Panels`.
+    Matrices are (in, out), in `Panels`; a `scale` has the factors of a matrix's columns.
     """
 
     matrices: Panels
-    """(L, M), all matrices of a layer one behind the other."""
+    """(L, M), all matrices of a layer, one after the other."""
     vectors: Floats
     """(L, Q): of every block weight and bias of its norm, and scale and bias of its two matrices."""
     embeddings: Floats
     """(V, D), scaled."""
     positions: Floats
-    """(T, D), a row a slot."""
+    """(T, D), one row per slot."""
     norm: Floats
-    """(2, D), weight and bias of the final normalisation; void behind post-norm layers."""
+    """(2, D), weight and bias of the final normalisation; not read if the layers are post-norm."""
     outputs: Panels
-    """(D, V), the projection …"""
+    """(D, V), the projection onto the vocabulary."""
     output_scale: Floats
-    """… what its columns are multiplied by, (V,) …"""
+    """(V,)."""
     output_bias: Floats
-    """… and (V,), nothing."""
+    """(V,)."""
     screen: Screen
+    """Of the projection."""
 
 
 class Reading(NamedTuple):
     """A decoder that reads targets: its parameters, and the keys and values of what R rows have read.
 
-    How many tokens that are is for the reader to remember.
+    Its user counts these tokens.
     """
 
     packed: Packed
     past: Floats
-    """(L, 2, R, heads, capacity, D / heads), keys and values; written by whoever reads on."""
+    """(L, 2, R, heads, capacity, D / heads), keys and values; further reading writes into it."""
     source: Floats
     """(L, 2, B, heads, S, D / heads), B a divisor of R: neighbouring rows share a sentence."""
     mask: Bools
     """(R or 1, N or 1, T), true where a token may see another; no rows: everything before it."""
     source_mask: Bools
-    """(B, 1, S), true where there is a piece; no rows: everywhere."""
+    """(B, 1, S), true where there is a piece; no rows: true everywhere."""
     pre: bool
     """Whether normalisation comes before each block."""
     relu: bool
@@ -82,85 +83,80 @@ class Reading(NamedTuple):
 
 
 class PackedEncoder(NamedTuple):
-    """The parameters of an encoder: copies, as in `Packed`."""
+    """The parameters of an encoder: copies; see `Packed`, except for the shape of `positions`, (S, D)."""
 
     matrices: Panels
-    """(L, M), all matrices of a layer one behind the other."""
     vectors: Floats
-    """(L, Q): of every block weight and bias of its norm, and scale and bias of its two matrices."""
     embeddings: Floats
-    """(V, D), scaled."""
     positions: Floats
-    """(S, D)."""
     norm: Floats
-    """(2, D), weight and bias of the final normalisation; void behind post-norm layers."""
 
 
 class PackedSource(NamedTuple):
     """The projection of encoded sources onto keys and values of all decoder layers."""
 
     matrix: Panels
-    """(D, L * 2 * D) …"""
+    """(D, L * 2 * D)."""
     scale: Floats
-    """… what its columns are multiplied by, (L * 2 * D,) …"""
+    """(L * 2 * D,)."""
     bias: Floats
-    """… and (L * 2 * D,)."""
+    """(L * 2 * D,)."""
 
 
 class PackedLinks(NamedTuple):
     """A chain between the tokens of a draft (`model.token_chain`), laid out for reading by rows."""
 
     of_state: Panels
-    """(D, F) …"""
+    """(D, F), the contribution of a state to the hidden layer; F = 0: the tokens are independent."""
     of_state_scale: Floats
-    """… what its columns are multiplied by, (F,) …"""
+    """(F,)."""
     bias: Floats
-    """… and (F,): what states contribute; F = 0: the tokens are independent."""
+    """(F,)."""
     table: Floats
-    """(V, F), what every token contributes to the state behind it."""
+    """(V, F), the contribution of the token before."""
     outer: Panels
-    """(F, D) …"""
+    """(F, D), the out-projection."""
     outer_scale: Floats
-    """… and (D,)."""
+    """(D,)."""
     outputs: Panels
-    """(D, V), the projection onto the vocabulary …"""
+    """(D, V), the projection onto the vocabulary."""
     output_scale: Floats
-    """… and (V,)."""
+    """(V,)."""
 
 
 class PackedHeads(NamedTuple):
-    """Heads that guess the words behind the next one (`model.heads`)."""
+    """Heads that predict the words after the next one (`model.heads`)."""
 
     inner: Panels
-    """(H, …), each (D, F) …"""
+    """(H, …), each (D, F)."""
     inner_scale: Floats
-    """… what its columns are multiplied by, (H, F) …"""
+    """(H, F)."""
     inner_bias: Floats
-    """… and (H, F)."""
+    """(H, F)."""
     outer: Panels
-    """(H, …), each (F, D) …"""
+    """(H, …), each (F, D)."""
     outer_scale: Floats
-    """… (H, D) …"""
+    """(H, D)."""
     outer_bias: Floats
-    """… and (H, D)."""
+    """(H, D)."""
 
 
 class PackedScorer(NamedTuple):
-    """The parameters of a scorer of L layers: copies, in which later changes of the weights do not show."""
+    """The parameters of a scorer of L layers: copies, which later changes of the weights do not affect."""
 
     decoder: Packed
     """Its embeddings, positions, norms and feed-forward blocks."""
-    alone: Panels
+    self_attention: Panels
     """(L, …), each (D, D): self-attention of a row that sees only itself."""
-    alone_bias: Floats
+    self_bias: Floats
     """(L, D)."""
     queries: Panels
-    """(L, heads, …), each (D / heads, D): the rows of the queries' map onto one head."""
+    """(L, heads, …), each (D / heads, D): the rows of the queries' projection for one head."""
     query_bias: Floats
     """(L, heads, D / heads)."""
     outputs: Panels
-    """(L, heads, …), each (D / heads, D): the map after attention, of what comes from one head."""
+    """(L, heads, …), each (D / heads, D): the rows of the out-projection for one head."""
     projection: Floats
-    """(V, D), of which a candidate's row makes its logit, less what normalises it."""
+    """(V, D), whose rows predict the words' logits minus the logsumexp."""
     bias: float
-    """What is added to every logit."""
+    """Added to every logit."""

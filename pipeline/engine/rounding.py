@@ -6,12 +6,12 @@ import numpy.typing as npt
 from pipeline.compiled import njit
 from pipeline.engine.reading import Floats
 
-_LEAST = 1e-30  # of a row's largest number, by which it is divided
+_LEAST = 1e-30  # lower bound of a row's largest number, which divides the row
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def round_rows(x: Floats, rounded: npt.NDArray[np.int8], factors: Floats) -> None:
-    """Write x (M, K) as whole numbers from -127 to 127, and what each row of them is to be multiplied by, (M,)."""
+    """Write x (M, K) as integers from -127 to 127, and the factor of each row, (M,)."""
     for m in range(len(x)):
         highest = x.dtype.type(_LEAST)
         for k in range(x.shape[1]):

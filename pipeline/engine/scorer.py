@@ -1,9 +1,9 @@
-"""A lattice's steps, compiled: every candidate is a row that sees itself and the source, and no other row.
+"""A lattice's scores, compiled: every candidate is a row that sees itself and the source, and no other row.
 
-Some hundred rows share one source, so what attention multiplies them by is multiplied out once per sentence: the
-queries' matrix times the keys, and the values times the matrix after them. Attention is then two products of matrices
-with as many columns and rows as there are pieces and heads, and a softmax between them. Rows go through all layers a
-few dozen at a time, which stay in the nearest caches.
+Some hundred rows share one source, so two matrices of attention are multiplied once per sentence: the projection of
+the queries times the keys, and the values times the out-projection. Attention is then two products with matrices of
+heads times pieces columns or rows, and a softmax between them. Rows go through all layers a few dozen at a time, so
+that they stay in the nearest caches.
 """
 
 import math
@@ -12,7 +12,7 @@ import numpy as np
 
 from pipeline.compiled import njit
 from pipeline.engine.best import exponential
-from pipeline.engine.block import embed, feed_forward, normalise
+from pipeline.engine.block import add, embed, feed_forward, normalise
 from pipeline.engine.matrix import affine, size
 from pipeline.engine.reading import COLUMNS, TOGETHER, Floats, Ints, PackedScorer, Panels
 from pipeline.vocabulary import BOS, EOS
@@ -24,7 +24,7 @@ _ROWS = 64
 @njit(cache=True, nogil=True, error_model="numpy")
 def score_edges(words: Ints, source: Floats, packed: PackedScorer, pre: bool, relu: bool, first: Floats, inner: Floats,
                 end: Floats) -> bool:
-    """Score all steps between the candidates of one sentence, as `LatticeTransformer.edges` says.
+    """Score all steps between the candidates of one sentence, as `LatticeTransformer.edges` does.
 
     Args:
         words: (N, K) candidates.
@@ -35,7 +35,7 @@ def score_edges(words: Ints, source: Floats, packed: PackedScorer, pre: bool, re
         first, inner, end: (K,), (N - 1, K, K) and (N, K), where the scores are written.
 
     Returns:
-        Whether all words are words and have a place; if not, nothing is written.
+        Whether all words are in the vocabulary and have a position; if not, nothing is written.
     """
     (N, K), D = words.shape, packed.projection.shape[1]
     M = 1 + N * K
@@ -68,7 +68,7 @@ def _read(states: Floats, source: Floats, packed: PackedScorer, pre: bool, relu:
     L, _, heads, S, _ = source.shape
     (M, D), F = states.shape, packed.decoder.vectors.shape[1] // 2 - 10 * states.shape[1]
     pieces = heads * S
-    within = -(-pieces // TOGETHER) * TOGETHER  # filled up with zeros
+    within = -(-pieces // TOGETHER) * TOGETHER  # padded with zeros
     keys, key_bias = _room(L * size(D, within), states).reshape(L, -1), np.zeros((L, within), states.dtype)
     values = _room(L * size(within, D), states).reshape(L, -1)
     for layer in range(L):
@@ -85,40 +85,30 @@ def _read(states: Floats, source: Floats, packed: PackedScorer, pre: bool, relu:
             vectors = packed.decoder.vectors[layer]
             own, cross = vectors[:2 * D].reshape(2, D), vectors[10 * D:12 * D].reshape(2, D)
             normalise(x, own, pre, normed[:m])
-            affine(normed[:m], packed.alone[layer], ones[:D], packed.alone_bias[layer], moved[:m])
-            _add(x, moved, own, pre)
+            affine(normed[:m], packed.self_attention[layer], ones[:D], packed.self_bias[layer], moved[:m])
+            add(x, moved, own, pre)
             normalise(x, cross, pre, normed[:m])
             affine(normed[:m], keys[layer], ones[:within], key_bias[layer], weights[:m])
             for row in range(m):
                 _soften(weights[row, :pieces].reshape(heads, S))
             affine(weights[:m], values[layer], ones[:D], vectors[15 * D:16 * D], moved[:m])
-            _add(x, moved, cross, pre)
+            add(x, moved, cross, pre)
             feed_forward(x, packed.decoder.matrices[layer, third:], vectors[16 * D:], pre, relu, normed[:m], hidden[:m])
         if pre:
             normalise(x, packed.decoder.norm, True, x)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _add(x: Floats, moved: Floats, norm: Floats, pre: bool) -> None:
-    """The residual sum, and the normalisation where it comes last."""
-    for m in range(len(x)):
-        for d in range(x.shape[1]):
-            x[m, d] += moved[m, d]
-    if not pre:
-        normalise(x, norm, True, x)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def _fold(source: Floats, queries: Panels, query_bias: Floats, outputs: Panels, keys: Floats, key_bias: Floats,
           values: Floats) -> None:
-    """Multiply out what attention multiplies a row by.
+    """Multiply out the matrices of attention that all rows share.
 
     Args:
         source: (2, heads, S, D / heads), keys and values.
         queries, query_bias, outputs: of one layer, see `PackedScorer`.
-        keys: (D, P) in panels, written: the queries' map times every head's keys, over the root of D / heads.
+        keys: (D, P) in panels, written: the queries' projection times every head's keys, over the root of D / heads.
         key_bias: (P,), written: the same of the queries' bias.
-        values: (P, D) in panels, written: every head's values times the map after them.
+        values: (P, D) in panels, written: every head's values times the out-projection.
     """
     _, heads, S, depth = source.shape
     D, P = heads * depth, len(key_bias)
@@ -168,7 +158,7 @@ def _soften(weights: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _gather(projection: Floats, words: Ints, panels: Floats) -> None:
-    """Lay out the rows of some words as the columns of a matrix (D, K) in panels."""
+    """Write the rows of K words as the columns of a matrix (D, K) in panels."""
     D = projection.shape[1]
     panels[:] = 0
     for k in range(len(words)):
@@ -179,7 +169,7 @@ def _gather(projection: Floats, words: Ints, panels: Floats) -> None:
 
 @njit(cache=True, nogil=True)
 def _room(numbers: int, like: Floats) -> Floats:
-    """Room for numbers, from the beginning of a cache line on."""
+    """An array that begins at a cache line."""
     room = np.empty(numbers + 64 // like.itemsize, like.dtype)
     first = -np.int64(room.ctypes.data) % 64 // like.itemsize
     return room[first:first + numbers]

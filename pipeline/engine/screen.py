@@ -1,9 +1,9 @@
 """The best word of a state, found without multiplying it by most of the vocabulary.
 
-Of a small model's step the projection onto the vocabulary is half. Here it is done in whole numbers of 8 bits first,
-which reads a quarter of the memory, and a bound on what rounding can have changed (the inequality of Cauchy and
-Schwarz) says which words may still be the best. Their panels, a few of a hundred, are multiplied exactly: the word that
-is found is the exact projection's, and not only in most cases.
+The projection onto the vocabulary is half of a small model's step. Here it is first computed with 8-bit integers, which
+reads a quarter of the memory. A bound on the rounding error (the Cauchy-Schwarz inequality) determines which words may
+still be the best. Their panels, a few of a hundred, are multiplied exactly, so the result is always that of the exact
+projection.
 """
 
 import math
@@ -15,14 +15,12 @@ import numpy.typing as npt
 from pipeline.compiled import njit
 from pipeline.engine.best import best_of
 from pipeline.engine.matrix import product
-from pipeline.engine.reading import COLUMNS, Floats, Packed, Screen
+from pipeline.engine.reading import COLUMNS, Floats, Ints, Packed, Screen
 from pipeline.engine.rounding import round_rows
 from pipeline.engine.tile import multiply
 
-Ints = npt.NDArray[np.int64]
-
 _SAFE = 1.001
-"""Lengths are multiplied by this: their own rounding is smaller by far."""
+"""Lengths are multiplied by this, which exceeds their own rounding error by far."""
 
 
 @njit(cache=True, nogil=True)
@@ -32,9 +30,9 @@ def best_words(x: Floats, packed: Packed, logits: Floats, bounds: Floats, words:
     Args:
         x: (M, D), the decoder's last states.
         packed: the decoder, with its screen.
-        logits: (M, V), where logits are written: the best word's and those of its panel as they are, others roughly.
-        bounds: (M, panels), where is written what no logit of a panel is above.
-        words: (M,).
+        logits: (M, V), written: exact in the best word's panel, approximate elsewhere.
+        bounds: (M, panels), written: an upper bound of the logits of each panel.
+        words: (M,), written.
     """
     rows, factors = np.empty(x.shape, np.int8), np.empty(len(x), x.dtype)
     round_rows(x, rows, factors)
@@ -53,14 +51,14 @@ def best_words(x: Floats, packed: Packed, logits: Floats, bounds: Floats, words:
 
 @njit(cache=True, nogil=True)
 def logit_of(x: Floats, m: int, packed: Packed, logits: Floats, word: int) -> float:
-    """The logit of a word behind state m, as it is; see `best_words`, which has been there before."""
+    """The exact logit of a word for state m, after `best_words`."""
     _multiply(x, m, packed, word // COLUMNS, logits)
     return float(logits[m, word])
 
 
 @njit(cache=True, nogil=True)
 def count_above(x: Floats, m: int, packed: Packed, logits: Floats, bounds: Floats, logit: float, most: int) -> int:
-    """How many logits of state m are above one of them; where there are `most`, so many or more."""
+    """How many logits of state m are above one of them, after `best_words`; counting stops at `most`."""
     count = 0
     for panel in range(bounds.shape[1]):
         if bounds[m, panel] > logit and count < most:
@@ -72,7 +70,7 @@ def count_above(x: Floats, m: int, packed: Packed, logits: Floats, bounds: Float
 
 @njit(cache=True, nogil=True)
 def _multiply(x: Floats, m: int, packed: Packed, panel: int, logits: Floats) -> int:
-    """Multiply a state by a panel as it is, and find the best of its words."""
+    """Multiply a state by a panel exactly, and return the panel's best word."""
     multiply(1, x, x[:0, 0], m, packed.outputs, panel, packed.output_scale, packed.output_bias, logits)
     begin = panel * COLUMNS
     return begin + best_of(logits[m, begin:begin + COLUMNS])
@@ -81,25 +79,25 @@ def _multiply(x: Floats, m: int, packed: Packed, panel: int, logits: Floats) -> 
 @njit(cache=True, nogil=True)
 def _bound(x: Floats, rounded: npt.NDArray[np.int8], factor: Any, screen: Screen, guesses: Floats,
            bounds: Floats) -> None:
-    """Write what the logits of every panel are below: xw = x'w' + x(w - w') + (x - x')w' for rounded x' and w'."""
+    """Write an upper bound of every panel's logits: xw = x'w' + x(w - w') + (x - x')w' for rounded x' and w'."""
     tiny = np.finfo(x.dtype).eps
     length, lost = _lengths(x, rounded, factor)
     _highest(guesses, bounds)
     for panel in range(len(bounds)):
-        if bounds[panel] > -np.inf:  # where not all of its words are forbidden
+        if bounds[panel] > -np.inf:  # else all of its words are forbidden
             doubt = length * screen.lost[panel] + (lost + 4 * tiny * length) * screen.lengths[panel]
             bounds[panel] += doubt + 8 * tiny * (abs(bounds[panel]) + doubt)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
 def _lengths(x: Floats, rounded: npt.NDArray[np.int8], factor: Any) -> tuple[float, float]:
-    """The length of x (D,), and of what it loses when it is rounded; both at least."""
-    whole, lacking = x.dtype.type(0), x.dtype.type(0)
+    """Upper bounds of the length of x (D,) and of its rounding error."""
+    exact, lost = x.dtype.type(0), x.dtype.type(0)
     for d in range(len(x)):
         difference = x[d] - factor * x.dtype.type(rounded[d])
-        whole += x[d] * x[d]
-        lacking += difference * difference
-    return _SAFE * math.sqrt(whole), _SAFE * math.sqrt(lacking)
+        exact += x[d] * x[d]
+        lost += difference * difference
+    return _SAFE * math.sqrt(exact), _SAFE * math.sqrt(lost)
 
 
 @njit(cache=True, nogil=True, fastmath={"nsz", "nnan"})

@@ -1,11 +1,11 @@
-"""Searches of one sentence in one compiled call: nothing returns to Python between its steps.
+"""Searches of a single sentence in one compiled call: nothing returns to Python between its steps.
 
-Every function returns None where the model is not one that the engine has opened (`door`), or its step is too wide.
-The search then takes its steps from Python, and nothing has happened.
+Every function returns None, and has done nothing, where the engine has not opened the model (`door`) or does not
+compile a step of this width. The search then takes its steps from Python.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,31 +13,28 @@ from pipeline.engine.network import Compiled
 from pipeline.engine.reading import Bools, Floats, Ints, Reading
 from pipeline.vocabulary import PAD
 
-if TYPE_CHECKING:
-    from pipeline.engine.draft_and_verify import Line
-
 
 def _reading_of(model: Any, state: Any, tokens: int, at_once: int = 1, rounded: bool = False) -> Reading | None:
     return model.reading(state, tokens, at_once, rounded) if isinstance(model, Compiled) else None
 
 
-def greedy(model: Any, state: Any, most: int) -> Ints | None:
+def greedy(model: Any, state: Any, most: int) -> tuple[Ints, int] | None:
     """Greedy search.
 
     Args:
         model: an ordered model.
         state: of one row that has read nothing.
-        most: steps.
+        most: the most steps.
 
     Returns:
-        (T <= most, z), the steps taken, end symbols included.
+        (most, z), the steps taken, end symbols included, and end symbols after them; and the number of steps taken.
     """
     order, z = model.order, model.order.width
     if (reading := _reading_of(model, state, most * z, z)) is None:
         return None
-    from pipeline.engine.greedy import finish  # numba: half a second that no other search needs
+    from pipeline.engine.greedy import search  # numba: half a second that no other search needs
     steps = np.full((most, z), order.end)
-    return steps[:finish(np.array(order.starts), order.end, steps, reading)]
+    return steps, search(np.array(order.starts), order.end, steps, reading)
 
 
 def score(model: Any, state: Any, steps: Ints) -> float | None:
@@ -59,6 +56,7 @@ class Beams(NamedTuple):
     ended: Bools
     """(N,), whether by an end symbol."""
     calls: int
+    """Steps taken."""
 
 
 def beam(model: Any, state: Any, divisors: Floats, candidates: tuple[Ints, Ints, int] | None, hypotheses: int,
@@ -70,24 +68,24 @@ def beam(model: Any, state: Any, divisors: Floats, candidates: tuple[Ints, Ints,
         state: of K rows that have read nothing.
         divisors: (T + 1,), the length penalty after every number of steps; T is the limit.
         candidates: of a step: the beam that each continues, (N,), the places of its words, (N, z), and how many of
-            them go on; see `pipeline.decoding.beam`. None: a step is a pair, see `pipeline.decoding.pair_beam`.
-        hypotheses: H, the sentence is done when so many are finished.
+            them do not end; see `pipeline.decoding.beam`. None: a step is a pair, see `pipeline.decoding.pair_beam`.
+        hypotheses: H, the number of finished hypotheses at which the search is done.
         nbest: hypotheses to return, at most H.
     """
     order, z, K, longest = model.order, model.order.width, state.rows, len(divisors) - 1
     reading = _reading_of(model, state, longest * z, K * z)
     if reading is None or len(reading.packed.output_scale) <= K:
         return None
-    from pipeline.engine.beam import Finished, Steps, follow, search  # numba: half a second that no other search needs
-    way = Steps(np.empty((longest, K), np.int64), np.empty((longest, K, z), np.int64))
+    from pipeline.engine.beam import Finished, Steps, backtrace, search  # numba: half a second that few searches need
+    steps = Steps(np.empty((longest, K), np.int64), np.empty((longest, K, z), np.int64))
     H, (parents, places, going) = hypotheses, candidates or (np.empty(0, np.int64), np.empty((0, z), np.int64), 0)
     finished = Finished(np.zeros(1, np.int64), np.empty(H), np.empty(H, np.int64), np.empty(H, np.int64),
                         np.empty((H, z), np.int64), np.zeros(H, np.bool_))
-    calls = search(reading, np.array(order.starts), order.end, divisors, parents, places, going, nbest, way, finished)
+    calls = search(reading, np.array(order.starts), order.end, divisors, parents, places, going, nbest, steps, finished)
     count = min(nbest, int(finished.found[0]))
     slots, scores = np.full((nbest, longest * z), order.end), np.full(nbest, -np.inf)
     for hypothesis in range(count):
-        follow(way, finished, hypothesis, slots[hypothesis])
+        backtrace(steps, finished, hypothesis, slots[hypothesis])
     scores[:count] = finished.scores[:count]
     return Beams(slots, scores, finished.ended[:nbest] & (scores > -np.inf), calls)
 
@@ -98,8 +96,9 @@ class Filled(NamedTuple):
     tokens: Ints
     """(K, N), PAD after a target's words."""
     certainty: Floats
-    """(K, N), log-probabilities, each from when the word was last predicted; infinite after a target's words."""
+    """(K, N), the log-probability of each word when it was last predicted; infinite after a target's words."""
     calls: int
+    """Iterations in which a word was predicted."""
 
 
 def mask_predict(model: Any, state: Any, lengths: Ints, iterations: int, no_words: Sequence[int]) -> Filled | None:
@@ -109,8 +108,8 @@ def mask_predict(model: Any, state: Any, lengths: Ints, iterations: int, no_word
         model: a masked model.
         state: of K rows.
         lengths: (K,) words.
-        iterations: how often words are predicted at most.
-        no_words: ids that are not predicted.
+        iterations: the most iterations.
+        no_words: ids that must not be predicted.
     """
     if (reading := _reading_of(model, state, 0)) is None:
         return None
@@ -121,130 +120,108 @@ def mask_predict(model: Any, state: Any, lengths: Ints, iterations: int, no_word
 
 
 class Found(NamedTuple):
-    """A translation by draft and verification."""
+    """A translation by draft and verify."""
 
     words: Ints
     """(1, T), end symbols after them."""
     steps: Ints
-    """(T', 1), what was accepted, the end symbol included."""
+    """(T', 1), the accepted tokens, the end symbol included."""
     ends: Bools
-    """(1,), whether the end symbol is among what was accepted."""
+    """(1,), whether the end symbol was accepted."""
     calls: int
     """Of the verifier."""
     drafter_calls: int
+    """Of the drafter's own network."""
     rounds: Callable[[], list[tuple[Ints, Ints, Ints]]]
-    """Makes of every round the draft (1, n), the verdict (1, n + 1), and how many of its tokens were accepted, (1,)."""
+    """Builds every round: the draft (1, n), the verifier's predictions (1, n + 1), how many were accepted (1,)."""
 
 
 class Sentence:
-    """One sentence before its search by draft and verification; every method but the first drafts in another way.
-
-    Each of these returns the calls of the drafter's network, and leaves the translation in `found`.
-    """
+    """A single sentence to be translated by draft and verify, with one method per drafter."""
 
     def __init__(self, verifier: Any, state: Any, most: int, longest: int, beta: int, tau: float) -> None:
         """Args:
             verifier: an ordered model of one token per step.
             state: its state of one row that has read nothing.
-            most: tokens of the longest output, the end symbol among them.
-            longest: tokens that the verifier reads at most, the start symbol not counted.
-            beta, tau: of `pipeline.decoding.prefix.Acceptance`.
+            most: the most tokens of the output, the end symbol included.
+            longest: the most tokens that the verifier reads, the start symbol not counted.
+            beta, tau: see `pipeline.decoding.prefix.Acceptance.limits`.
         """
         self._verifier, self._state, self._acceptance = verifier, state, (beta, tau)
         self._most, self._longest = most, longest
-        self._line: Line | None = None
 
-    def nothing(self) -> int | None:
+    def nothing(self) -> Found | None:
         """Nothing is drafted."""
-        return self.last_iterate(1, False, 0, np.empty(0, np.int64))  # of one word there is nothing to iterate
+        return self.last_iterate(0, 1, False, 0, np.empty(0, np.int64))  # a block of one word has no iterate
 
-    def copy(self, source: Ints, shortest: int, longest: int, block: int) -> int | None:
-        """Drafts are copied from the source; see `draft_and_verify.copy`."""
-        if (line := self._prepared(block)) is None:
-            return None
-        from pipeline.engine.draft_and_verify import copy
-        copy(line, source, shortest, longest, block)
-        return 0
+    def copy(self, source: Ints, shortest: int, longest: int, block: int) -> Found | None:
+        """Drafts are copied from the source; see `drafts.copy_source`."""
+        from pipeline.engine.draft_and_verify import copy  # numba: half a second that no other search needs
+        return self._search(copy, block, source, shortest, longest)
 
-    def last_iterate(self, block: int, hybrid: bool, expected: int, start: Ints) -> int | None:
-        """Drafts are the verifier's last iterate; see `draft_and_verify.iterate`."""
-        if (line := self._prepared(block or expected)) is None:
-            return None
+    def last_iterate(self, width: int, block: int, hybrid: bool, expected: int, start: Ints) -> Found | None:
+        """Drafts are the verifier's last iterate, at most `width` tokens; see `drafts.last_iterate`."""
         from pipeline.engine.draft_and_verify import iterate
-        iterate(line, block, hybrid, expected, start)
-        return 0
+        return self._search(iterate, width, block, hybrid, expected, start)
 
-    def small_model(self, model: Any, state: Any, block: int) -> int | None:
-        """Drafts are a small model's own continuation; see `draft_and_verify.speculate`."""
+    def words_in_place(self, words: Ints, block: int) -> Found | None:
+        """Drafts are the words (N,) that are expected at the next positions; see `drafts.words_in_place`."""
+        from pipeline.engine.draft_and_verify import propose_words
+        return self._search(propose_words, min(block, len(words)), words)
+
+    def lattice_paths(self, words: Ints, following: Ints, entries: Ints, block: int) -> Found | None:
+        """Drafts are the best continuations in a lattice; see `continuation.read_on`."""
+        from pipeline.engine.draft_and_verify import continue_paths
+        return self._search(continue_paths, min(block, len(words)), words, following, entries)
+
+    def small_model(self, model: Any, state: Any, block: int) -> Found | None:
+        """Drafts are a small model's own continuation."""
         drafter = _reading_of(model, state, self._most + block, rounded=True)
-        if drafter is None or (line := self._prepared(block)) is None:
+        if drafter is None:
             return None
         from pipeline.engine.draft_and_verify import speculate
-        speculate(line, drafter, block)
-        return int(line.drafted[:line.rounds[0]].sum())
+        return self._search(speculate, block, drafter)
 
-    def blocks(self, model: Any, state: Any, block: int) -> int | None:
-        """Drafts are blocks of masks that a network fills at once; see `draft_and_verify.draft_blocks`."""
+    def blocks(self, model: Any, state: Any, block: int) -> Found | None:
+        """Drafts are blocks of masks that a network fills at once."""
         drafter = _reading_of(model, state, self._most + 2 * block, 2 * block, rounded=True)
-        if drafter is None or (links := model.packed_links()) is None or (line := self._prepared(block)) is None:
+        if drafter is None or (links := model.packed_links()) is None:
             return None
         from pipeline.engine.draft_and_verify import draft_blocks
-        draft_blocks(line, drafter, links, block)
-        return int(line.rounds[0])
+        return self._search(draft_blocks, block, drafter, links)
 
-    def heads(self, model: Any, tokens: int) -> int | None:
-        """Drafts are guesses of the verifier's own heads; see `draft_and_verify.draft_heads`."""
-        if not isinstance(model, Compiled) or (links := model.packed_links()) is None:
-            return None
-        if (heads := model.packed_heads()) is None or (line := self._prepared(tokens)) is None:
+    def heads(self, model: Any, tokens: int) -> Found | None:
+        """Drafts are predictions of the verifier's own heads."""
+        if (not isinstance(model, Compiled) or (links := model.packed_links()) is None
+                or (heads := model.packed_heads()) is None):
             return None
         from pipeline.engine.draft_and_verify import draft_heads
-        draft_heads(line, heads, links, tokens)
-        return 0
+        return self._search(draft_heads, tokens, heads, links)
 
-    def foreseen(self, words: Ints, block: int) -> int | None:
-        """Drafts are the words (N,) that are foreseen for the next positions; see `draft_and_verify.foresee`."""
-        if (line := self._prepared(min(block, len(words)))) is None:
-            return None
-        from pipeline.engine.draft_and_verify import foresee
-        foresee(line, words, block)
-        return 0
-
-    def lattice_paths(self, words: Ints, following: Ints, entries: Ints, block: int) -> int | None:
-        """Drafts are the best continuations in a lattice; see `draft_and_verify.continue_paths`."""
-        if (line := self._prepared(min(block, len(words)))) is None:
-            return None
-        from pipeline.engine.draft_and_verify import continue_paths
-        continue_paths(line, words, following, entries, block)
-        return 1
-
-    def found(self, drafter_calls: int) -> Found:
-        """The translation, of which only what is small is kept: with all else the state of the search would be."""
-        line = self._line
-        assert line is not None  # one of the ways above has searched
-        calls, length = int(line.rounds[0]), int(line.length[0])
-        drafted, accepted = line.drafted[:calls].copy(), line.accepted[:calls].copy()
-        widest = int(drafted.max(initial=0))
-        drafts, verdicts = line.drafts[:calls, :widest].copy(), line.said[:calls, :widest + 1].copy()
-        return Found(line.words[:, 1:], line.words[0, 1:length, None].copy(), line.ends, calls, drafter_calls, lambda: [
-            (drafts[now:now + 1, :n], verdicts[now:now + 1, :n + 1], accepted[now:now + 1])
-            for now, n in enumerate(drafted.tolist())])
-
-    def _prepared(self, block: int) -> "Line | None":
-        """What a loop works on whose drafts have at most so many tokens; None where the verifier is not compiled."""
+    def _search(self, loop: Callable[..., int], block: int, *parameters: Any) -> Found | None:
+        """Let a loop of `draft_and_verify` translate, by drafts of at most `block` tokens, with its own parameters."""
         reading = _reading_of(self._verifier, self._state, self._most + block, block + 1)
         if reading is None:
             return None
-        from pipeline.engine.draft_and_verify import Line  # numba: half a second that no other search needs
+        from pipeline.engine.draft_and_verify import DraftState  # numba: half a second that no other search needs
         most, order, packed = self._most, self._verifier.order, reading.packed
         D, V, number = packed.positions.shape[1], len(packed.output_scale), packed.vectors.dtype
         words = np.full((1, 1 + most), order.end)
         words[0, 0] = order.starts[0]
-        self._line = Line(
+        state = DraftState(
             reading, self._longest, order.end, *self._acceptance, words=words,
-            length=np.ones(1, np.int64), left=np.full(1, most), rounds=np.zeros(1, np.int64),
+            length=np.ones(1, np.int64), remaining=np.full(1, most), rounds=np.zeros(1, np.int64),
             drafts=np.empty((most, block), np.int64), drafted=np.empty(most, np.int64),
-            said=np.empty((most, block + 1), np.int64), accepted=np.empty(most, np.int64), ends=np.zeros(1, np.bool_),
+            predicted=np.empty((most, block + 1), np.int64), accepted=np.empty(most, np.int64),
+            ends=np.zeros(1, np.bool_),
             hidden=np.empty((block + 1) * D, number), logits=np.empty((block + 1, V), number),
-            bounds=np.empty((block + 1, len(packed.screen.lost)), number), tokens=np.empty(block + 1, np.int64))
-        return self._line
+            bounds=np.empty((block + 1, len(packed.screen.lost)), number), inputs=np.empty(block + 1, np.int64))
+        drafter_calls = loop(state, block, *parameters)
+        # Copies of the rounds, so that the result does not keep the large arrays of the search.
+        calls, length = int(state.rounds[0]), int(state.length[0])
+        drafted, accepted = state.drafted[:calls].copy(), state.accepted[:calls].copy()
+        widest = int(drafted.max(initial=0))
+        drafts, predicted = state.drafts[:calls, :widest].copy(), state.predicted[:calls, :widest + 1].copy()
+        return Found(words[:, 1:], words[0, 1:length, None].copy(), state.ends, calls, drafter_calls, lambda: [
+            (drafts[now:now + 1, :n], predicted[now:now + 1, :n + 1], accepted[now:now + 1])
+            for now, n in enumerate(drafted.tolist())])

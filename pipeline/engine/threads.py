@@ -1,4 +1,4 @@
-"""Independent work in as many threads as PyTorch has: compiled calls hold no lock."""
+"""Independent work in as many threads as PyTorch has: compiled calls release the GIL."""
 
 from collections.abc import Callable, Sequence
 from threading import Thread
@@ -10,10 +10,13 @@ T = TypeVar("T")
 
 
 def in_threads(work: Callable[[int], T], items: Sequence[int]) -> dict[int, T]:
-    """Do some work for all items, which are begun in their order.
+    """Do some work for all items, which are started in their order.
 
     Returns:
-        The result of every item. An error of one of them is raised here, and no further one is begun.
+        The result of every item.
+
+    Raises:
+        BaseException: the first error of any item, after which no further item is started.
     """
     waiting = list(reversed(items))
     found: dict[int, T] = {}

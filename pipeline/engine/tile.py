@@ -1,9 +1,9 @@
-"""The innermost loop of all products, as the vector instructions that it shall become.
+"""The innermost loop of all products, written as vector instructions.
 
-A compiler that is given loops over rows of a matrix writes every sum to memory and reads it again four products later.
-Here the sums of a few rows and of a panel of 32 columns stay in registers until they are done, and the panel, which
-lies in one piece, is read from its beginning to its end: once, or, where that is more sums than registers, half by
-half. LLVM makes of vectors of 32 numbers whatever the processor has.
+From loops over rows of a matrix a compiler makes code that writes every sum to memory and reads it again four products
+later. Here the sums of a few rows and of a panel of 32 columns stay in registers until they are complete. The panel is
+contiguous and read from its beginning to its end, once, or in halves where there are more sums than registers. LLVM
+translates vectors of 32 numbers into the processor's own.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 
 from pipeline.engine.reading import COLUMNS, OFFSET, TOGETHER
 
-_ORDER = (1, 0, 2, 3)  # of products that go together: any will do, but results are bit by bit those of one
+_ORDER = (1, 0, 2, 3)  # of products that are summed together; it decides the bits of all results
 
 
 def _declare(typing_context: Any, rows: Any, x: Any, factors: Any, row: Any, weights: Any, panel: Any, scale: Any,
@@ -24,11 +24,11 @@ def _declare(typing_context: Any, rows: Any, x: Any, factors: Any, row: Any, wei
 
     Args:
         rows: a literal, at most 4.
-        x: floats; or signed bytes, where the weights are rounded.
-        factors: (M,), what rows of bytes are multiplied by; of floats it is not read.
+        x: floats; or signed bytes where the weights are rounded.
+        factors: (M,), of rows of bytes; not read for rows of floats.
         row: the first row.
         weights: all panels; floats, or unsigned bytes (`reading.Panels`).
-        panel: which.
+        panel: its index.
         scale, bias: (N,).
         out: floats.
     """
@@ -48,7 +48,7 @@ def _write(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) 
 
 
 class _Tile:
-    """The operands of `multiply` as addresses and sizes, and what is done to them in several places."""
+    """The operands of `multiply` as addresses and sizes, and the instructions that both kinds of weights share."""
 
     def __init__(self, context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> None:
         kinds = signature.args
@@ -62,17 +62,17 @@ class _Tile:
         (_, self.K), (_, N) = (cgutils.unpack_tuple(builder, one.shape) for one in (x, out))
         begin = builder.mul(panel, self.index(COLUMNS))
         self.panel = builder.gep(weights.data, [builder.mul(begin, self.K)])
-        self.lines = [builder.gep(x.data, [builder.mul(place, self.K)]) for place in places]
+        self.x_rows = [builder.gep(x.data, [builder.mul(place, self.K)]) for place in places]
         self.factors = [builder.gep(factors.data, [place]) for place in places]
         self._out = [builder.gep(out.data, [builder.add(builder.mul(place, N), begin)]) for place in places]
         self._scale, self._bias = (builder.gep(one.data, [begin]) for one in (scale, bias))
-        self._left = builder.sub(N, begin)
+        self._remaining = builder.sub(N, begin)
 
     def index(self, value: int) -> ir.Constant:
         return self._context.get_constant(types.intp, value)
 
     def load(self, vector: ir.VectorType, base: ir.Value, place: ir.Value) -> ir.Value:
-        """Numbers from a place of an array on."""
+        """Consecutive numbers of an array, from an index on."""
         source = self.builder.bitcast(self.builder.gep(base, [place]), vector.as_pointer())
         return self.builder.load(source, align=1)
 
@@ -82,18 +82,18 @@ class _Tile:
         one = self.builder.insert_element(undefined, value, self.index(0))
         return self.builder.shuffle_vector(one, undefined, ir.Constant(first, None))
 
-    def leave(self, sums: Sequence[ir.Value], first: int, factors: Sequence[ir.Value] = ()) -> None:
+    def store(self, sums: Sequence[ir.Value], first: int, factors: Sequence[ir.Value] = ()) -> None:
         """Scale the sums of every row, add the bias, and write as many as the matrix has columns.
 
         Args:
-            sums: a vector of floats a row.
-            first: the column of the panel that they begin with.
-            factors: of the rows, besides; none: 1.
+            sums: a vector of floats per row.
+            first: their first column in the panel.
+            factors: also of the rows; none: 1.
         """
         builder, vector = self.builder, sums[0].type
         lanes = ir.VectorType(ir.IntType(64), vector.count)
         columns = ir.Constant(lanes, list(range(first, first + vector.count)))
-        mask = builder.icmp_signed("<", columns, self.spread(lanes, self._left))
+        mask = builder.icmp_signed("<", columns, self.spread(lanes, self._remaining))
         align, nothing = ir.Constant(ir.IntType(32), self.bits // 8), ir.Constant(vector, None)
 
         def masked(base: ir.Value) -> ir.Value:
@@ -119,14 +119,14 @@ class _Tile:
 
 
 def _write_exact(tile: _Tile, features: str) -> None:
-    """Sums of four products join their sum at a time, in the same order however many rows there are."""
+    """Add four products at a time to each sum, in the same order for any number of rows."""
     builder = tile.builder
     registers = 32 * 512 if "+avx512f" in features else 16 * 256
     columns = COLUMNS
-    while 2 * tile.rows * columns * tile.bits > registers:  # all sums, and the products that are to join them
+    while 2 * tile.rows * columns * tile.bits > registers:  # all sums, and the products to be added to them
         columns //= 2
     vector = ir.VectorType(tile.number, columns)
-    totals = [cgutils.alloca_once(builder, vector) for _ in range(tile.rows)]  # which become registers
+    totals = [cgutils.alloca_once(builder, vector) for _ in range(tile.rows)]  # LLVM keeps them in registers
     for first in range(0, COLUMNS, columns):
         for total in totals:
             builder.store(ir.Constant(vector, None), total)
@@ -136,17 +136,17 @@ def _write_exact(tile: _Tile, features: str) -> None:
                 place = builder.add(k, tile.index(ahead))
                 weights = tile.load(vector, tile.panel,
                                     builder.add(builder.mul(place, tile.index(COLUMNS)), tile.index(first)))
-                for r, line in enumerate(tile.lines):
-                    same = tile.spread(vector, builder.load(builder.gep(line, [place])))
+                for r, x_row in enumerate(tile.x_rows):
+                    same = tile.spread(vector, builder.load(builder.gep(x_row, [place])))
                     products[r] = (builder.fmul(same, weights) if products[r] is None
                                    else tile.multiply_add(same, weights, products[r]))
             for total, product in zip(totals, products, strict=True):
                 builder.store(builder.fadd(builder.load(total), product), total)
-        tile.leave([builder.load(total) for total in totals], first)
+        tile.store([builder.load(total) for total in totals], first)
 
 
 def _write_rounded(tile: _Tile, features: str) -> None:
-    """Products and sums of whole numbers, which know no rounding errors: the same on every processor.
+    """Multiply and add integers, which has no rounding errors: the same on every processor.
 
     The weights' `OFFSET` adds to every sum of a row OFFSET times the sum of the row's numbers.
     """
@@ -161,7 +161,7 @@ def _write_rounded(tile: _Tile, features: str) -> None:
         builder.store(dot(builder, builder.load(total), weights, numbers), total)
 
     with cgutils.for_range_slice(builder, tile.index(0), tile.K, tile.index(TOGETHER)) as (k, _):
-        fours = [builder.bitcast(builder.gep(line, [k]), number.as_pointer()) for line in tile.lines]
+        fours = [builder.bitcast(builder.gep(x_row, [k]), number.as_pointer()) for x_row in tile.x_rows]
         numbers = [tile.spread(vector, builder.load(four, align=1)) for four in fours]
         for row, shift in zip(numbers, shifts, strict=True):
             add(shift, ones, row)
@@ -176,7 +176,7 @@ def _write_rounded(tile: _Tile, features: str) -> None:
     for part in range(parts):
         sums = [builder.sitofp(builder.sub(builder.load(total[part]), shift), ir.VectorType(tile.number, lanes))
                 for total, shift in zip(totals, shifted, strict=True)]
-        tile.leave(sums, part * lanes, factors)
+        tile.store(sums, part * lanes, factors)
 
 
 Dot = Callable[[ir.IRBuilder, ir.Value, ir.Value, ir.Value], ir.Value]
@@ -184,7 +184,7 @@ Dot = Callable[[ir.IRBuilder, ir.Value, ir.Value, ir.Value], ir.Value]
 
 
 def choose_dot(features: str) -> tuple[Dot, int]:
-    """The quickest way to such sums on a processor with these features, and in how many lanes."""
+    """The fastest such function on a processor with these features, and its number of lanes."""
     if "+avx512vnni" in features or "+avxvnni" in features:
         return dot_of_bytes, 16 if "+avx512vnni" in features else 8
     return (dot_of_pairs if "+avx2" in features else dot_of_lanes), 8
@@ -197,7 +197,7 @@ def dot_of_bytes(builder: ir.IRBuilder, total: ir.Value, weights: ir.Value, numb
 
 
 def dot_of_pairs(builder: ir.IRBuilder, total: ir.Value, weights: ir.Value, numbers: ir.Value) -> ir.Value:
-    """AVX2: as numbers of 16 bits, the even bytes and the odd ones, of which one instruction sums up pairs."""
+    """AVX2: even and odd bytes as integers of 16 bits, pairs of which one instruction multiplies and adds."""
     vector, shorts = total.type, ir.VectorType(ir.IntType(16), 2 * total.type.count)
     eight, low = (ir.Constant(shorts, [value] * shorts.count) for value in (8, 255))
     weights, numbers = builder.bitcast(weights, shorts), builder.bitcast(numbers, shorts)
@@ -212,7 +212,7 @@ def dot_of_lanes(builder: ir.IRBuilder, total: ir.Value, weights: ir.Value, numb
     """On any processor: one byte of every lane at a time."""
     vector = total.type
     for place in range(TOGETHER):
-        # Up to the top of the lane and down again: its sign, or zeros, come along.
+        # Shifted to the top of the lane and down again, a byte is extended by its sign, or by zeros.
         up, down = (ir.Constant(vector, [bits] * vector.count) for bits in (24 - 8 * place, 24))
         unsigned = builder.lshr(builder.shl(weights, up), down)
         signed = builder.ashr(builder.shl(numbers, up), down)

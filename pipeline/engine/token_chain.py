@@ -1,26 +1,22 @@
 """The sequential part of a draft, compiled: for every token two small products and one onto the vocabulary."""
 
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pipeline.compiled import njit
 from pipeline.engine.best import best_of
 from pipeline.engine.matrix import affine
-from pipeline.engine.reading import Floats, PackedLinks
-
-Ints = npt.NDArray[np.integer[Any]]
+from pipeline.engine.reading import Floats, Ints, PackedLinks
 
 
 @njit(cache=True, nogil=True)
 def follow_links(states: Floats, last: Ints, links: PackedLinks, tokens: Ints) -> None:
-    """Write the best token of each place behind the one before it into `tokens` (R, k); of equal ones the first.
+    """Write the best token of each state, given the token before it, into `tokens` (R, k); of equal ones the first.
 
     Args:
         states: (R, k, D).
-        last: (R,), the tokens behind which the drafts stand.
-        links: between the tokens; D and F multiples of 4.
+        last: (R,), the tokens before the drafts.
+        links: the chain; D and F multiples of 4.
     """
     R, k, D = states.shape
     F, V = links.table.shape[1], len(links.output_scale)

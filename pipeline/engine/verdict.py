@@ -1,5 +1,4 @@
-"""The bookkeeping of draft and verify, compiled: a dozen small array operations cost a fifth of a small model's
-step."""
+"""The bookkeeping of draft and verify, compiled: a dozen small array operations would cost a fifth of a small step."""
 
 from typing import Any
 
@@ -8,83 +7,96 @@ import numpy.typing as npt
 
 from pipeline.compiled import njit
 from pipeline.engine.best import best_of, log_sum
+from pipeline.engine.reading import Bools, Floats, Ints
 from pipeline.vocabulary import PAD
-
-Ints = npt.NDArray[np.integer[Any]]
-Floats = npt.NDArray[np.floating[Any]]
 
 
 @njit(cache=True, nogil=True)
-def settle(logits: Floats, draft: Ints, beta: int, tau: float, end: int, left: Ints, words: Ints, counts: Ints,
-           added: Ints, ends: npt.NDArray[np.bool_], verdict: Ints,
-           sums: npt.NDArray[np.float64]) -> tuple[int, int, bool]:
-    """Judge a draft and accept what stands, in one call.
+def is_acceptable(token: Any, gap: Any, above: Any, beta: int, tau: float) -> Any:
+    """Whether a drafted token may take the place of the best one: equations 8 and 9 of Ge et al. (2022).
+
+    Its uncompiled form, `is_acceptable.py_func`, answers for whole tensors, on any device.
 
     Args:
-        logits: (R, n + 1, V), the verifier's in place of the draft and behind it.
-        draft: (R, n), PAD where there is none.
+        token: the drafted token; PAD is never acceptable.
+        gap: by how much its logit is below the best one.
+        above: how many logits are higher.
         beta, tau: see `prefix.Acceptance`.
-        end, left, words, counts, added, ends: see `accept`.
-        verdict: (R, n + 1), where is written what the verifier says.
+    """
+    return (token != PAD) & (above < beta) & (gap <= tau)
+
+
+@njit(cache=True, nogil=True)
+def settle(logits: Floats, draft: Ints, beta: int, tau: float, end: int, remaining: Ints, words: Ints, counts: Ints,
+           added: Ints, ends: Bools, predicted: Ints,
+           sums: npt.NDArray[np.float64]) -> tuple[int, int, bool]:
+    """Predict from the verifier's logits, and accept, in one call.
+
+    Args:
+        logits: (R, n + 1, V), the verifier's in place of the draft and after it.
+        draft: (R, n), PAD where there is none.
+        beta, tau: see `prefix.Acceptance.limits`.
+        end, remaining, words, counts, added, ends: see `accept`.
+        predicted: (R, n + 1), where the verifier's predictions are written; an acceptable drafted token is one.
         sums: (R,), where the summed log-probabilities of the accepted tokens are written.
 
     Returns:
         See `accept`.
     """
     rows, n = draft.shape
-    highest = np.empty(verdict.shape, logits.dtype)
+    highest = np.empty(predicted.shape, logits.dtype)
     for r in range(rows):
         for i in range(n + 1):
             row = logits[r, i]
-            verdict[r, i] = best_of(row)
-            highest[r, i] = row[verdict[r, i]]
-            if i < n and beta > 1 and tau > 0 and draft[r, i] != PAD:
+            predicted[r, i] = best_of(row)
+            highest[r, i] = row[predicted[r, i]]
+            if i < n and beta > 0:
                 drafted = row[draft[r, i]]
-                if highest[r, i] - drafted <= tau and _count_above(row, drafted) < beta:
-                    verdict[r, i] = draft[r, i]
-    result = accept(verdict, draft, end, left, words, counts, added, ends)
+                if is_acceptable(draft[r, i], highest[r, i] - drafted, _count_above(row, drafted), beta, tau):
+                    predicted[r, i] = draft[r, i]
+    result = accept(predicted, draft, end, remaining, words, counts, added, ends)
     for r in range(rows):
         sums[r] = 0
         for i in range(added[r]):
             row = logits[r, i]
-            sums[r] += row[verdict[r, i]] - log_sum(row, highest[r, i])
+            sums[r] += row[predicted[r, i]] - log_sum(row, highest[r, i])
     return result
 
 
 @njit(cache=True, nogil=True)
-def accept(verdict: Ints, draft: Ints, end: int, left: Ints, words: Ints, counts: Ints, added: Ints,
-           ends: npt.NDArray[np.bool_]) -> tuple[int, int, bool]:
-    """Accept of every row's verdict the tokens up to the first that is not the draft's, the end, and the limit.
+def accept(predicted: Ints, draft: Ints, end: int, remaining: Ints, words: Ints, counts: Ints, added: Ints,
+           ends: Bools) -> tuple[int, int, bool]:
+    """Accept each row's predictions up to the first that is not the draft's, the end symbol, and the limit.
 
     Args:
-        verdict: (R, n + 1), what the verifier says in place of the draft and behind it.
+        predicted: (R, n + 1), the verifier's predictions in place of the draft and after it.
         draft: (R, n).
         end: the end symbol.
-        left: (R,) tokens that a row may still accept, at least 1; changed.
-        words: (R, T), where accepted tokens are written, behind the `counts`.
+        remaining: (R,) tokens that each row may still accept, at least 1; changed.
+        words: (R, T), where accepted tokens are written, after the first `counts`.
         counts: (R,) tokens there; changed.
         added: (R,), where the number of accepted tokens is written, at least 1.
         ends: (R,), where it is written whether the row has ended.
 
     Returns:
-        The shortest and the longest count, and whether a row is over: has ended or met its limit.
+        The lowest and the highest count, and whether any row is over: has ended or reached its limit.
     """
     rows, n = draft.shape
     shortest, longest, over = words.shape[1], 0, False
     for r in range(rows):
         kept = 0
         while True:
-            token = verdict[r, kept]
+            token = predicted[r, kept]
             words[r, counts[r] + kept] = token
             kept += 1
-            if token == end or kept > n or kept == left[r] or token != draft[r, kept - 1]:
+            if token == end or kept > n or kept == remaining[r] or token != draft[r, kept - 1]:
                 break
         ends[r] = token == end
         counts[r] += kept
-        left[r] -= kept
+        remaining[r] -= kept
         added[r] = kept
         shortest, longest = min(shortest, counts[r]), max(longest, counts[r])
-        over |= ends[r] or left[r] == 0
+        over |= ends[r] or remaining[r] == 0
     return shortest, longest, over
 
 

@@ -1,21 +1,18 @@
-"""Viterbi on a CPU, compiled: a step of PyTorch costs as much as the whole search of a sentence.
+"""Viterbi on a CPU, compiled: a step of PyTorch costs as much as a sentence's search.
 
-The arrays are those of `chain.Edges`; all floats are of one type, so that every sum is rounded as PyTorch's.
+The arrays are those of `chain.Edges`. All floats have one type, so every sum is rounded like PyTorch's.
 """
 
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pipeline.compiled import njit
-
-Floats = npt.NDArray[np.floating[Any]]
+from pipeline.engine.reading import Floats, Ints
 
 
 @njit(cache=True, nogil=True)
 def best_path(first: Floats, inner: Floats, end: Floats, divisors: Floats,
-              scores: Floats, lengths: npt.NDArray[np.int64], states: npt.NDArray[np.int64]) -> int:
+              scores: Floats, lengths: Ints, states: Ints) -> int:
     """Write the best path of every chain into `scores` (B,), `lengths` (B,) and `states` (B, N), zeros before.
 
     Returns:
@@ -24,7 +21,7 @@ def best_path(first: Floats, inner: Floats, end: Floats, divisors: Floats,
     B, N, K = end.shape
     reached = np.empty((N, K), first.dtype)
     for b in range(B):
-        used = N  # nothing behind the last end matters
+        used = N  # positions after the last possible end do not matter
         while used > 0 and np.all(end[b, used - 1] == -np.inf):
             used -= 1
         if not _forward(first[b], inner[b], reached[:used]):
@@ -33,19 +30,19 @@ def best_path(first: Floats, inner: Floats, end: Floats, divisors: Floats,
         for t in range(used):
             for i in range(K):
                 if reached[t, i] != -np.inf:
-                    whole = (reached[t, i] + end[b, t, i]) / divisors[t]
-                    if not whole < np.inf:
+                    total = (reached[t, i] + end[b, t, i]) / divisors[t]
+                    if not total < np.inf:
                         return b
-                    if whole > score:
-                        score, length, state = whole, t + 1, i
+                    if total > score:
+                        score, length, state = total, t + 1, i
         scores[b], lengths[b] = score, length
-        _backward(inner[b], reached, length, state, states[b])
+        _backtrace(inner[b], reached, length, state, states[b])
     return -1
 
 
 @njit(cache=True, nogil=True)
 def _forward(first: Floats, inner: Floats, reached: Floats) -> bool:
-    """Write the best score with which a path can reach each state into `reached` (N, K); whether no step is broken."""
+    """Write the best score of a path to each state into `reached` (N, K); false where a step is NaN or +inf."""
     N, K = reached.shape
     broken = False
     if N:
@@ -65,13 +62,13 @@ def _forward(first: Floats, inner: Floats, reached: Floats) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _backward(inner: Floats, reached: Floats, length: int, state: int, states: npt.NDArray[np.int64]) -> None:
-    """Read the path that ends in `state` of its last position from the scores of all beginnings."""
+def _backtrace(inner: Floats, reached: Floats, length: int, state: int, states: Ints) -> None:
+    """Write the states of the best path that ends in `state` at its last position."""
     for t in range(length - 1, -1, -1):
         states[t] = state
         if t > 0:
             later, highest = state, -np.inf
             for i in range(reached.shape[1]):
                 score = reached[t - 1, i] + inner[t - 1, i, later]
-                if score > highest:  # never where it is NaN, behind a state that cannot be reached
+                if score > highest:  # false where it is NaN, after a state that cannot be reached
                     highest, state = score, i

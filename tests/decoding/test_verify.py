@@ -233,5 +233,5 @@ def test_tokens_that_the_verifier_does_not_know(tiny: Tiny, token: int, acceptan
 def test_a_verifier_of_two_words_a_step(tiny: Tiny, order: str) -> None:
     network, source = tiny(order), sources(3, 5)
     for search in (verify.search, iad.search):
-        with pytest.raises(PipelineError, match="2 words a step; choose one of one word a step"):
+        with pytest.raises(PipelineError, match="2 words per step; choose one of one word per step"):
             search(network, source, LIMIT)

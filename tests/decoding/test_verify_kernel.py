@@ -12,11 +12,11 @@ from pipeline.vocabulary import EOS, PAD
 ROOM = 12
 
 
-def extend(logits: torch.Tensor, draft: torch.Tensor, acceptance: Acceptance, left: np.ndarray,
+def extend(logits: torch.Tensor, draft: torch.Tensor, acceptance: Acceptance, remaining: np.ndarray,
            compiled: bool) -> tuple[Prefix, Verdict, np.ndarray]:
-    prefix, left = Prefix(1, len(draft), ROOM, torch.device("cpu")), left.copy()
+    prefix, remaining = Prefix(1, len(draft), ROOM, torch.device("cpu")), remaining.copy()
     with use_engine("compiled" if compiled else "torch"):
-        return prefix, prefix.extend(logits, draft, acceptance, left, EOS), left
+        return prefix, prefix.extend(logits, draft, acceptance, remaining, EOS), remaining
 
 
 @given(rows=st.integers(1, 4), n=st.integers(0, 6), words=st.integers(5, 40), seed=st.integers(0, 999),
@@ -28,14 +28,14 @@ def test_a_draft_is_judged_alike(rows: int, n: int, words: int, seed: int, beta:
     logits = (torch.randn(rows, n + 1, words, dtype=torch.float64) * scale).round(decimals=2).to(dtype)  # with ties
     draft = torch.where(torch.rand(rows, n) < 0.7, logits[:, :n].argmax(2), torch.randint(words, (rows, n)))
     draft = draft.masked_fill(torch.arange(n) >= torch.randint(n + 1, (rows, 1)), PAD)
-    left = torch.randint(1, ROOM, (rows,)).numpy()
+    remaining = torch.randint(1, ROOM, (rows,)).numpy()
     acceptance = Acceptance(beta, tau)
-    prefix, found, rest = extend(logits, draft, acceptance, left, compiled=True)
-    expected_prefix, expected, expected_rest = extend(logits, draft, acceptance, left, compiled=False)
-    assert torch.equal(found.said, expected.said)
+    prefix, found, rest = extend(logits, draft, acceptance, remaining, compiled=True)
+    expected_prefix, expected, expected_rest = extend(logits, draft, acceptance, remaining, compiled=False)
+    assert torch.equal(found.predicted, expected.predicted)
     assert found.ends.tolist() == expected.ends.tolist() and found.over == expected.over
     assert rest.tolist() == expected_rest.tolist()
-    assert prefix.counts.tolist() == expected_prefix.counts.tolist() and prefix.level == expected_prefix.level
+    assert prefix.counts.tolist() == expected_prefix.counts.tolist() and prefix.is_uniform == expected_prefix.is_uniform
     for words_found, words_expected, count in zip(prefix.words, expected_prefix.words, prefix.counts, strict=True):
         assert words_found[:count].tolist() == words_expected[:count].tolist()
     torch.testing.assert_close(found.gained, expected.gained.double(), rtol=1e-12 if dtype == torch.float64 else 1e-5,
@@ -46,7 +46,7 @@ def test_a_word_that_is_certain_costs_nothing() -> None:
     logits = torch.full((1, 1, 7), -torch.inf)
     logits[0, 0, 5] = 3.0
     _, found, _ = extend(logits, torch.zeros(1, 0, dtype=torch.long), Acceptance(), np.array([4]), compiled=True)
-    assert found.said.item() == 5 and found.gained.item() == 0
+    assert found.predicted.item() == 5 and found.gained.item() == 0
 
 
 def test_reduced_precision_takes_the_plain_way() -> None:
