@@ -12,6 +12,7 @@ cache (`$XDG_CACHE_HOME`), or in `$NUMBA_CACHE_DIR`.
 import atexit
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from contextlib import suppress
@@ -34,10 +35,19 @@ _KEPT = 4
 
 
 def machine_code(package: Path) -> Path:
-    """The folder of the machine code for the current state of all files of a package with compiled functions."""
-    sources = sorted((path.relative_to(package).as_posix().encode(), path.read_bytes())
-                     for path in package.rglob("*.py"))
-    state = hashlib.sha256(b"\0".join(part for source in sources if b"import njit" in source[1] for part in source))
+    """The folder of the machine code for the current state of the files of a package that machine code depends on.
+
+    These are all files of folders with compiled functions, and the files that those functions' files import: constants
+    become part of machine code, too.
+    """
+    sources = {path: path.read_bytes() for path in package.rglob("*.py")}
+    compiled = [path for path, text in sources.items() if b"\nfrom pipeline.compiled import njit" in b"\n" + text]
+    folders = {path.parent for path in compiled}
+    imported = {package.parent.joinpath(*name.decode().split(".")).with_suffix(".py") for path in compiled
+                for name in re.findall(rb"^from (pipeline[\w.]*) import", sources[path], re.MULTILINE)}
+    state = hashlib.sha256()
+    for path in sorted(path for path in sources if path.parent in folders or path in imported):
+        state.update(b"\0".join((path.relative_to(package).as_posix().encode(), sources[path], b"")))
     cache = config.CACHE_DIR or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fast-nmt-decoding"
     return Path(cache) / f"numba-{state.hexdigest()[:16]}"
 

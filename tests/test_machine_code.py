@@ -22,7 +22,7 @@ RUN = "from pipeline.inner.caller import caller; print(caller(), sum(caller.stat
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A package with our `njit`, two files with compiled functions, and one without."""
+    """A package with our `njit`, two files with compiled functions, and one that neither imports."""
     folder = tmp_path / "first" / "pipeline"
     (folder / "inner/deep").mkdir(parents=True)
     for one in (folder, folder / "inner", folder / "inner/deep"):
@@ -30,7 +30,7 @@ def package(tmp_path: Path) -> Path:
     shutil.copy(COMPILED, folder)
     (folder / "inner/deep/called.py").write_text(CALLED.format(1))
     (folder / "inner/caller.py").write_text(CALLER)
-    (folder / "inner/plain.py").write_text("x = 1\n")
+    (folder / "plain.py").write_text("x = 1\n")
     return folder
 
 
@@ -65,13 +65,17 @@ def test_a_folder_that_cannot_be_made_costs_compiling_and_nothing_else(package: 
 
 
 def test_a_folder_for_every_state(package: Path) -> None:
-    first = machine_code(package)
-    (package / "inner/plain.py").write_text("x = 2\n")
-    assert machine_code(package) == first
-    (package / "inner/deep/called.py").write_text(CALLED.format(2))
-    assert machine_code(package) != first and machine_code(package).parent == first.parent
+    """Also of constants that compiled functions read: numba keeps their values in machine code."""
+    states = [machine_code(package)]
+    (package / "plain.py").write_text("x = 2\n")
+    assert machine_code(package) == states[0]
+    for name, text in {"inner/deep/called.py": CALLED.format(2), "inner/constants.py": "x = 1\n",
+                       "inner/caller.py": "from pipeline.plain import x\n" + CALLER, "plain.py": "x = 3\n"}.items():
+        (package / name).write_text(text)
+        states.append(machine_code(package))
     (package / "inner/deep/called.py").rename(package / "inner/called.py")
-    assert len({first, machine_code(package)}) == 2
+    states.append(machine_code(package))
+    assert len(set(states)) == len(states) and len({state.parent for state in states}) == 1
 
 
 def test_the_machine_code_of_old_states_is_removed(tmp_path: Path) -> None:
