@@ -26,10 +26,10 @@ from benchmarks.alignment_error_rate import ErrorRate, Link, LinkSets, error_rat
 from benchmarks.clock import RESULTS, Floats, about, argument_parser, interleave, median_ratio, table
 from benchmarks.fast_align_tables import best_sources, read_table, read_tensions
 from benchmarks.gold_alignments import SHA256, Gold, fetch_wheel, read_gold
+from benchmarks.pharaoh import read_pharaoh
 from pipeline import layout
 from pipeline.alignment.bitext import read_text
 from pipeline.alignment.links import Links
-from pipeline.alignment.pharaoh import read_pharaoh
 from pipeline.errors import PipelineError
 from pipeline.files import write_json
 

@@ -17,7 +17,6 @@ from benchmarks.clock import RESULTS, about, argument_parser, table
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
-from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.checkpoint import time_checkpoint
 from pipeline.evaluation.peers import Numbering
@@ -35,7 +34,7 @@ DECODERS = ("greedy", "beam5", "pj", "pgj3", "pgj5", "hgj3", "hgj5")
 def texts(params: Params, network: Any, text: Any, longest: int, decoder: str, lines: list[str]) -> list[str]:
     """Translations, one sentence at a time."""
     decode = make_decoder(decoder, params.decoder(decoder),
-                          LengthLimit(params.limit.ratio, params.limit.extra, longest - 1))
+                          params.length_limit(longest))
     found = []
     for ids in text.encode_source(lines):
         one = decode(network, pad_sources([ids], longest))

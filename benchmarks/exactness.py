@@ -20,13 +20,12 @@ import torch
 
 from benchmarks.clock import RESULTS, about, argument_parser, table
 from pipeline import layout
-from pipeline.alignment.directions import cores
+from pipeline.cores import usable_cores
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding import greedy
 from pipeline.decoding.hypotheses import Hypotheses
-from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.engine import door
 from pipeline.engine.door import open_engine
@@ -56,7 +55,7 @@ def examine(params: Params, folder: Path, family: str, decoder: str, expected: E
     judge = params.family(family).verifier or family
     tokenizer = Tokenizer.load(folder / layout.BPE)
     network, _ = load_checkpoint(folder / layout.checkpoint(family), tokenizer.digest, params.family(family).order)
-    limit = LengthLimit(params.limit.ratio, params.limit.extra, network.settings.max_length - 1)
+    limit = params.length_limit(network.settings.max_length)
     decode = make_decoder(decoder, params.decoder(decoder), limit)
     pairs = Pairs.open(folder / layout.BPE / "test.pairs", tokenizer.digest)
     order = sorted(range(len(pairs)), key=lambda row: -int(pairs.source_lengths[row]))
@@ -108,7 +107,7 @@ def main() -> None:
     params = load_params(folder / PARAMS)
     description, results = about(["torch"]), {}
     # One sentence at a time keeps one core busy.
-    with ProcessPoolExecutor(cores(), get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+    with ProcessPoolExecutor(usable_cores(), get_context("spawn"), torch.set_num_threads, (1,)) as pool:
         for found in pool.map(partial(examine_family, params, folder), params.systems):
             results |= found
     lines = [[name, str(one["sentences"]), f"{one['accepted_per_call']:.2f}", *map(str, one["ties"].values())]

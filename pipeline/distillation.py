@@ -25,7 +25,6 @@ from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import count_cut, pad_sources, report_cut
 from pipeline.corpus.pairs import Pairs, write_pairs
-from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import Decoder, make_decoder
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, remove, write_json
@@ -141,7 +140,7 @@ def distill(params: Params, devices: int | None, accelerator: str) -> None:
     path = layout.BPE / "train.pairs"
     pairs = Pairs.open(path, tokenizer.digest)
     block = params.decoder(settings.decoder)
-    limit = LengthLimit(params.limit.ratio, params.limit.extra, teacher.settings.max_length - 1)
+    limit = params.length_limit(teacher.settings.max_length)
     decode = make_decoder(settings.decoder, block, limit)
     fingerprint = teacher_fingerprint(layout.checkpoint(TEACHER), path, {
         "decoder": block, "limit": dataclasses.asdict(limit), "distillation": dataclasses.asdict(settings)})

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.alignment.settings import AlignmentSettings, CountSettings
 from pipeline.analysis_settings import AnalysesSettings
@@ -17,6 +17,9 @@ from pipeline.peer_settings import PeerSettings
 from pipeline.sources.settings import CorpusSettings
 from pipeline.strict_yaml import read_yaml
 from pipeline.systems import check_systems, find_family
+
+if TYPE_CHECKING:
+    from pipeline.decoding.limits import LengthLimit
 
 PARAMS = Path("params.yaml")
 
@@ -141,6 +144,12 @@ class Params(Checked):
     def starts(self) -> dict[str, str]:
         """The family from which each student, lattices included, starts."""
         return {**self.students, **self.lattices}
+
+    def length_limit(self, positions: int) -> "LengthLimit":
+        """The limit of translations by a model with some positions, one of which is the start symbol's."""
+        from pipeline.decoding.limits import LengthLimit  # torch, which parameters do not need
+
+        return LengthLimit(self.limit.ratio, self.limit.extra, positions - 1)
 
     def family(self, name: str, where: str = "--family") -> FamilySettings:
         """The family of that name; see `find_family`."""

@@ -24,6 +24,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from pipeline import guard
+from pipeline.cores import usable_cores
 from pipeline.dvc_index import PIPELINE, Stage, read_stages
 from pipeline.errors import PipelineError
 from pipeline.files import is_alive
@@ -46,7 +47,7 @@ def default_jobs(params: Params) -> int:
     if torch.accelerator.is_available():
         return max(1, torch.cuda.device_count())
     threads = max((params.family(name).training.threads for name in params.starts), default=1)
-    return max(1, min(_MOST, _cores() // threads))
+    return max(1, min(_MOST, usable_cores() // threads))
 
 
 def environment() -> dict[str, str]:
@@ -173,11 +174,6 @@ def training_time(params: Params, families: list[str], jobs: int) -> float:
     students = [name for name in families if name != TEACHER]
     after = {name: [start for start in students if start == params.starts[name]] for name in students}
     return seconds.get(TEACHER, 0.0) + length(after, {name: seconds[name] for name in students}, jobs)
-
-
-def _cores() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _start(folder: Path, stage: str, share: dict[str, str], output: Output) -> subprocess.Popen[str]:

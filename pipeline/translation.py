@@ -13,7 +13,6 @@ from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.decoding.hypotheses import Hypotheses
-from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import is_ordered
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
@@ -121,7 +120,7 @@ class Translator:
             block["nbest"] = nbest
         self.model, self.decoder, self.device = model, decoder, torch.device(pick_device(device))
         self.network = model.network.to(self.device)
-        limit = LengthLimit(params.limit.ratio, params.limit.extra, model.longest - 1)
+        limit = params.length_limit(model.longest)
         self._decode = make_decoder(decoder, block, limit)
         self._batch_rows, self._scores = batch_rows, scores
 

@@ -92,7 +92,7 @@ def test_the_longest_chain_of_those_that_can_begin_is_first(
 def test_as_many_at_once_as_have_cores_for_their_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     params = load_params(ROOT / "params.yaml")
     for cores, jobs in ((1, 1), (2, 2), (5, 5), (64, 8)):
-        monkeypatch.setattr(stages, "_cores", lambda cores=cores: cores)
+        monkeypatch.setattr(stages, "usable_cores", lambda cores=cores: cores)
         assert default_jobs(params) == jobs
 
 

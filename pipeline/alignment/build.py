@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pipeline.alignment.bitext import Bitext
 from pipeline.alignment.counting import Aligned, count
 from pipeline.alignment.settings import AlignmentSettings, CountSettings
+from pipeline.cores import usable_cores
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.pairs import Pairs
 from pipeline.count_model.arrays import map_arrays, write_arrays
@@ -40,7 +41,7 @@ def align(sides: Mapping[str, Path], tokenizer: Tokenizer, settings: AlignmentSe
     target word or -1, which `count_sides` reads) and SIDE.pharaoh (both directions, symmetrised), and one lexical
     table, `lexicon.tsv`. Figures are written to a JSON file.
     """
-    from pipeline.alignment.directions import align_both, cores
+    from pipeline.alignment.directions import align_both
     from pipeline.alignment.pharaoh import write_pharaoh
     from pipeline.alignment.progress import progress
     from pipeline.alignment.symmetrise import symmetrise
@@ -48,7 +49,7 @@ def align(sides: Mapping[str, Path], tokenizer: Tokenizer, settings: AlignmentSe
 
     bitexts = {side: _open_bitext(path, tokenizer) for side, path in sides.items()}
     with progress(settings.iterations, "forward", "reverse") as callbacks:
-        forward, reverse = align_both(list(bitexts.values()), settings, cores(), callbacks)
+        forward, reverse = align_both(list(bitexts.values()), settings, usable_cores(), callbacks)
     model = forward.model
     figures: dict[str, Any] = {
         name: {"cross_entropy": [round(step.cross_entropy, 4) for step in direction.model.history],

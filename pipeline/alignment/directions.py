@@ -1,6 +1,5 @@
 """Corpora aligned in one direction or in both, with links from source to target whatever the direction."""
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -43,8 +42,3 @@ def align_both(bitexts: Sequence[Bitext], settings: AlignmentSettings, threads: 
         align = partial(align_direction, bitexts, settings, max(1, threads // 2))
         forward, reverse = pool.map(align, callbacks, (False, True))
     return forward, reverse
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

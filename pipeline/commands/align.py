@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.alignment.settings import METHODS, AlignmentSettings
+from pipeline.cores import usable_cores
 from pipeline.errors import PipelineError
 from pipeline.files import locked
 
@@ -98,10 +99,9 @@ def _align_text(arguments: argparse.Namespace, settings: AlignmentSettings) -> N
     bitext, source_words, target_words = read_text(arguments.source, arguments.target, bool(arguments.lowercase))
     if arguments.show is not None and not 1 <= arguments.show <= bitext.pairs:
         raise PipelineError(f"--show: {arguments.show} is no line of {arguments.source}, which has {bitext.pairs}")
-    from pipeline.alignment.directions import cores  # after the input is checked: numba is slow to import
     from pipeline.alignment.pharaoh import write_pharaoh
 
-    threads = arguments.threads or cores()
+    threads = arguments.threads or usable_cores()
     words = (target_words, source_words) if arguments.reverse else (source_words, target_words)
     if arguments.symmetrise is None:
         model, links = _one_way(bitext, settings, threads, bool(arguments.reverse))

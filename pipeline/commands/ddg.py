@@ -31,7 +31,6 @@ def run(arguments: argparse.Namespace) -> None:
     if any("\ud800" <= letter <= "\udfff" for letter in sentence):  # bytes of the command line that are not UTF-8
         raise PipelineError("sentence: not UTF-8; convert it first (iconv -t UTF-8)")
 
-    from pipeline.decoding.limits import LengthLimit
     from pipeline.evaluation.analyses import chart
     from pipeline.evaluation.analyses.jacobi.page import render_page
     from pipeline.evaluation.analyses.jacobi.picture import draw
@@ -42,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
     params = load_params()
     model, _ = open_model(params, arguments)
     model.network.to(pick_device(arguments.device))
-    inspected = inspect(model, LengthLimit(params.limit.ratio, params.limit.extra, model.longest - 1), sentence)
+    inspected = inspect(model, params.length_limit(model.longest), sentence)
     if inspected.warning:
         print(inspected.warning, file=sys.stderr)
     sys.stdout.buffer.write(render(inspected, shutil.get_terminal_size().columns).encode())

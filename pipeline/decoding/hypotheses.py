@@ -40,3 +40,8 @@ class Hypotheses:
         Mask-Predict: means over the words, each as last predicted. The count model has no end symbol.
         """
         return self.scored if isinstance(self.scored, Tensor) else self.scored()
+
+    def best_words(self) -> list[list[int]]:
+        """The word ids of the best hypothesis of each sentence, without padding."""
+        rows, lengths = self.tokens[:, 0].tolist(), self.lengths[:, 0].tolist()
+        return [row[:length] for row, length in zip(rows, lengths, strict=True)]

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from pipeline.corpus.padding import pad_sources
-from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
 from pipeline.evaluation.clock import clock_device, spread
@@ -83,7 +82,7 @@ def time_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], s
                                 "of transformers; choose one of library hf")
     settings, device = params.speed, clock_device(params.speed)
     network = model.network.to(device)
-    limit = LengthLimit(params.limit.ratio, params.limit.extra, model.longest - 1)
+    limit = params.length_limit(model.longest)
     contestants = [
         Contestant("", name, partial(make_decoder(name, params.decoder(name, joint=model.text.joint), limit), network))
         for name in decoders]

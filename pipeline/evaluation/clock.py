@@ -11,7 +11,6 @@ from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
-from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.machine import describe_machine
 from pipeline.evaluation.peers import describe, timed_peers
@@ -41,7 +40,7 @@ def time_all(params: Params, out: Path) -> None:
     for family in params.systems:
         network, _ = load_checkpoint(layout.checkpoint(family), tokenizer.digest, params.family(family).order)
         network.to(device)
-        limit = LengthLimit(params.limit.ratio, params.limit.extra, network.settings.max_length - 1)
+        limit = params.length_limit(network.settings.max_length)
         limits[family] = limit
         for name in params.decoders_of(family):
             decode = make_decoder(name, params.decoder(name), limit)

@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from pipeline.cores import usable_cores
 from pipeline.errors import PipelineError
 from pipeline.files import write_text
 
@@ -26,7 +27,7 @@ _SAME_ON_EVERY_BOOT = ("vendor_id", "cpu family", "model", "model name", "steppi
 def describe_machine() -> dict[str, Any]:
     """Processor, accelerators, versions and an identity, without anything that names a person or a host."""
     return {
-        "identity": _identity(), "processor": _processor(), "cores": _usable_cores(), "memory_gib": _memory(),
+        "identity": _identity(), "processor": _processor(), "cores": usable_cores(), "memory_gib": _memory(),
         "accelerators": _accelerators(), "system": platform.system(), "python": platform.python_version(),
         **{package: metadata.version(package) for package in ("torch", "numpy")},
     }
@@ -62,10 +63,6 @@ def _processor_details() -> list[str]:
     """The lines about the first processor in /proc/cpuinfo that do not change; none where there is no such file."""
     first = _text("/proc/cpuinfo").split("\n\n")[0].splitlines()
     return [line for line in first if line.split("\t")[0].strip() in _SAME_ON_EVERY_BOOT]
-
-
-def _usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _memory() -> int | None:

@@ -133,7 +133,7 @@ def score_peers(params: Params) -> None:
     network, config = load_checkpoint(layout.checkpoint(params.baseline), tokenizer.digest,
                                       params.family(params.baseline).order)
     longest = network.settings.max_length
-    limit = LengthLimit(params.limit.ratio, params.limit.extra, longest - 1)
+    limit = params.length_limit(longest)
     pairs = Pairs.open(layout.BPE / "test.pairs", tokenizer.digest)
     references = [layout.read_lines(path) for path in layout.references("test")]
     sources = layout.read_lines(layout.CORPUS / "test.source")

@@ -19,7 +19,6 @@ from pipeline.corpus.padding import count_cut, report_cut
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding import greedy
 from pipeline.decoding.hypotheses import Hypotheses
-from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.engine.door import open_engine
 from pipeline.errors import PipelineError
@@ -58,7 +57,7 @@ class TestModule(lightning.LightningModule):
         self.tokenizer = Tokenizer.load(layout.BPE)
         self.network, self.config = load_checkpoint(layout.checkpoint(family), self.tokenizer.digest,
                                                     params.family(family).order)
-        self.limit = LengthLimit(params.limit.ratio, params.limit.extra, self.network.settings.max_length - 1)
+        self.limit = params.length_limit(self.network.settings.max_length)
         self.decoders = {name: make_decoder(name, params.decoder(name), self.limit) for name in decoders}
         self.settings = params.evaluation
         self.lines: dict[str, list[HypothesisLine]] = {name: [] for name in decoders}
@@ -78,10 +77,8 @@ class TestModule(lightning.LightningModule):
                     expected = expected or greedy.search(open_engine(verifier), batch.source, self.limit)
                     ties = count_ties(verifier, batch.source, expected, found, f"{self.family} {name}")
                 self.drafts[name].append(Drafts(int(found.verification.drafter_calls.sum()), ties))
-            lengths = found.lengths[:, 0].tolist()
-            best = [row[:length] for row, length in zip(found.tokens[:, 0].tolist(), lengths, strict=True)]
-            columns = (batch.rows.tolist(), self.tokenizer.decode_targets(best), lengths, found.calls.tolist(),
-                       found.ended[:, 0].tolist())
+            columns = (batch.rows.tolist(), self.tokenizer.decode_targets(found.best_words()),
+                       found.lengths[:, 0].tolist(), found.calls.tolist(), found.ended[:, 0].tolist())
             self.lines[name] += [HypothesisLine(*line) for line in zip(*columns, strict=True)]
 
     def on_test_epoch_end(self) -> None:

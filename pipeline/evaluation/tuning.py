@@ -22,7 +22,6 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding import greedy
-from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.engine.door import open_engine
 from pipeline.errors import PipelineError
@@ -169,7 +168,7 @@ class TuningBench:
         network, _ = load_checkpoint(layout.checkpoint(family), self._tokenizer.digest, params.family(family).order)
         self._network: Any = network.to(self._device)
         longest = network.settings.max_length
-        self._limit = LengthLimit(params.limit.ratio, params.limit.extra, longest - 1)
+        self._limit = params.length_limit(longest)
         self.current = self._current()
         """The decoder's settings in params.yaml, defaults included."""
 
@@ -237,8 +236,5 @@ class TuningBench:
     def _bleu(self, contestant: Contestant) -> float:
         texts: list[str] = []
         for batch in self._batches:
-            found = contestant.translate(batch)
-            texts += self._tokenizer.decode_targets(
-                row[:length] for row, length in zip(found.tokens[:, 0].tolist(), found.lengths[:, 0].tolist(),
-                                                    strict=True))
+            texts += self._tokenizer.decode_targets(contestant.translate(batch).best_words())
         return score(texts, self._references, self._params.evaluation.bleu_tokenizer).bleu

@@ -52,8 +52,7 @@ class ValidationBleu(Callback):
         if not len(batch.rows):
             return
         found = pl_module.search(batch.source, self._limit)
-        texts = self._tokenizer.decode_targets(
-            row[:length] for row, length in zip(found.tokens[:, 0].tolist(), found.lengths[:, 0].tolist(), strict=True))
+        texts = self._tokenizer.decode_targets(found.best_words())
         self._hypotheses.update(zip(batch.rows.tolist(), texts, strict=True))
         if found.verification is not None:
             accepted, calls = self._drafted

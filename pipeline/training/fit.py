@@ -17,7 +17,6 @@ from pytorch_lightning.utilities.exceptions import MisconfigurationException
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import PairsDataModule
-from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
 from pipeline.families.base import TranslationModule, family_module
 from pipeline.families.settings import plain
@@ -108,7 +107,7 @@ def _start(params: Params, family: str) -> Path | None:
 def _callbacks(params: Params, family: str, tokenizer: Tokenizer, candidates: Candidates, work: Path) -> list[Callback]:
     training = params.family(family).training
     references = layout.read_lines(layout.CORPUS / "validation.target")
-    limit = LengthLimit(params.limit.ratio, params.limit.extra, params.family(family).network.max_length - 1)
+    limit = params.length_limit(params.family(family).network.max_length)
     callbacks: list[Callback] = [
         Threads(training.threads),
         StopIfNotFinite(),  # before those that save

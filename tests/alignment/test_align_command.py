@@ -10,7 +10,7 @@ import pytest
 from dense import Pair
 
 import pipeline
-from pipeline.alignment.pharaoh import read_pharaoh
+from benchmarks.pharaoh import read_pharaoh
 from pipeline.alignment.settings import METHODS
 from pipeline.alignment.symmetrise import symmetrise
 from pipeline.cli import main

@@ -10,11 +10,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from benchmarks.pharaoh import read_pharaoh
 from pipeline import layout
 from pipeline.alignment.bitext import Bitext
 from pipeline.alignment.build import align, count_sides, piece_copies, read_aligned
 from pipeline.alignment.counting import Aligned, count
-from pipeline.alignment.pharaoh import read_pharaoh
 from pipeline.alignment.settings import AlignmentSettings, CountSettings
 from pipeline.cli import main
 from pipeline.corpus.bpe import Tokenizer

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.pharaoh import read_pharaoh
 from pipeline.alignment import pharaoh
 from pipeline.alignment.links import Links
-from pipeline.alignment.pharaoh import read_pharaoh, write_pharaoh
+from pipeline.alignment.pharaoh import write_pharaoh
 from pipeline.errors import PipelineError
 
 position = st.integers(0, 32_767)

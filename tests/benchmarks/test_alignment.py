@@ -23,8 +23,8 @@ from benchmarks.alignment import (
 )
 from benchmarks.fast_align_tables import read_tensions
 from benchmarks.gold_alignments import Gold
+from benchmarks.pharaoh import read_pharaoh
 from pipeline.alignment.links import Links
-from pipeline.alignment.pharaoh import read_pharaoh
 from pipeline.errors import PipelineError
 
 

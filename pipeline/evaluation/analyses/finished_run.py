@@ -102,4 +102,4 @@ class FinishedRun:
 
     def limit(self, network: Transformer) -> LengthLimit:
         """The longest output."""
-        return LengthLimit(self.params.limit.ratio, self.params.limit.extra, network.settings.max_length - 1)
+        return self.params.length_limit(network.settings.max_length)

@@ -175,7 +175,7 @@ def test_operations_of_a_run(run: FinishedRun) -> None:
 
 
 def test_scaling_of_a_run(run: FinishedRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scaling_file, "cores", lambda: 2)
+    monkeypatch.setattr(scaling_file, "usable_cores", lambda: 2)
     metric = scaling_file.ask(run).metric
     assert (metric["baseline"], metric["threads"], metric["sentences"]) == ("teacher greedy", [1, 2], 2)
     assert list(metric["decoders"]) == ["greedy", "pj"]

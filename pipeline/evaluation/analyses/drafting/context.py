@@ -66,8 +66,7 @@ class DraftingContext:
 
     def texts(self, found: Hypotheses) -> list[str]:
         """The best hypothesis of every sentence."""
-        return self.run.tokenizer.decode_targets([row[:length] for row, length in zip(
-            found.tokens[:, 0].tolist(), found.lengths[:, 0].tolist(), strict=True)])
+        return self.run.tokenizer.decode_targets(found.best_words())
 
 
 def open_context(run: FinishedRun) -> DraftingContext:

@@ -15,7 +15,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from pipeline.alignment.directions import cores
+from pipeline.cores import usable_cores
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.finished_run import FinishedRun
@@ -34,7 +34,7 @@ def ask(run: FinishedRun) -> Finding:
     with torch.inference_mode():
         shares = {name: compiled_share(found.network, decoder, found.sentences)
                   for name, decoder in found.decoders.items()}
-    return scaling(found.with_model(found.decoders), found.sentences, shares, threads=thread_counts(cores()),
+    return scaling(found.with_model(found.decoders), found.sentences, shares, threads=thread_counts(usable_cores()),
                    repetitions=run.params.speed.repetitions, warmup=run.params.speed.warmup, rule=found.rule)
 
 
@@ -77,7 +77,7 @@ def scaling(contestants: Sequence[Contestant], sentences: Sequence[Tensor], shar
     first = contestants[0]
     metric: dict[str, Any] = {
         "baseline": f"{first.family} {first.decoder}", "sentences": len(sentences), "rule": rule,
-        "repetitions": repetitions, "cores": cores(), "threads": list(threads),
+        "repetitions": repetitions, "cores": usable_cores(), "threads": list(threads),
         "decoders": {decoder: {"compiled_share": shares[decoder],
                                "by_threads": {str(count): one for count, one in by_threads.items()}}
                      for decoder, by_threads in found.items()}}
