@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 HARMLESS = {
     "pipeline.blocks": "checks params.yaml, whose values are parameters of the stages",
     "pipeline.checks": "checks values",
+    "pipeline.cores": "any number of threads gives the same result; what is timed depends on data/machine.json",
     "pipeline.errors": "what is told when nothing is written",
     "pipeline.files": "writes files whole or not at all, whatever is in them",
     "pipeline.fingerprint": "names states of data and code; a killed run that continues ends as an uninterrupted one",
