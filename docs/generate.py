@@ -1,7 +1,8 @@
-"""Write what README and docs show of the committed reports: `python -m docs.generate`, in the root of the repository.
+"""Write what README and docs show of reports and orders: `python -m docs.generate`, in the root of the repository.
 
-It is what stands between `<!-- generated: NAME -->` and `<!-- end of NAME -->`, a function of `BLOCKS` each; all else
-in the pages is written by hand. A test compares the pages with the reports.
+`docs/orders.md` is generated as a whole; in the other pages, it is what stands between `<!-- generated: NAME -->` and
+`<!-- end of NAME -->`, a function of `BLOCKS` each, and all else is written by hand. A test compares the pages with the
+reports.
 """
 
 import json
@@ -11,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from docs.draw_orders import page
 from pipeline.params import load_params
 from pipeline.peer_settings import FAMILY as PEER
 
@@ -227,10 +229,10 @@ _MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of \2 -->)", re
 
 
 def pages() -> dict[Path, str]:
-    """Every page with something generated, as it should be."""
+    """Every page that is generated, or with something generated, as it should be."""
     found = {path: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))}
     return {path: _MARKED.sub(lambda block: f"{block[1]}{BLOCKS[block[2]]()}\n{block[3]}", text)
-            for path, text in found.items() if _MARKED.search(text)}
+            for path, text in found.items() if _MARKED.search(text)} | {ROOT / "docs/orders.md": page()}
 
 
 if __name__ == "__main__":

@@ -30,11 +30,10 @@ VERBS = {
     "score": "log-probability of given translations",
     "average": "average checkpoints of one family into one",
     "export": "write a family as a model of Hugging Face transformers or of CTranslate2",
-    "orders": "draw every generation order: slots, positions and mask",
     "repro": "run the whole pipeline of a profile with DVC",
 }
 """Verbs and their help; each is a file of `pipeline.commands`, imported only when it is called."""
-PRINTING = {"translate", "explain", "ddg", "tune", "score", "orders"}
+PRINTING = {"translate", "explain", "ddg", "tune", "score"}
 """Verbs whose product is what they print. The others write files, but with --model they also print their product."""
 EXTRAS = {
     "ctranslate2": "peers", "dvc": "pipeline", "dvclive": "pipeline", "jsonargparse": "pipeline",

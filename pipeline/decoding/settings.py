@@ -26,7 +26,7 @@ from pipeline.decoding.deduplicate import deduplicated
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.threaded import search_in_threads
-from pipeline.engine.door import is_quicker_apart, open_engine
+from pipeline.engine.door import is_quicker_in_threads, open_engine
 from pipeline.errors import PipelineError
 
 Decoder = Callable[[Any, Tensor], Hypotheses]
@@ -65,7 +65,7 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit) -> Dec
             raise PipelineError(f"decoders.{name}: {algorithm} searches {kind} models, and this one is {model.kind}; "
                                 "choose another decoder for its family")
         model = open_engine(model)
-        if is_quicker_apart(algorithm, model, source):
+        if is_quicker_in_threads(algorithm, model, source):
             found = search_in_threads(lambda sentence: search(model, sentence, limit, settings), source)
         else:
             found = search(model, source, limit, settings)

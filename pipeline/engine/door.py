@@ -11,7 +11,7 @@ from pipeline.engine.choice import engine_in_use, use_engine
 from pipeline.engine.network import Compiled
 from pipeline.engine.packs import Packs, readable
 
-__all__ = ["engine_in_use", "is_quicker_apart", "open_engine", "use_engine"]
+__all__ = ["engine_in_use", "is_quicker_in_threads", "open_engine", "use_engine"]
 
 LOOPS = frozenset({"beam", "blockwise", "counts_gad", "counts_jacobi", "gad", "greedy", "iad", "jacobi", "lattice",
                    "lattice_gad", "mask_predict", "pair_beam", "speculative", "verify"})
@@ -60,7 +60,7 @@ def _compiled_class(network: type) -> type:
     return type(network.__name__, (Compiled, network), {"__doc__": network.__doc__})
 
 
-def is_quicker_apart(algorithm: str, model: Any, source: Tensor) -> bool:
+def is_quicker_in_threads(algorithm: str, model: Any, source: Tensor) -> bool:
     """Whether a batch is translated faster if its sentences are searched separately, in as many threads as PyTorch has.
 
     Args:

@@ -14,9 +14,9 @@ from pipeline.engine.continuation import read_on
 from pipeline.engine.decoder import read
 from pipeline.engine.greedy import run_ahead
 from pipeline.engine.heads import head_states
-from pipeline.engine.reading import Bools, Floats, Ints, PackedHeads, PackedLinks, Reading
+from pipeline.engine.reading import Bools, Floats, Ints, PackedChain, PackedHeads, Reading
 from pipeline.engine.screen import best_words, count_above, logit_of
-from pipeline.engine.token_chain import follow_links
+from pipeline.engine.token_chain import choose_chained
 from pipeline.engine.verdict import accept, is_acceptable
 from pipeline.vocabulary import MASK
 
@@ -124,7 +124,7 @@ def speculate(state: DraftState, block: int, drafter: Reading) -> int:
 
 
 @njit(cache=True, nogil=True)
-def draft_blocks(state: DraftState, block: int, drafter: Reading, links: PackedLinks) -> int:
+def draft_blocks(state: DraftState, block: int, drafter: Reading, chain: PackedChain) -> int:
     """Draft like `gad.NetworkDrafter`: the states of the last token and of k - 1 masks after it, linked."""
     known, D, number = 0, drafter.packed.positions.shape[1], drafter.packed.vectors.dtype
     tokens, hidden = np.empty(2 * block, np.int64), np.empty(2 * block * D, number)
@@ -139,14 +139,14 @@ def draft_blocks(state: DraftState, block: int, drafter: Reading, links: PackedL
             tokens[new:n] = MASK
             length[0] = known
             read(tokens[:n].reshape(1, n), length, drafter, hidden[:n * D].reshape(1, n, D))
-            _link(state, hidden[(new - 1) * D:n * D], links, draft)
+            _draft_chained(state, hidden[(new - 1) * D:n * D], chain, draft)
             known = count
         if verify(state, k):
             return state.rounds[0]
 
 
 @njit(cache=True, nogil=True)
-def draft_heads(state: DraftState, block: int, heads: PackedHeads, links: PackedLinks) -> int:
+def draft_heads(state: DraftState, block: int, heads: PackedHeads, chain: PackedChain) -> int:
     """Draft like `blockwise.HeadsDrafter`: heads on the state that predicted the last token."""
     D = state.verifier.packed.positions.shape[1]
     states = np.empty(max(block, 1) * D, state.hidden.dtype)
@@ -157,16 +157,16 @@ def draft_heads(state: DraftState, block: int, heads: PackedHeads, links: Packed
         if k:
             last = (state.accepted[now - 1] - 1) * D
             head_states(state.hidden[last:last + D].reshape(1, D), heads, states[:k * D].reshape(k, D))
-            _link(state, states[:k * D], links, draft)
+            _draft_chained(state, states[:k * D], chain, draft)
         if verify(state, k):
             return 0
 
 
 @njit(cache=True, nogil=True)
-def _link(state: DraftState, states: Floats, links: PackedLinks, draft: Ints) -> None:
+def _draft_chained(state: DraftState, states: Floats, chain: PackedChain, draft: Ints) -> None:
     """Draft the best token of every state (k D,), one after the other, from the last accepted token on."""
     k, count = len(draft), state.length[0]
-    follow_links(states.reshape(1, k, len(states) // k), state.words[0, count - 1:count], links, draft.reshape(1, k))
+    choose_chained(states.reshape(1, k, len(states) // k), state.words[0, count - 1:count], chain, draft.reshape(1, k))
 
 
 @njit(cache=True, nogil=True)

@@ -13,7 +13,7 @@ from torch import Tensor
 from pipeline.engine.choice import engine_in_use
 from pipeline.engine.packing import is_small_source, is_small_step
 from pipeline.engine.packs import Packs, mask_array
-from pipeline.engine.reading import Bools, Ints, Packed, PackedHeads, PackedLinks, Reading
+from pipeline.engine.reading import Bools, Ints, Packed, PackedChain, PackedHeads, Reading
 
 _CHAINED = 4
 """Rows up to which the compiled chain is faster than torch's."""
@@ -106,13 +106,13 @@ class Compiled(_Network):
 
     def draft_tokens(self, states: Tensor, last: Tensor, verified: bool = False) -> Tensor:
         """See `pipeline.model.chained.ChainedTransformer.draft_tokens`."""
-        links = self.packs.links if self._compiles and self.chained and len(states) <= _CHAINED else None
-        if links is None:
+        chain = self.packs.chain if self._compiles and self.chained and len(states) <= _CHAINED else None
+        if chain is None:
             own: Tensor = super().draft_tokens(states, last, verified)
             return own
-        from pipeline.engine.token_chain import follow_links  # numba: half a second that training does not need
+        from pipeline.engine.token_chain import choose_chained  # numba: half a second that training does not need
         tokens = torch.empty(states.shape[:2], dtype=torch.long)
-        follow_links(states.contiguous().numpy(), last.contiguous().numpy(), links[verified], tokens.numpy())
+        choose_chained(states.contiguous().numpy(), last.contiguous().numpy(), chain[verified], tokens.numpy())
         return tokens
 
     def _continued(self, tokens: Tensor, lengths: Tensor | int, count: int, state: Any) -> Tensor:
@@ -153,10 +153,10 @@ class Compiled(_Network):
         state.reserve(tokens)
         return self._reading(packed, state, tokens, self.packs.visible)[0]
 
-    def packed_links(self) -> PackedLinks | None:
-        """The rounded links of `draft_tokens`; None where it is not compiled."""
-        links = self.packs.links if self._compiles else None
-        return links and links[True]
+    def packed_chain(self) -> PackedChain | None:
+        """The rounded chain of `draft_tokens`; None where it is not compiled."""
+        chain = self.packs.chain if self._compiles else None
+        return chain and chain[True]
 
     def packed_heads(self) -> PackedHeads | None:
         """The rounded heads; None where they are not compiled."""

@@ -12,9 +12,9 @@ from pipeline.engine.reading import (
     Bytes,
     Floats,
     Packed,
+    PackedChain,
     PackedEncoder,
     PackedHeads,
-    PackedLinks,
     PackedScorer,
     PackedSource,
     Panels,
@@ -107,12 +107,12 @@ def _pack_layers(layers: Sequence[Sequence[Block]], rounded: bool) -> tuple[Pane
     return np.concatenate(matrices, out=together).reshape(L, -1), np.concatenate(vectors).reshape(L, -1)
 
 
-def pack_links(of_state: Floats, bias: Floats, table: Floats, outer: Floats, projection: Floats, *,
-               rounded: bool) -> PackedLinks | None:
-    """A chain as compiled code reads it, or None; see `PackedLinks` for the shapes, and `pack_matrix` for `rounded`."""
+def pack_chain(of_state: Floats, bias: Floats, table: Floats, outer: Floats, projection: Floats, *,
+               rounded: bool) -> PackedChain | None:
+    """A chain as compiled code reads it, or None; see `PackedChain` for the shapes, and `pack_matrix` for `rounded`."""
     if of_state.shape[0] % TOGETHER or of_state.shape[1] % TOGETHER:
         return None
-    return PackedLinks(*pack_matrix(of_state, rounded), bias, table, *pack_matrix(outer, rounded),
+    return PackedChain(*pack_matrix(of_state, rounded), bias, table, *pack_matrix(outer, rounded),
                        *pack_matrix(projection, rounded))
 
 

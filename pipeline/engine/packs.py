@@ -8,15 +8,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pipeline.engine.packing import pack_decoder, pack_encoder, pack_heads, pack_links, pack_scorer, pack_source
+from pipeline.engine.packing import pack_chain, pack_decoder, pack_encoder, pack_heads, pack_scorer, pack_source
 from pipeline.engine.plain import Block, PlainWeights
 from pipeline.engine.reading import (
     Bools,
     Floats,
     Packed,
+    PackedChain,
     PackedEncoder,
     PackedHeads,
-    PackedLinks,
     PackedScorer,
     PackedSource,
 )
@@ -70,12 +70,12 @@ class Packs:
         return pack_source(array(weight), array(bias)) if readable(weight) else None
 
     @cached_property
-    def links(self) -> tuple[PackedLinks, PackedLinks] | None:
+    def chain(self) -> tuple[PackedChain, PackedChain] | None:
         """The chain between the tokens of a draft, exact and rounded."""
         if not readable(self.plain.projection):
             return None
         parts = [array(part) for part in self._network.chain_weights()]
-        exact, rounded = pack_links(*parts, rounded=False), pack_links(*parts, rounded=True)
+        exact, rounded = pack_chain(*parts, rounded=False), pack_chain(*parts, rounded=True)
         return None if exact is None or rounded is None else (exact, rounded)
 
     @cached_property

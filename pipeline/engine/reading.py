@@ -103,7 +103,7 @@ class PackedSource(NamedTuple):
     """(L * 2 * D,)."""
 
 
-class PackedLinks(NamedTuple):
+class PackedChain(NamedTuple):
     """A chain between the tokens of a draft (`model.token_chain`), laid out for reading by rows."""
 
     of_state: Panels

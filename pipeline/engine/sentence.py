@@ -185,18 +185,18 @@ class Sentence:
     def blocks(self, model: Any, state: Any, block: int) -> Found | None:
         """Drafts are blocks of masks that a network fills at once."""
         drafter = _reading_of(model, state, self._most + 2 * block, 2 * block, rounded=True)
-        if drafter is None or (links := model.packed_links()) is None:
+        if drafter is None or (chain := model.packed_chain()) is None:
             return None
         from pipeline.engine.draft_and_verify import draft_blocks
-        return self._search(draft_blocks, block, drafter, links)
+        return self._search(draft_blocks, block, drafter, chain)
 
     def heads(self, model: Any, tokens: int) -> Found | None:
         """Drafts are predictions of the verifier's own heads."""
-        if (not isinstance(model, Compiled) or (links := model.packed_links()) is None
+        if (not isinstance(model, Compiled) or (chain := model.packed_chain()) is None
                 or (heads := model.packed_heads()) is None):
             return None
         from pipeline.engine.draft_and_verify import draft_heads
-        return self._search(draft_heads, tokens, heads, links)
+        return self._search(draft_heads, tokens, heads, chain)
 
     def _search(self, loop: Callable[..., int], block: int, *parameters: Any) -> Found | None:
         """Let a loop of `draft_and_verify` translate, by drafts of at most `block` tokens, with its own parameters."""

@@ -6,33 +6,33 @@ import numpy as np
 from pipeline.compiled import njit
 from pipeline.engine.best import best_of
 from pipeline.engine.matrix import affine
-from pipeline.engine.reading import Floats, Ints, PackedLinks
+from pipeline.engine.reading import Floats, Ints, PackedChain
 
 
 @njit(cache=True, nogil=True)
-def follow_links(states: Floats, last: Ints, links: PackedLinks, tokens: Ints) -> None:
+def choose_chained(states: Floats, last: Ints, chain: PackedChain, tokens: Ints) -> None:
     """Write the best token of each state, given the token before it, into `tokens` (R, k); of equal ones the first.
 
     Args:
         states: (R, k, D).
         last: (R,), the tokens before the drafts.
-        links: the chain; D and F multiples of 4.
+        chain: its D and F are multiples of 4.
     """
     R, k, D = states.shape
-    F, V = links.table.shape[1], len(links.output_scale)
+    F, V = chain.table.shape[1], len(chain.output_scale)
     of_states = np.empty((R * k, F), states.dtype)
-    affine(states.reshape(R * k, D), links.of_state, links.of_state_scale, links.bias, of_states)
+    affine(states.reshape(R * k, D), chain.of_state, chain.of_state_scale, chain.bias, of_states)
     inner, moved = np.empty((R, F), states.dtype), np.empty((R, D), states.dtype)
     logits, nothing = np.empty((R, V), states.dtype), np.zeros(max(D, V), states.dtype)
     for place in range(k):
         for r in range(R):
-            row = links.table[last[r] if place == 0 else tokens[r, place - 1]]
+            row = chain.table[last[r] if place == 0 else tokens[r, place - 1]]
             for f in range(F):
                 inner[r, f] = max(of_states[r * k + place, f] + row[f], states.dtype.type(0))
-        affine(inner, links.outer, links.outer_scale, nothing, moved)
+        affine(inner, chain.outer, chain.outer_scale, nothing, moved)
         for r in range(R):
             for d in range(D):
                 moved[r, d] += states[r, place, d]
-        affine(moved, links.outputs, links.output_scale, nothing, logits)
+        affine(moved, chain.outputs, chain.output_scale, nothing, logits)
         for r in range(R):
             tokens[r, place] = best_of(logits[r])

@@ -21,7 +21,7 @@ from pipeline.decoding.settings import make_decoder
 from pipeline.decoding.threaded import join, search_in_threads
 from pipeline.engine import door
 from pipeline.engine.choice import Engine
-from pipeline.engine.door import is_quicker_apart, use_engine
+from pipeline.engine.door import is_quicker_in_threads, use_engine
 from pipeline.errors import PipelineError
 from pipeline.model.transformer import Transformer
 from pipeline.trace import mark_rounds, output_of
@@ -143,12 +143,13 @@ def test_where_it_is_quicker(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> Non
     network, source = tiny(seed=1), sources(5)
     network.forward = None  # type: ignore[assignment]  # a search has other verbs
     batch = source[:1].expand(2, -1)
-    assert is_quicker_apart("greedy", network, batch) and is_quicker_apart("gad", drafter(network), batch)
-    assert not is_quicker_apart("greedy", network, batch[:1]) and not is_quicker_apart("draft", network, batch)
-    assert not is_quicker_apart("greedy", object(), batch)
-    assert not is_quicker_apart("greedy", tiny(dtype=torch.bfloat16), batch)
+    assert is_quicker_in_threads("greedy", network, batch) and is_quicker_in_threads("gad", drafter(network), batch)
+    assert not is_quicker_in_threads("greedy", network, batch[:1])
+    assert not is_quicker_in_threads("draft", network, batch)
+    assert not is_quicker_in_threads("greedy", object(), batch)
+    assert not is_quicker_in_threads("greedy", tiny(dtype=torch.bfloat16), batch)
     monkeypatch.setattr(door, "_LIGHT", 1000)
-    assert not is_quicker_apart("greedy", network, batch)
+    assert not is_quicker_in_threads("greedy", network, batch)
 
 
 @pytest.mark.parametrize(("engine", "rows"), [("compiled", 1), ("torch", 3)])

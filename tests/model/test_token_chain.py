@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from pipeline.engine.packing import pack_links
-from pipeline.engine.token_chain import follow_links
+from pipeline.engine.packing import pack_chain
+from pipeline.engine.token_chain import choose_chained
 from pipeline.model.token_chain import ChainWeights, TokenChain, chain_weights, chained_tokens
 
 V, D, F = 50, 8, 12
@@ -22,10 +22,10 @@ def chained(dtype: torch.dtype = torch.float64, inner: int = F) -> tuple[TokenCh
 
 def compiled(weights: ChainWeights, states: Tensor, last: Tensor, rounded: bool = False) -> Tensor:
     """`chained_tokens` by compiled code."""
-    packed = pack_links(*(part.numpy() for part in weights), rounded=rounded)
+    packed = pack_chain(*(part.numpy() for part in weights), rounded=rounded)
     assert packed is not None
     tokens = torch.empty(states.shape[:2], dtype=torch.long)
-    follow_links(states.numpy(), last.numpy(), packed, tokens.numpy())
+    choose_chained(states.numpy(), last.numpy(), packed, tokens.numpy())
     return tokens
 
 
@@ -70,4 +70,4 @@ def test_the_token_before_matters() -> None:
 
 def test_inner_widths_that_are_not_compiled() -> None:
     *_, weights = chained(inner=9)
-    assert pack_links(*(part.numpy() for part in weights), rounded=False) is None
+    assert pack_chain(*(part.numpy() for part in weights), rounded=False) is None

@@ -98,7 +98,7 @@ _WIDTH = 112
 _INTRODUCTION = """\
 # Generation orders
 
-`python -m pipeline orders` prints this page from the methods of `Order` in `pipeline/model/orders.py`, and a test
+`python -m docs.generate` draws this page from the methods of `Order` in `pipeline/model/orders.py`, and a test
 compares the two. Figures and tables are those of Zhang, Titov and Sennrich (2020), *Fast Interleaved Bidirectional
 Sequence Generation*, and of Imamura and Sumita (2020), *Transformer-based Double-token Bidirectional Autoregressive
 Decoding in Neural Machine Translation*.

@@ -1,19 +1,15 @@
-"""Drawings, read back as a reader would and held against the orders; the committed page."""
+"""Drawings, read back as a reader would and held against the orders."""
 
-from argparse import Namespace
 from itertools import takewhile
-from pathlib import Path
 
 import pytest
 import torch
 from orders import EVERY_ORDER
 
-from pipeline.commands import orders as command
-from pipeline.model.drawing import arrows, draw, draw_steps, page
+from docs.draw_orders import arrows, draw, draw_steps, page
 from pipeline.model.orders import ORDER_NAMES
 from pipeline.vocabulary import SPECIALS
 
-PAGE = Path(__file__).parents[2] / "docs/orders.md"
 Steps = list[list[str]]
 
 
@@ -84,10 +80,3 @@ def test_the_page_draws_every_order_of_the_code() -> None:
     for block in ("multi_directional, directions: 4", "left_to_right, words: 4", "interleaved, words: 2"):
         assert f"`order: {{name: {block}}}`" in page()
     assert max(map(len, page().split("\n"))) <= 120
-
-
-def test_the_committed_page_is_that_of_the_code(capsys: pytest.CaptureFixture[str]) -> None:
-    command.run(Namespace())
-    printed = capsys.readouterr().out
-    assert printed == page()
-    assert PAGE.read_text(encoding="utf-8") == printed, "python -m pipeline orders > docs/orders.md"
