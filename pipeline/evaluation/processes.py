@@ -58,12 +58,15 @@ def run_together(task: Callable[[], None], processes: int) -> None:
             process.start()
             running.append(process)
         while running:
-            wait([process.sentinel for process in running])
-            if codes := [process.exitcode for process in running if process.exitcode]:
+            ready = wait([process.sentinel for process in running])
+            ended = [process for process in running if process.sentinel in ready]
+            for process in ended:
+                process.join()  # the system closes a sentinel before it has an exit code
+            if codes := [process.exitcode for process in ended if process.exitcode]:
                 died = (f"a process of this run died (exit code {codes[0]}); see above, or look for lack of memory; "
                         "--trainer.devices 1 runs it in one process")
                 raise PipelineError(died if errors.empty() else errors.get())
-            running = [process for process in running if process.exitcode is None]
+            running = [process for process in running if process not in ended]
     finally:
         for process in running:
             process.kill()

@@ -7,6 +7,9 @@ import select
 import signal
 import time
 from collections.abc import Callable
+from multiprocessing.connection import wait
+from multiprocessing.context import ForkProcess
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +100,29 @@ def test_an_error_is_told_in_its_words_and_nobody_is_waited_for(tmp_path: Path) 
     with pytest.raises(PipelineError, match=r"^notes\.txt:3: 'x' is no number; write one$"):
         run_together(task, 2)
     assert not (tmp_path / "waited").exists()
+
+
+def test_an_exit_code_that_comes_after_the_sentinel_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system closes the sentinel of a process that ends before its exit code can be read."""
+    asked, joined = set[int](), set[int]()
+
+    def join(process: Any, timeout: float | None = None) -> None:
+        joined.add(process.pid)
+        BaseProcess.join(process, timeout)
+
+    def exitcode(process: Any) -> int | None:
+        if process.pid in asked | joined:
+            return BaseProcess.exitcode.fget(process)  # type: ignore[attr-defined, no-any-return]
+        asked.update({process.pid} if wait([process.sentinel], 0) else ())
+        return None
+
+    def task() -> None:
+        raise PipelineError(f"process {rank()} has failed; look at it")
+
+    monkeypatch.setattr(ForkProcess, "join", join)
+    monkeypatch.setattr(ForkProcess, "exitcode", property(exitcode))
+    with pytest.raises(PipelineError, match="has failed"):
+        run_together(task, 2)
 
 
 def test_a_process_that_is_killed_is_missed() -> None:
