@@ -37,12 +37,8 @@ Tiny = Callable[..., Transformer]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The run of the whole pipeline first: with several processes, all else fits beside it.
-
-    Search comes when that run has compiled what it shares with it.
-    """
-    items.sort(key=lambda item: ("test_smoke" not in item.nodeid,
-                                 item.nodeid.partition("::")[0].replace("tests/decoding/", "tests/interop_/")))
+    """The run of the whole pipeline first: with several processes, all else fits beside it."""
+    items.sort(key=lambda item: "test_smoke" not in item.nodeid)
 
 
 _SETTINGS: dict[str, Any] = {"width": 16, "heads": 2, "feed_forward": 32, "encoder_layers": 2, "decoder_layers": 2,
