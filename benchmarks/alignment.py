@@ -121,7 +121,7 @@ class Systems:
         return time.perf_counter() - start, (self.folder / "forward.table").stat().st_mtime - began
 
     def fast_align_tables(self, text: Text) -> str:
-        """Their whole tables into the folder; what fast_align said meanwhile."""
+        """Write their complete tables into the folder and return what fast_align printed meanwhile."""
         return self._run("benchmarks.fast_align_worker", text.source, text.target, self.folder, "--tables")
 
     def _run(self, module: str, *arguments: object) -> str:

@@ -177,7 +177,7 @@ def measure_widths(vocabulary: int, source: Tensor, rounds: int) -> list[dict[st
 
 
 def measure_encoders(vocabulary: int, rounds: int) -> list[dict[str, Any]]:
-    """Microseconds of encoding one sentence and starting to decode it, compiled and by torch, behind another search."""
+    """Microseconds of encoding one sentence and starting to decode it, compiled and by torch, after another search."""
     results, random = [], torch.Generator().manual_seed(1)
     for width in WIDTHS:
         model = _two_layers(width, vocabulary)
@@ -219,7 +219,7 @@ def _step(model: Transformer, state: State, tokens: Tensor, few: int) -> None:
 
 
 def _step_parts(model: Transformer, source: Tensor, rows: int) -> dict[str, Callable[[int], float]]:
-    """The whole step behind a past of 12 slots, and its projection to the vocabulary alone."""
+    """The entire step after 12 slots, and its projection to the vocabulary."""
     random = torch.Generator().manual_seed(1)
     width, weight = model.order.width, model.projection.weight
     with torch.inference_mode():
