@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.blocks import merge
+from pipeline.blocks import convert, merge
 from pipeline.errors import PipelineError
 from pipeline.families.settings import KINDS, FamilySettings, kind_settings
+from pipeline.names import check_name
 from pipeline.strict_yaml import read_yaml
 
 TEACHER = "teacher"
@@ -25,14 +26,33 @@ def lay_over(content: dict[str, Any], preset: Path) -> dict[str, Any]:
     """The content of params.yaml updated by a preset, as in a profile's params.yaml.
 
     Raises:
-        PipelineError: the preset cannot be read, or contains a table that follows from its systems.
+        PipelineError: the preset, or one that it extends, cannot be read, or contains a table that follows from its
+            systems; or it extends itself.
     """
+    for changes in _extended(preset, []):
+        content = merge(content, changes)
+    return with_students(content)
+
+
+def _extended(preset: Path, extending: list[Path]) -> list[dict[str, Any]]:
+    """The changes that a preset makes, in their order: those of the preset that it `extends` come first.
+
+    Args:
+        preset: a file.
+        extending: the presets that extend it, directly or indirectly.
+    """
+    if preset in extending:
+        raise PipelineError(f"{extending[-1]}: extends: {preset.stem} extends it as well; remove one of them")
     changes = read_yaml(preset)
     for table in TABLES:
         if table in changes:
             raise PipelineError(f"{preset}: {table} follows from `systems`; remove it, and give each family of yours "
                                 "that does not start from the teacher a `start`")
-    return with_students(merge(content, changes))
+    if "extends" not in changes:
+        return [changes]
+    name = convert(str, changes.pop("extends"), f"{preset}: extends")
+    check_name(name, f"{preset}: extends")
+    return [*_extended(preset.with_name(f"{name}.yaml"), [*extending, preset]), changes]
 
 
 def with_students(content: dict[str, Any]) -> dict[str, Any]:

@@ -54,6 +54,20 @@ def test_every_preset_is_laid_over_them(preset: Path) -> None:
     assert {"teacher", *params.starts} >= set(params.systems)
 
 
+def test_a_preset_extends_another_one(tmp_path: Path) -> None:
+    contents = {"first": "seed: 2\nnetwork: {width: 64}", "second": "extends: first\nnetwork: {heads: 2}",
+                "third": "extends: second\nseed: 3", "itself": "extends: other", "other": "extends: itself",
+                "lost": "extends: nosuch", "climbs": "extends: ../first", "list": "extends: [first]"}
+    for name, text in contents.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    params = parse_params(lay_over(shipped(), tmp_path / "third.yaml"))
+    assert params.seed == 3 and (params.family("ar").network.width, params.family("ar").network.heads) == (64, 2)
+    for name, words in (("itself", "other.yaml: extends: itself extends it as well"), ("lost", "nosuch.yaml"),
+                        ("climbs", "climbs.yaml: extends: '../first' must be a name"), ("list", "list.yaml: extends")):
+        with pytest.raises(PipelineError, match=words):
+            lay_over(shipped(), tmp_path / f"{name}.yaml")
+
+
 def test_how_long_a_preset_trains_holds_for_the_teacher() -> None:
     """A number of steps in the teacher's own block would win over a preset's `training`."""
     assert parse_params(lay_over(shipped(), ROOT / "presets/smoke.yaml")).family("teacher").training.steps == 40
