@@ -26,7 +26,7 @@ VERBS = {
     "translate": "translate standard input",
     "explain": "show how drafts are verified, call by call",
     "ddg": "show which token of a translation depends on which (Jacobi decoding)",
-    "tune": "find a drafting decoder's settings for this machine",
+    "tune": "choose a decoder, or a drafting decoder's settings, for this machine",
     "score": "log-probability of given translations",
     "average": "average checkpoints of one family into one",
     "export": "write a family as a model of Hugging Face transformers or of CTranslate2",

@@ -182,7 +182,7 @@ def test_the_estimate_counts_what_runs_at_once(workspace: Path, change_params: C
     from pipeline.training import estimate
 
     with_students(change_params)
-    monkeypatch.setattr(estimate, "seconds_a_step", lambda network, tokens, vocabulary, threads=1: 2.0)
+    monkeypatch.setattr(estimate, "seconds_a_step", lambda *_: 2.0)
     params = load_params()
     everything = ["teacher", *STARTS]
     assert stages.training_time(params, everything, 1) == 5 * 12 * 2.0

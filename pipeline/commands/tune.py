@@ -1,11 +1,14 @@
-"""Find the settings of a decoder that drafts and verifies, for this machine, and write them into params.yaml.
+"""Choose a decoder for this machine, or find the settings of one that drafts and verifies.
 
-On the validation split, it finds the fastest block size k (and other settings that do not change the output); then, if
-params.yaml has NAME++_quality and NAME++_speed, their k, beta and tau: the fastest that lose at most 0.1 and 0.3 BLEU
-against greedy search. The block `speed` of params.yaml sets how many sentences are timed, and how often.
+With --budget-bleu, time all trained systems under all their decoders on the validation split, and name the fastest that
+loses at most so much BLEU against the best: for one sentence at a time, and for 32 together.
 
-The comments of params.yaml are kept. Every run makes the folder of a profile anew: copy the printed block to its
-preset.
+With --decoder, find its settings and write them into params.yaml. On the validation split, it finds the fastest block
+size k (and other settings that do not change the output); then, if params.yaml has NAME++_quality and NAME++_speed,
+their k, beta and tau: the fastest that lose at most 0.1 and 0.3 BLEU against greedy search. The comments of params.yaml
+are kept. Every run makes the folder of a profile anew: copy the printed block to its preset.
+
+The block `speed` of params.yaml sets how many sentences are timed, and how often.
 """
 
 import argparse
@@ -19,11 +22,18 @@ from pipeline.params import PARAMS, Params, load_params
 if TYPE_CHECKING:
     from pipeline.evaluation.tuning import TuningRound
 
+_SENTENCES = 200
+SEARCHED = {"blocks": "block", "shortest": "shortest", "longest": "longest", "betas": "beta", "taus": "tau"}
+"""The options with values to try, and the settings that they are of."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--decoder", required=True, metavar="NAME", help="an exact entry of `decoders`")
+    task = parser.add_mutually_exclusive_group(required=True)
+    task.add_argument("--budget-bleu", type=float, metavar="BLEU", help="what a quicker one may lose, for example 0.5")
+    task.add_argument("--decoder", metavar="NAME", help="an exact entry of `decoders`, to find its settings")
     parser.add_argument("--family", help="a trained block of `families` (default: the first system under that decoder)")
-    parser.add_argument("--sentences", type=int, default=200, metavar="N", help="sentences for BLEU (200)")
+    parser.add_argument("--sentences", type=int, metavar="N",
+                        help="validation sentences for BLEU (200 with --decoder, else all)")
     for option, kind, text in (("--blocks", int, "k (1 to 12, 16, 25, 30)"),
                                ("--shortest", int, "for iad: fewest tokens of a suffix (1, 2, 3)"),
                                ("--longest", int, "for iad: most tokens of a suffix (4, 8, 16)"),
@@ -34,26 +44,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    if arguments.sentences < 1:
+    if arguments.sentences is not None and arguments.sentences < 1:
         raise PipelineError(f"--sentences: {arguments.sentences} must be at least 1")
     params = load_params()
+    if arguments.budget_bleu is not None:
+        for option in ("family", *SEARCHED, "dry_run"):
+            if getattr(arguments, option):
+                raise PipelineError(f"--{option.replace('_', '-')}: goes with --decoder; --budget-bleu compares all "
+                                    "systems as they are")
+        _choose(params, arguments.budget_bleu, arguments.sentences)
+        return
     params.decoder(arguments.decoder)
     family = arguments.family or _family_under(params, arguments.decoder)
     import yaml
 
     from pipeline.evaluation.tuning import MARGINS, SearchSpace, TuningBench, tune
 
-    given = {"block": arguments.blocks, "shortest": arguments.shortest, "longest": arguments.longest,
-             "beta": arguments.betas, "tau": arguments.taus}
+    given = {name: getattr(arguments, option) for option, name in SEARCHED.items()}
     space = SearchSpace(**{name: values for name, values in given.items() if values is not None})
     names = {"": arguments.decoder} | {variant: f"{arguments.decoder}++_{variant}" for variant in MARGINS}
     variants = [variant for variant in MARGINS if names[variant] in params.decoders]
-    bench = TuningBench(params, family, arguments.decoder, arguments.sentences)
+    bench = TuningBench(params, family, arguments.decoder, arguments.sentences or _SENTENCES)
     found = {names[variant]: dict(setting) for variant, setting in tune(bench, space, variants, _print_round).items()}
     print(yaml.safe_dump({"decoders": found}, sort_keys=False, default_flow_style=None), end="")
     if not arguments.dry_run:
         write_decoders(PARAMS, found)
         print(f"{PARAMS}: written")
+
+
+def _choose(params: Params, budget: float, sentences: int | None) -> None:
+    """Print every trained system under every decoder, and the fastest within the budget."""
+    if not 0 <= budget < float("inf"):
+        raise PipelineError(f"--budget-bleu: {budget} must be 0 or more")
+    from pipeline.evaluation.choosing import choose, measure_candidates
+
+    candidates = measure_candidates(params, sentences)
+    single, batched = choose(candidates, budget)
+    print(f"{'family':<20} {'decoder':<22} {'BLEU':>6} {'ms/sentence':>12} {'ms, 32 at once':>15}")
+    for one in candidates:
+        print(f"{one.family:<20} {one.decoder:<22} {one.bleu:6.2f} {one.milliseconds:12.2f} "
+              f"{one.milliseconds_in_batch:15.2f}")
+    print(f"\nthe fastest within {budget:g} BLEU of the best, {candidates[0].bleu:.2f}:")
+    for one, way in ((single, "one sentence at a time"), (batched, "32 at once")):
+        print(f"{way}: python -m pipeline translate --family {one.family} --decoder {one.decoder}")
 
 
 def write_decoders(path: Path, found: Mapping[str, Mapping[str, Any]]) -> None:

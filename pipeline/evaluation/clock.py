@@ -1,5 +1,6 @@
 """The stage `speed`: every family under each of its decoders, and the peers, on one clock."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -35,16 +36,7 @@ def time_all(params: Params, out: Path) -> None:
     """
     settings, device = params.speed, clock_device(params.speed)
     tokenizer = Tokenizer.load(layout.BPE)
-    contestants = []
-    limits = {}
-    for family in params.systems:
-        network, _ = load_checkpoint(layout.checkpoint(family), tokenizer.digest, params.family(family).order)
-        network.to(device)
-        limit = params.length_limit(network.settings.max_length)
-        limits[family] = limit
-        for name in params.decoders_of(family):
-            decode = make_decoder(name, params.decoder(name), limit)
-            contestants.append(Contestant(family, name, partial(decode, network)))
+    contestants = load_contestants(params, params.systems, tokenizer, device)
     pairs = Pairs.open(layout.BPE / "test.pairs", tokenizer.digest)
     written = read_hypotheses(layout.HYPOTHESES / params.baseline / "greedy.jsonl", len(pairs))
     is_long = np.array([line.tokens >= settings.long_tokens for line in written])
@@ -53,8 +45,9 @@ def time_all(params: Params, out: Path) -> None:
     chosen = sorted({*of_all, *of_long})
     longest = min(params.family(family).network.max_length for family in params.systems)
     sentences = [pad_sources([pairs.source(int(row))], longest).to(device) for row in chosen]
-    with timed_peers(params.peers, partial(folder_of, folder=layout.PEERS), limits[params.baseline],
-                     sentences, settings.warmup, device) as peers:
+    limit = params.length_limit(params.family(params.baseline).network.max_length)
+    with timed_peers(params.peers, partial(folder_of, folder=layout.PEERS), limit, sentences, settings.warmup,
+                     device) as peers:
         timings = measure([*contestants, *peers], sentences, repetitions=settings.repetitions, warmup=settings.warmup,
                           device=device)
         described = describe(peers)
@@ -63,6 +56,24 @@ def time_all(params: Params, out: Path) -> None:
     write_json(out, speed_report(timings, np.isin(chosen, of_all), np.isin(chosen, of_long), long_rule=rule,
                                  baseline=params.baseline, counterparts=params.counterparts(), machine=machine,
                                  made=made_now()))
+
+
+def load_contestants(params: Params, families: Sequence[str], tokenizer: Tokenizer,
+                     device: torch.device) -> list[Contestant]:
+    """Trained families, each under all its decoders.
+
+    Raises:
+        PipelineError: a checkpoint is missing, damaged or of another vocabulary.
+    """
+    contestants = []
+    for family in families:
+        network, _ = load_checkpoint(layout.checkpoint(family), tokenizer.digest, params.family(family).order)
+        network.to(device)
+        limit = params.length_limit(network.settings.max_length)
+        for name in params.decoders_of(family):
+            decode = make_decoder(name, params.decoder(name), limit)
+            contestants.append(Contestant(family, name, partial(decode, network)))
+    return contestants
 
 
 def clock_device(settings: SpeedSettings) -> torch.device:

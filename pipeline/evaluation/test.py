@@ -196,8 +196,8 @@ def _read_figures(report: Path) -> dict[str, Any]:
 def _config(family: str, decoders: tuple[str, ...]) -> dict[str, Any]:
     params = load_params()
     config = family_config(params, family, Tokenizer.load(layout.BPE))
-    kept = ("precision", "use_distributed_sampler", "enable_checkpointing", "enable_model_summary",
-            "enable_progress_bar")
+    # Not its precision: however a model was trained, its translations are those of `translate` and of the clock.
+    kept = ("use_distributed_sampler", "enable_checkpointing", "enable_model_summary", "enable_progress_bar")
     return {
         "seed_everything": params.seed,
         "trainer": {**{key: config["trainer"][key] for key in kept}, "logger": False},

@@ -13,21 +13,18 @@ from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 
 from pipeline import layout
 from pipeline.blocks import build, merge
 from pipeline.corpus.bpe import Tokenizer
-from pipeline.corpus.padding import pad_sources
-from pipeline.corpus.pairs import Pairs
 from pipeline.decoding import greedy
 from pipeline.decoding.settings import make_decoder
 from pipeline.engine.door import open_engine
 from pipeline.errors import PipelineError
-from pipeline.evaluation.clock import clock_device, spread
-from pipeline.evaluation.quality import score
+from pipeline.evaluation.clock import clock_device
 from pipeline.evaluation.speed import Contestant, measure
+from pipeline.evaluation.validation import ValidationSample
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import Params
 
@@ -164,23 +161,15 @@ class TuningBench:
         """
         self._params, self._name, self._entry = params, decoder, dict(params.decoder(decoder))
         self._device = clock_device(params.speed)
-        self._tokenizer = Tokenizer.load(layout.BPE)
-        network, _ = load_checkpoint(layout.checkpoint(family), self._tokenizer.digest, params.family(family).order)
+        tokenizer = Tokenizer.load(layout.BPE)
+        network, _ = load_checkpoint(layout.checkpoint(family), tokenizer.digest, params.family(family).order)
         self._network: Any = network.to(self._device)
         longest = network.settings.max_length
         self._limit = params.length_limit(longest)
         self.current = self._current()
         """The decoder's settings in params.yaml, defaults included."""
 
-        pairs = Pairs.open(layout.BPE / "validation.pairs", self._tokenizer.digest)
-        rows = spread(pairs.source_lengths, np.arange(len(pairs)), sentences)
-        timed = spread(pairs.source_lengths, np.array(rows), params.speed.sentences)
-        size = params.evaluation.batch_rows
-        self._sentences = [pad_sources([pairs.source(row)], longest).to(self._device) for row in timed]
-        self._batches = [pad_sources([pairs.source(row) for row in rows[start:start + size]], longest).to(self._device)
-                         for start in range(0, len(rows), size)]
-        every = [layout.read_lines(path) for path in layout.references("validation")]
-        self._references = [[one[row] for row in rows] for one in every]
+        self._sample = ValidationSample(params, tokenizer, self._device, sentences, longest)
 
     def _current(self) -> dict[str, Any]:
         make_decoder(self._name, self._entry, self._limit)  # checks the entry
@@ -219,22 +208,16 @@ class TuningBench:
         if len(tried) == 1:
             raise PipelineError(f"--decoder: {self._name!r} accepts none of the settings to try; {refused[0][1]}")
         speed = self._params.speed
-        timings = measure(contestants, self._sentences, repetitions=speed.repetitions, warmup=speed.warmup,
+        timings = measure(contestants, self._sample.sentences, repetitions=speed.repetitions, warmup=speed.warmup,
                           device=self._device, batch_sizes=(1,))[1]
         trials = [Trial(setting, 1000 * float(timings.medians[at].mean()), float(timings.calls[at].mean()),
                         float(timings.tokens[at].sum() / timings.calls[at].sum()),
-                        self._bleu(contestants[at]) if scored else None) for at, setting in enumerate(tried)]
+                        self._sample.bleu(contestants[at]) if scored else None) for at, setting in enumerate(tried)]
         return TuningRound(trials[0], trials[1:], refused)
 
     def _contestant(self, setting: Setting) -> Contestant:
         """The decoder with a setting; it has already translated a sentence."""
         translate = partial(make_decoder(self._name, merge(self._entry, setting), self._limit), self._network)
         with torch.inference_mode():
-            translate(self._sentences[0])
+            translate(self._sample.sentences[0])
         return Contestant("", str(setting), translate)
-
-    def _bleu(self, contestant: Contestant) -> float:
-        texts: list[str] = []
-        for batch in self._batches:
-            texts += self._tokenizer.decode_targets(contestant.translate(batch).best_words())
-        return score(texts, self._references, self._params.evaluation.bleu_tokenizer).bleu

@@ -32,11 +32,12 @@ def family_seconds(params: Params, families: list[str]) -> dict[str, float]:
     """
     measured = cache(seconds_a_step)
     return {name: family.training.steps * measured(family.network, family.data.batch_tokens, params.bpe.vocabulary,
-                                                   family.training.threads)
+                                                   family.training.threads, family.training.precision)
             for name, family in ((name, params.family(name)) for name in families)}
 
 
-def seconds_a_step(settings: NetworkSettings, batch_tokens: int, vocabulary: int, threads: int = 1) -> float:
+def seconds_a_step(settings: NetworkSettings, batch_tokens: int, vocabulary: int, threads: int = 1,
+                   precision: str = "32-true") -> float:
     """The seconds of one training step on random ids, the minimum over a few steps."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -47,7 +48,9 @@ def seconds_a_step(settings: NetworkSettings, batch_tokens: int, vocabulary: int
     for _ in range(_STEPS):
         start = time.perf_counter()
         optimizer.zero_grad()
-        F.cross_entropy(network(ids, ids).flatten(0, 1), ids.flatten()).backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled="bf16" in precision):
+            loss = F.cross_entropy(network(ids, ids).flatten(0, 1), ids.flatten())
+        loss.backward()
         optimizer.step()
         best = min(best, time.perf_counter() - start)
     torch.set_num_threads(before)

@@ -12,9 +12,11 @@ from drafters import with_heads
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline import layout
 from pipeline.commands import tune as command
 from pipeline.errors import PipelineError
 from pipeline.evaluation import tuning
+from pipeline.evaluation.choosing import Candidate, choose
 from pipeline.evaluation.tuning import (
     SearchSpace,
     Trial,
@@ -227,6 +229,31 @@ def test_our_own_parameters_change_in_nothing_else(tmp_path: Path) -> None:
     assert changed == [("    block: 1", "    block: 3")]
 
 
+def test_a_budget_chooses_among_all_trained_systems(drafting: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = drafting.read_bytes()
+    run("--budget-bleu", "100", "--sentences", "5")
+    lines = capsys.readouterr().out.splitlines()
+    end = lines.index("")
+    rows = [line.split() for line in lines[1:end]]
+    params = load_params()
+    trained = [family for family in params.systems if (layout.checkpoint(family) / "config.json").exists()]
+    assert sorted((family, decoder) for family, decoder, *_ in rows) == sorted(
+        (family, decoder) for family in trained for decoder in params.decoders_of(family))
+    assert [float(row[2]) for row in rows] == sorted((float(row[2]) for row in rows), reverse=True)
+    for column, line in ((3, lines[-2]), (4, lines[-1])):  # everything is within the budget: the fastest wins
+        quickest = min(float(row[column]) for row in rows)
+        assert [row for row in rows if float(row[column]) == quickest and line.endswith(
+            f": python -m pipeline translate --family {row[0]} --decoder {row[1]}")]
+    assert drafting.read_bytes() == before
+
+
+def test_a_budget_of_nothing_takes_only_the_best() -> None:
+    best, same, worse = Candidate("ar", "beam5", 30.0, 9, 5), Candidate("ar", "beam4", 30.0, 8, 6), Candidate(
+        "ar", "greedy", 29.99, 1, 1)
+    assert choose([best, same, worse], 0) == (same, best)
+    assert choose([best, same, worse], 0.01) == (worse, worse)
+
+
 def test_exact_settings_have_greedys_quality(drafting: Path) -> None:
     bench = TuningBench(load_params(), "teacher", "iad", 24)
     stage = bench.compare([{"block": 1}, {"block": 9, "acceptance": {"beta": 120, "tau": 99.0}}], scored=True)
@@ -260,6 +287,9 @@ def test_settings_that_the_decoder_refuses_are_left_out(drafting: Path) -> None:
     (["--decoder", "greedy"], "--decoder: 'greedy' drafts nothing"),
     (["--decoder", "iad++_speed", "--family", "teacher"], "--decoder: 'iad\\+\\+_speed' is relaxed"),
     (["--decoder", "iad", "--family", "teacher", "--sentences", "0"], "--sentences: 0 must be at least 1"),
+    (["--budget-bleu", "nan"], "--budget-bleu: nan must be 0 or more"),
+    (["--budget-bleu", "-1"], r"--budget-bleu: -1\.0 must be 0 or more"),
+    (["--budget-bleu", "1", "--betas", "3"], "--betas: goes with --decoder"),
 ])
 def test_mistakes(drafting: Path, options: list[str], message: str) -> None:
     with pytest.raises(PipelineError, match=message):

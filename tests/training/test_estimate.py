@@ -29,7 +29,7 @@ def test_it_is_steps_times_the_time_of_a_step(workspace: Path, change_params: Ca
     change_params({"families": {"interleaved": {"training": {"steps": 30, "threads": 4},
                                                 "network": {"decoder_layers": 2}}}})
     monkeypatch.setattr(estimate, "seconds_a_step",
-                        lambda network, tokens, vocabulary, threads: network.decoder_layers / threads)
+                        lambda network, tokens, vocabulary, threads, precision: network.decoder_layers / threads)
     params = load_params()
     assert family_seconds(params, ["teacher", "interleaved"]) == {"teacher": 12 * 1.0, "interleaved": 30 * 2 / 4}
 
@@ -48,9 +48,16 @@ def test_a_step_is_really_measured(workspace: Path, monkeypatch: pytest.MonkeyPa
     assert shapes == [(4, 16)] * 5 and next(ticks, None) is None
 
 
-def test_it_is_measured_with_the_threads_of_the_training(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    used: list[int] = []
-    monkeypatch.setattr(estimate.time, "perf_counter", lambda: used.append(torch.get_num_threads()) or 0.0)
+def test_it_is_measured_with_the_threads_and_the_precision_of_the_training(
+        workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    used, forward = list[tuple[int, bool]](), Transformer.forward
+
+    def noted(self: Transformer, source: Tensor, arranged: Tensor) -> Tensor:
+        used.append((torch.get_num_threads(), torch.is_autocast_enabled("cpu")))
+        return forward(self, source, arranged)
+
+    monkeypatch.setattr(Transformer, "forward", noted)
     monkeypatch.setattr(estimate, "_STEPS", 1)
-    estimate.seconds_a_step(load_params().family("teacher").network, 64, 120, threads=2)
-    assert set(used) == {2} and torch.get_num_threads() == 1
+    for precision in ("32-true", "bf16-mixed"):
+        estimate.seconds_a_step(load_params().family("teacher").network, 64, 120, 2, precision)
+    assert used == [(2, False), (2, True)] and torch.get_num_threads() == 1
