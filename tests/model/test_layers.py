@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import PipelineError
-from pipeline.model.layers import dropout, sinusoids
+from pipeline.model.layers import attend, dropout, sinusoids
 from pipeline.model.settings import NetworkSettings
 
 
@@ -82,3 +82,23 @@ def test_sinusoids_by_hand() -> None:
 def test_impossible_settings(changes: dict[str, object], message: str) -> None:
     with pytest.raises(PipelineError, match=message):
         NetworkSettings(**changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_attention_that_trains_in_bfloat16_is_that_of_other_types(masked: bool) -> None:
+    """Batched products stand in for torch's kernel, whose gradient is slow in this type."""
+    random = torch.Generator().manual_seed(1)
+    parts = [torch.randn(2, 3, 5, 4, generator=random) for _ in range(3)]
+    mask = torch.ones(5, 5, dtype=torch.bool).tril() if masked else None
+    found = []
+    for kind in (torch.float64, torch.bfloat16):
+        given = [part.to(kind).requires_grad_() for part in parts]
+        out = attend(*given, mask)
+        out.square().sum().backward()
+        found.append([one.double() for one in (out, *(part.grad for part in given if part.grad is not None))])
+    assert len(found[1]) == 4
+    for exact, rounded in zip(*found, strict=True):
+        torch.testing.assert_close(rounded, exact, atol=0.1, rtol=0.05)
+    torch.manual_seed(1)
+    dropped = attend(*(part.bfloat16().requires_grad_() for part in parts), mask, 0.5)
+    assert not torch.equal(dropped, found[1][0].bfloat16())
