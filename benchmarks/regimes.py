@@ -1,0 +1,181 @@
+"""How fast is every decoder against greedy search, by the width of the model: the regimes in which each of them pays.
+
+    python -m benchmarks.regimes
+    python -m benchmarks.regimes --widths 128 --rounds 2 --output quick.json   # does it run?
+
+Random weights, sources of 25 pieces, outputs of 30 words (the end symbol is out of reach), one sentence at a time and
+32 at once, in float32 and with weights of 8 bits. Searches of a fixed number of steps are timed as they are. Those that
+draft are timed by the round, a draft and its verification, whatever random weights accept; their speed is that of as
+many rounds as the tokens per call of a trained system need, which come from its report. Where several reports have
+them, those of the nearest width count.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, median_ratio, table
+from benchmarks.lattice import random_lattice
+from benchmarks.step import random_model
+from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.settings import make_decoder
+from pipeline.engine.door import open_engine
+from pipeline.files import write_json
+from pipeline.model.checkpoint import column_major
+from pipeline.model.drafter import make_drafter
+from pipeline.model.heads import BlockwiseHeads
+from pipeline.model.settings import NetworkSettings, OrderSettings
+from pipeline.vocabulary import EOS, SPECIALS
+
+SHAPES = {
+    128: NetworkSettings(width=128, heads=4, feed_forward=512, encoder_layers=2, decoder_layers=2),
+    256: NetworkSettings(width=256, heads=4, feed_forward=1024, encoder_layers=4, decoder_layers=4),
+    512: NetworkSettings(),
+    1024: NetworkSettings(width=1024, heads=16, feed_forward=4096),
+}
+PRECISIONS = ("float32", "int8")
+SOURCE, WORDS, WINDOW, BATCH, WARMUP = 25, 30, 3, 32, 2
+BASELINE = "ar greedy"
+
+ORDERS = {"interleaved": OrderSettings("interleaved"), "double_token": OrderSettings("double_token"),
+          "interleaved_sa": OrderSettings("interleaved", words=2),
+          "multi_directional": OrderSettings("multi_directional", directions=4)}
+BEAM4 = {"algorithm": "beam", "beams": 4}
+SEARCHES: dict[str, tuple[str, dict[str, Any]]] = {
+    BASELINE: ("ar", {"algorithm": "greedy"}),
+    "ar beam4": ("ar", BEAM4),
+    "ar beam5": ("ar", {"algorithm": "beam", "beams": 5}),
+    **{f"{order} greedy": (order, {"algorithm": "greedy"}) for order in ORDERS},
+    "interleaved beam4": ("interleaved", BEAM4),
+    "double_token pair_beam4": ("double_token", {"algorithm": "pair_beam", "beams": 4}),
+    "double_token pair_beam10": ("double_token", {"algorithm": "pair_beam", "beams": 10}),
+    **{f"lattice{K}": ("lattice", {"algorithm": "lattice", "candidates": K, "window": WINDOW}) for K in (16, 32, 64)},
+}
+"""The searches whose number of steps does not depend on the weights: the model and the entry of `decoders`."""
+DRAFTING: dict[str, tuple[str, dict[str, Any], str]] = {
+    "iad": ("ar", {"algorithm": "iad", "block": 4}, "ar iad"),
+    "pgj3": ("ar", {"algorithm": "jacobi", "block": 3}, "ar pgj3"),
+    "gad": ("drafter", {"algorithm": "gad", "block": 4}, "drafter gad"),
+    "gad, block of 8": ("drafter", {"algorithm": "gad", "block": 8}, "drafter gad_block"),
+    "speculative": ("speculative", {"algorithm": "speculative", "block": 3}, "speculative speculative"),
+    "blockwise": ("blockwise", {"algorithm": "blockwise", "block": 5}, "blockwise blockwise"),
+}
+"""Those that draft: the model, the entry, and the system and decoder whose tokens per call a report has."""
+REPORTS = {"reports/decoders.json": 128, "reports/base/decoders.json": 512}
+"""The reports of trained systems, each with the width of its models."""
+
+
+def random_models(settings: NetworkSettings, vocabulary: int) -> dict[str, Any]:
+    """The models of all searches, on random weights, opened as checkpoints are."""
+    models: dict[str, Any] = {name: random_model(order, vocabulary, settings)
+                              for name, order in {"ar": OrderSettings("left_to_right"), **ORDERS}.items()}
+    verifier = models["ar"]
+    for name, layers, block, chained in (("drafter", 2, 8, True), ("speculative", 1, 1, False)):
+        made = make_drafter(replace(settings, encoder_layers=0, decoder_layers=min(layers, settings.decoder_layers)),
+                            vocabulary, vocabulary, block, "causal", chained)
+        made.attach_verifier(verifier)
+        models[name] = open_engine(column_major(made.eval()))
+    heads = BlockwiseHeads(settings, vocabulary, vocabulary, verifier.order, 5, True)
+    heads.copy_verifier(verifier)
+    models["blockwise"] = open_engine(column_major(heads.eval()))
+    models["lattice"] = open_engine(random_lattice(settings, vocabulary))
+    return models
+
+
+def accepted_per_call(width: int, folder: Path) -> dict[str, tuple[float, str]]:
+    """Tokens per call of trained systems, by system and decoder, and the report of the nearest width that has it."""
+    found: dict[str, tuple[float, str]] = {}
+    for name, _ in sorted(REPORTS.items(), key=lambda item: -abs(np.log(item[1] / width))):
+        if (folder / name).exists():
+            for row in json.loads((folder / name).read_text(encoding="utf-8")):
+                if row["accepted_per_call"]:
+                    found[f"{row['family']} {row['decoder']}"] = row["accepted_per_call"], name
+    return found
+
+
+def measure(width: int, precision: str, size: int, vocabulary: int, rounds: int) -> list[dict[str, Any]]:
+    """The speed of every search over greedy search, one sentence at a time or in batches of `size`."""
+    settings, random = SHAPES[width], torch.Generator().manual_seed(1)
+    models = random_models(settings, vocabulary)
+    sources = [torch.nn.functional.pad(torch.randint(len(SPECIALS), vocabulary, (size, SOURCE), generator=random),
+                                       (0, 1), value=EOS) for _ in range(rounds)]
+    accepted = accepted_per_call(width, Path())
+    drafting = {name: entry for name, entry in DRAFTING.items() if entry[2] in accepted}
+    entries = SEARCHES | {name: (model, block) for name, (model, block, _) in drafting.items()}
+    decoders = {name: _decoder(name, model, block, precision) for name, (model, block) in entries.items()}
+    calls = {name: np.zeros(rounds) for name in entries}
+
+    def turn(name: str) -> Turn:
+        def play(item: int) -> float:
+            start = time.perf_counter()
+            found = decoders[name](models[entries[name][0]], sources[item])
+            seconds = time.perf_counter() - start
+            calls[name][item] = float(found.calls.double().mean())
+            return seconds
+        return play
+
+    def encode(item: int) -> float:
+        start = time.perf_counter()
+        with torch.inference_mode():
+            models["ar"].encode(sources[item])
+        return time.perf_counter() - start
+
+    with torch.inference_mode():
+        seconds = interleave({name: turn(name) for name in entries} | {"encoder": encode}, rounds, warmup=WARMUP)
+    rows = []
+    for name in entries:
+        taken, tokens, report = seconds[name], None, None
+        if name in drafting:
+            tokens, report = accepted[drafting[name][2]]
+            rounds_of = (taken - seconds["encoder"]) / calls[name]
+            taken = seconds["encoder"] + rounds_of * (WORDS + 1) / tokens
+        rows.append({"search": name, "milliseconds": 1e3 * float(np.median(taken)) / size,
+                     "over_greedy": median_ratio(seconds[BASELINE], taken),
+                     "tokens_per_call": tokens, "tokens_per_call_of": report})
+    return rows
+
+
+def _decoder(name: str, model: str, block: Mapping[str, Any], precision: str) -> Callable[[Any, Tensor], Hypotheses]:
+    longest = WORDS + WINDOW if model == "lattice" else WORDS
+    entry = {**block, **({} if precision == "float32" else {"quantization": precision})}
+    return make_decoder(name, entry, LengthLimit(ratio=0, extra=longest, longest=longest))
+
+
+def main() -> None:
+    parser = argument_parser(__doc__)
+    parser.add_argument("--widths", type=int, nargs="+", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
+    parser.add_argument("--vocabulary", type=int, default=3000)
+    parser.add_argument("--rounds", type=int, default=9, help="sentences, and batches, of each measurement")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--output", type=Path, default=RESULTS / "regimes.json")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    description, results = about(["numpy"]), []
+    for width in options.widths:
+        for precision in options.precisions:
+            for size in (1, BATCH):
+                rows = measure(width, precision, size, options.vocabulary,
+                               options.rounds if size == 1 else max(1, options.rounds // 3))
+                results.append({"width": width, "network": asdict(SHAPES[width]), "precision": precision,
+                                "sentences": size, "rows": rows})
+                print(f"\nd={width}, {precision}, {size} at once")
+                print(table(["search", "ms/sentence", "over greedy", "95 %", "tokens/call"], [
+                    [row["search"], f"{row['milliseconds']:.2f}", f"{row['over_greedy'][0]:.2f}",
+                     "[{1:.2f}, {2:.2f}]".format(*row["over_greedy"]),
+                     "" if row["tokens_per_call"] is None else f"{row['tokens_per_call']:.2f}"] for row in rows]),
+                    flush=True)
+    write_json(options.output, {**description, "weights": "random", "vocabulary": options.vocabulary, "words": WORDS,
+                                "rounds": options.rounds, "results": results})
+
+
+if __name__ == "__main__":
+    main()
