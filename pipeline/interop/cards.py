@@ -63,7 +63,8 @@ def model_card(params: Params, settings: ModelSettings, network: "Transformer", 
     return _card(head, f"""# {family}: {corpus.source_language} to {corpus.target_language}
 
 A Transformer of kind `{network.kind}`, order `{network.order.name}`, width {shape.width}, with {shape.encoder_layers}
-encoder layers, {shape.decoder_layers} decoder layers, and {size:,} parameters.{contained} Written by fast-nmt-decoding {settings.version}.
+encoder layers, {shape.decoder_layers} decoder layers, and {size:,} parameters.{contained} Written by
+fast-nmt-decoding {settings.version}.
 
 ## Use
 
@@ -174,7 +175,8 @@ def _data(corpus: CorpusSettings) -> str:
     table = "\n".join(["| split | pairs read | pairs kept |", "| --- | ---: | ---: |",
                        *(f"| {split} | {one['read']:,} | {one['kept']:,} |" for split, one in counts.items()
                          if split in layout.SPLITS)]) if counts else "The numbers of its pairs are not recorded."
-    return (f"Source: {source}. {about}\n\n{table}\n\n```yaml\n{_yaml({"filters": asdict(corpus.filters)})}```")
+    filters = _yaml({"filters": asdict(corpus.filters)})
+    return f"Source: {source}. {about}\n\n{table}\n\n```yaml\n{filters}```"
 
 
 def _kept() -> dict[str, int]:

@@ -282,7 +282,7 @@ def test_a_note_is_printed_once(run: Run, marian: Path) -> None:
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    (["--model", "checkpoints/teacher"], "--model: 'checkpoints/teacher' must begin with hf:"),
+    (["--model", "checkpoints/teacher"], "checkpoints/teacher: is no model folder (it has no"),
     (["--family", "teacher", "--target-language", "de"], "a family has been trained for one pair of languages"),
     (["--model", "hf:{marian}", "--decoder", "masks"], "mask_predict searches masked models, and this one is ordered"),
     (["--model", "hf:{marian}", "--decoder", "none"], "decoder 'none' is unknown"),
