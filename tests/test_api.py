@@ -103,6 +103,8 @@ def test_every_verb_is_completed(shell: str, capsys: pytest.CaptureFixture[str],
     assert all(verb in script for verb in VERBS) and "fast-nmt" in script
     if shell == "bash":
         asked = (f"{script}\nCOMP_WORDS=(fast-nmt tr); COMP_CWORD=1; _shtab_fast_nmt; echo \"${{COMPREPLY[@]}}\"\n"
-                 "COMP_WORDS=(fast-nmt translate --dec); COMP_CWORD=2; _shtab_fast_nmt; echo \"${COMPREPLY[@]}\"\n")
+                 "COMP_WORDS=(fast-nmt translate --dec); COMP_CWORD=2; _shtab_fast_nmt; echo \"${COMPREPLY[@]}\"\n"
+                 "COMP_WORDS=(fast-nmt translate --input li); COMP_CWORD=3; _shtab_fast_nmt; echo \"${COMPREPLY[@]}\"")
+        (tmp_path / "lines.txt").touch()
         completed = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True, cwd=tmp_path)
-        assert completed.stdout.split() == ["translate", "--decoder"]
+        assert completed.stdout.split() == ["translate", "--decoder", "lines.txt"]

@@ -6,6 +6,7 @@ import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 import yaml
@@ -126,6 +127,13 @@ def test_what_is_uploaded_is_the_model_and_nothing_else(folder: Path) -> None:
     assert set(uploaded[1]["allow_patterns"]) == {path.name for path in folder.iterdir()} - {".secret"}
     push_to_hub(folder, "me/model", private=False, api=hub)
     assert hub.asked[2][1]["private"] is False
+
+
+def test_the_library_has_what_is_asked_of_the_hub(folder: Path) -> None:
+    library = pytest.importorskip("huggingface_hub")
+    hub = create_autospec(library.HfApi, instance=True)  # refuses arguments that the library does not have
+    push_to_hub(folder, "me/model", api=hub)
+    assert hub.create_repo.call_count == hub.upload_folder.call_count == 1
 
 
 def test_a_damaged_folder_is_not_uploaded(folder: Path) -> None:

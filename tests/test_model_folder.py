@@ -88,6 +88,8 @@ def test_the_commands_need_nothing_but_the_folder(folder: Path, tmp_path: Path, 
     assert here[0][0] == here[1][0] == 0
     status, _, error = run(text, "translate", "--model", "elsewhere", "--decoder", "gad")
     assert status == 2 and error == "error: --decoder: decoder 'gad' is unknown; the model folder has greedy, beam3\n"
+    status, _, error = run(text, "translate", "--model", "o" * 300)
+    assert status == 2 and error.endswith(": there is no such folder; `python -m pipeline export folder` writes one\n")
     status, _, error = run(text, "explain", "--model", "elsewhere")
     assert status == 2 and "'greedy' drafts nothing" in error
     status, _, error = run(text, "translate", "--model", "elsewhere", "--target-language", "de")
@@ -113,6 +115,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
                         "package that wrote it (9.9), or export"),
     "another format": (lambda folder: change(folder, format="ctranslate2"), "its format is 'ctranslate2', not"),
     "not JSON": (lambda folder: (folder / MARKER).write_text("{"), f"{{folder}}/{MARKER}: not valid JSON"),
+    "a thousand brackets": (lambda folder: (folder / MARKER).write_text("[" * 100_000), "not valid JSON"),
     "a list": (lambda folder: (folder / MARKER).write_text("[]"), f"{{folder}}/{MARKER}: its format is None"),
     "an unknown key": (lambda folder: change(folder, code="x"), f"{{folder}}/{MARKER}: model.code is unknown"),
     "an unknown form": (lambda folder: change(folder, unicode="NFX"), "unicode is 'NFX'; choose one of NFC"),

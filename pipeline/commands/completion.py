@@ -9,6 +9,8 @@ import argparse
 import importlib
 import pkgutil
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 
 from pipeline import commands
 
@@ -22,11 +24,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     import shtab
 
-    sys.stdout.write(shtab.complete(_every_verb(), arguments.shell) + "\n")
+    parser = _every_verb(shtab.FILE)
+    sys.stdout.write(shtab.complete(parser, arguments.shell) + "\n")
 
 
-def _every_verb() -> argparse.ArgumentParser:
-    """One parser of all verbs; the command line itself imports only the verb that is called."""
+def _every_verb(paths: Mapping[str, str]) -> argparse.ArgumentParser:
+    """One parser of all verbs, whose options that take paths are completed by `paths`.
+
+    The command line itself imports only the verb that is called.
+    """
     parser = argparse.ArgumentParser(prog=PROGRAM)
     verbs = parser.add_subparsers()
     for found in pkgutil.iter_modules(commands.__path__):
@@ -34,4 +40,7 @@ def _every_verb() -> argparse.ArgumentParser:
         own = verbs.add_parser(found.name, help=(module.__doc__ or "").partition("\n")[0])
         if hasattr(module, "add_arguments"):
             module.add_arguments(own)
+        for option in own._actions:  # where shtab also finds them
+            if option.type is Path or option.dest == "model":
+                vars(option)["complete"] = paths
     return parser

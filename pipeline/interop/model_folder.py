@@ -10,6 +10,7 @@ of git and of the hub, and are ignored.
 """
 
 import hashlib
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -79,8 +80,8 @@ def read_settings(folder: Path) -> ModelSettings:
         PipelineError: there is no such folder, or it is no model folder, or one of another format.
     """
     marker = folder / MARKER
-    if not marker.is_file():
-        fault = f"is no model folder (it has no {MARKER})" if folder.is_dir() else "there is no such folder"
+    if not os.path.isfile(marker):
+        fault = f"is no model folder (it has no {MARKER})" if os.path.isdir(folder) else "there is no such folder"
         raise PipelineError(f"{folder}: {fault}; `python -m pipeline export folder` writes one")
     content = read_json(marker)
     form = content.get("format") if isinstance(content, Mapping) else None
