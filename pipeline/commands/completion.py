@@ -11,6 +11,7 @@ import pkgutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pipeline import commands
 
@@ -28,7 +29,7 @@ def run(arguments: argparse.Namespace) -> None:
     sys.stdout.write(shtab.complete(parser, arguments.shell) + "\n")
 
 
-def _every_verb(paths: Mapping[str, str]) -> argparse.ArgumentParser:
+def _every_verb(paths: Mapping[str, Any]) -> argparse.ArgumentParser:
     """One parser of all verbs, whose options that take paths are completed by `paths`.
 
     The command line itself imports only the verb that is called.

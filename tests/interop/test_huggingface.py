@@ -370,4 +370,4 @@ def test_help_does_not_import_the_library() -> None:
     code = ("import sys\nfrom pipeline.cli import main\n"
             "try: main(['translate', '--help'])\nexcept SystemExit: print('transformers' in sys.modules)")
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "--model hf:NAME" in printed and printed.endswith("False\n")
+    assert "--model FOLDER|hf:NAME" in printed and printed.endswith("False\n")
