@@ -5,6 +5,7 @@ import errno
 import importlib
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from pipeline import __version__
 from pipeline.errors import PipelineError
@@ -29,16 +30,17 @@ VERBS = {
     "tune": "choose a decoder, or a drafting decoder's settings, for this machine",
     "score": "log-probability of given translations",
     "average": "average checkpoints of one family into one",
-    "export": "write a family as a model of Hugging Face transformers or of CTranslate2",
+    "export": "write a family as a model folder, or as a model of transformers or of CTranslate2; or the corpus",
     "repro": "run the whole pipeline of a profile with DVC",
+    "completion": "print a shell's completion script",
 }
 """Verbs and their help; each is a file of `pipeline.commands`, imported only when it is called."""
-PRINTING = {"translate", "explain", "ddg", "tune", "score"}
+PRINTING = {"translate", "explain", "ddg", "tune", "score", "completion"}
 """Verbs whose product is what they print. The others write files, but with --model they also print their product."""
 EXTRAS = {
     "ctranslate2": "peers", "dvc": "pipeline", "dvclive": "pipeline", "jsonargparse": "pipeline",
     "matplotlib": "pipeline", "pytorch_lightning": "pipeline", "rich": "pipeline", "ruamel": "pipeline",
-    "sacrebleu": "pipeline", "torchmetrics": "pipeline", "transformers": "peers",
+    "sacrebleu": "pipeline", "shtab": "completion", "torchmetrics": "pipeline", "transformers": "peers",
 }
 """The extra of pyproject.toml that installs each library which a verb may import."""
 _FULL = "cannot be written", "free some space"
@@ -85,18 +87,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
+def _program() -> str:
+    """How the user has called the program: as a module, or by the console command that pip installs."""
+    name = Path(sys.argv[0]).name
+    return name if name == "fast-nmt" else "python -m pipeline"
+
+
 def _parse(given: list[str]) -> tuple[str, argparse.Namespace, Callable[[], None]]:
     """The verb, its options, and a function that runs it with them."""
     parser = argparse.ArgumentParser(
-        prog="python -m pipeline", formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog=_program(), formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Fast neural machine translation decoding: one command line for the whole pipeline.",
-        epilog="verbs:\n" + "\n".join(f"  {verb:<9} {text}" for verb, text in VERBS.items())
-               + "\n\n`python -m pipeline VERB --help` shows the options of a verb.")
+        epilog="verbs:\n" + "\n".join(f"  {verb:<10} {text}" for verb, text in VERBS.items())
+               + f"\n\n`{_program()} VERB --help` shows the options of a verb.")
     parser.add_argument("--version", action="version", version=__version__)
     parser.add_argument("verb", choices=VERBS, metavar="VERB", help="one of the verbs below")
     verb = parser.parse_args(given[:1]).verb
     module = importlib.import_module(f"pipeline.commands.{verb}")
-    own = argparse.ArgumentParser(prog=f"python -m pipeline {verb}", description=module.__doc__,
+    own = argparse.ArgumentParser(prog=f"{_program()} {verb}", description=module.__doc__,
                                   formatter_class=argparse.RawDescriptionHelpFormatter)
     if hasattr(module, "add_arguments"):
         module.add_arguments(own)

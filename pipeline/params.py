@@ -31,6 +31,12 @@ class LimitSettings(Checked):
     ratio: Amount = 2.0
     extra: Natural = 10
 
+    def within(self, positions: int) -> "LengthLimit":
+        """The limit of translations by a model with some positions, one of which is the start symbol's."""
+        from pipeline.decoding.limits import LengthLimit  # torch, which parameters do not need
+
+        return LengthLimit(self.ratio, self.extra, positions - 1)
+
 
 @dataclass(frozen=True)
 class DistillationSettings(Checked):
@@ -146,10 +152,8 @@ class Params(Checked):
         return {**self.students, **self.lattices}
 
     def length_limit(self, positions: int) -> "LengthLimit":
-        """The limit of translations by a model with some positions, one of which is the start symbol's."""
-        from pipeline.decoding.limits import LengthLimit  # torch, which parameters do not need
-
-        return LengthLimit(self.limit.ratio, self.limit.extra, positions - 1)
+        """The limit of translations by a model with some positions; see `LimitSettings.within`."""
+        return self.limit.within(positions)
 
     def family(self, name: str, where: str = "--family") -> FamilySettings:
         """The family of that name; see `find_family`."""

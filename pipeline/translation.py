@@ -2,26 +2,33 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, Self, cast
 
 import torch
+from torch import Tensor
 
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import is_ordered
 from pipeline.decoding.settings import make_decoder
+from pipeline.engine.door import open_engine
 from pipeline.errors import PipelineError
+from pipeline.interop.model_folder import ModelSettings, check_files, read_settings
 from pipeline.lines import UnicodeForm, normalise
 from pipeline.model.checkpoint import load_checkpoint
-from pipeline.model.transformer import Transformer
+from pipeline.model.settings import OrderSettings
 from pipeline.params import Params
 from pipeline.vocabulary import PAD
 
+Search = Callable[[Any, Tensor, LengthLimit], Hypotheses]
+"""A decoder in Python: from a model, padded ids (B, S) and the greatest length of a translation to hypotheses."""
 _PLACEHOLDER = re.compile(r"\{[^{}\s]+\}|%\([^()\s]+\)[a-z]|%[sd]")
 
 
@@ -78,31 +85,49 @@ class TextModel:
         return None if ended else "translation cut at the length limit"
 
 
+class SearchSettings(Protocol):
+    """The decoders and the length limit of a model: `Params`, or a model folder's `ModelSettings`."""
+
+    def decoder(self, name: str, where: str = "--decoder", joint: bool | None = None) -> Mapping[str, Any]: ...
+
+    def length_limit(self, positions: int) -> LengthLimit: ...
+
+
 def open_family(params: Params, family: str) -> TextModel:
     """A trained family of the current folder.
 
     Raises:
         PipelineError: the name is unknown, or its checkpoint is missing or damaged.
     """
-    network, tokenizer = _open_trained(params, family)
-    return TextModel(network, tokenizer, network.settings.max_length, params.corpus.filters.unicode)
+    return _open(layout.checkpoint(family), layout.BPE, params.corpus.filters.unicode, params.family(family).order)
 
 
-def _open_trained(params: Params, family: str) -> tuple[Transformer, Tokenizer]:
-    tokenizer = Tokenizer.load(layout.BPE)
-    network, _ = load_checkpoint(layout.checkpoint(family), tokenizer.digest, params.family(family).order)
-    return network, tokenizer
+def open_folder(folder: Path) -> tuple[TextModel, ModelSettings]:
+    """The model of a model folder, and what the folder says of it.
+
+    Raises:
+        PipelineError: it is no model folder, or one of another format, or a file is missing, damaged or extra.
+    """
+    settings = read_settings(folder)
+    check_files(folder, settings)
+    return _open(folder, folder, settings.unicode), settings
+
+
+def _open(checkpoint: Path, vocabulary: Path, unicode: UnicodeForm, order: OrderSettings | None = None) -> TextModel:
+    tokenizer = Tokenizer.load(vocabulary)
+    network, _ = load_checkpoint(checkpoint, tokenizer.digest, order)
+    return TextModel(network, tokenizer, network.settings.max_length, unicode)
 
 
 class Translator:
     """Translates lines in batches and returns one translation per line, in their order."""
 
-    def __init__(self, params: Params, model: TextModel, decoder: str, *, nbest: int = 1, device: str = "auto",
-                 batch_rows: int = 32, scores: bool = False) -> None:
+    def __init__(self, params: SearchSettings, model: TextModel, decoder: str | Search, *, nbest: int = 1,
+                 device: str = "auto", batch_rows: int = 32, scores: bool = False) -> None:
         """Args:
             params: with the decoder and the length limit.
             model: is moved to the device.
-            decoder: a name in params.
+            decoder: a name in params, or a function.
             nbest: hypotheses per line.
             device: cpu, cuda or auto.
             batch_rows: sentences searched together.
@@ -111,18 +136,43 @@ class Translator:
         Raises:
             PipelineError: a name is unknown, or the decoder has too few beams or does not suit the vocabulary.
         """
-        block = dict(params.decoder(decoder, joint=model.text.joint))
-        if nbest > 1:
-            widest = block.get("beams", block.get("candidates", 1))
-            if nbest > widest:
-                raise PipelineError(f"--nbest: {nbest} needs a decoder with at least as many beams; {decoder!r} has "
-                                    f"{widest}")
-            block["nbest"] = nbest
+        limit = params.length_limit(model.longest)
+        if isinstance(decoder, str):
+            block = dict(params.decoder(decoder, joint=model.text.joint))
+            if nbest > 1:
+                widest = block.get("beams", block.get("candidates", 1))
+                if nbest > widest:
+                    raise PipelineError(f"--nbest: {nbest} needs a decoder with at least as many beams; {decoder!r} "
+                                        f"has {widest}")
+                block["nbest"] = nbest
+            self._decode = make_decoder(decoder, block, limit)
+        else:  # its own settings say how many hypotheses it finds
+            self._decode = lambda network, source: decoder(open_engine(network), source, limit)
         self.model, self.decoder, self.device = model, decoder, torch.device(pick_device(device))
         self.network = model.network.to(self.device)
-        limit = params.length_limit(model.longest)
-        self._decode = make_decoder(decoder, block, limit)
         self._batch_rows, self._scores = batch_rows, scores
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path, decoder: str | Search | None = None, *, nbest: int = 1,
+                        device: str = "auto", batch_rows: int = 32, scores: bool = False) -> Self:
+        """A translator by the model of a model folder (`python -m pipeline export folder`).
+
+        Args:
+            folder: wherever it stands; no other file is read.
+            decoder: one of the folder's, which its card lists, or a function; None: the folder's first.
+            nbest, device, batch_rows, scores: as of the constructor.
+
+        Raises:
+            PipelineError: as of `open_folder` and of the constructor.
+        """
+        model, settings = open_folder(Path(folder))
+        return cls(settings, model, decoder or settings.default_decoder, nbest=nbest, device=device,
+                   batch_rows=batch_rows, scores=scores)
+
+    def translate(self, line: str) -> str:
+        """The best translation of one line."""
+        [found] = self([line])
+        return found.hypotheses[0]
 
     def __call__(self, lines: Iterable[str], ahead: int = 32) -> Iterator[Translation]:
         """Translate lines lazily.
@@ -130,7 +180,12 @@ class Translator:
         Args:
             lines: without line ends.
             ahead: batches to read ahead, so that sentences of similar length can share one.
+
+        Raises:
+            TypeError: `lines` is a single text, whose letters would be translated one by one.
         """
+        if isinstance(lines, str):
+            raise TypeError("a Translator takes a list of lines; translate(line) takes one")
         remaining = iter(lines)
         while chunk := list(islice(remaining, ahead * self._batch_rows)):
             yield from self._chunk(chunk)
@@ -172,14 +227,30 @@ class PairLine(NamedTuple):
 class Scorer:
     """Log-probabilities of given translations."""
 
-    def __init__(self, params: Params, family: str, device: str = "auto") -> None:
-        self.network, self.tokenizer = _open_trained(params, family)
-        self.longest, self.unicode = self.network.settings.max_length, params.corpus.filters.unicode
+    def __init__(self, model: TextModel, device: str = "auto") -> None:
+        """Args:
+            model: of a family or of a model folder; is moved to the device.
+            device: cpu, cuda or auto.
+
+        Raises:
+            PipelineError: the model is of a kind that gives translations no probability.
+        """
+        if not is_ordered(model.network):
+            raise PipelineError(f"a {model.network.kind} model gives no probability to a translation; choose one of an "
+                                "ordered family")
         self.device = torch.device(pick_device(device))
-        self.network.to(self.device)
-        if not is_ordered(self.network):
-            raise PipelineError(f"--family: {family!r} is a {self.network.kind} model, which gives no probability to a "
-                                "translation; choose an ordered family")
+        self.network, self.tokenizer = model.network.to(self.device), cast(Tokenizer, model.text)
+        self.longest, self.unicode = model.longest, model.unicode
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path, device: str = "auto") -> Self:
+        """A scorer by the model of a model folder; see `Translator.from_pretrained`."""
+        return cls(open_folder(Path(folder))[0], device)
+
+    def score(self, source: str, translation: str) -> tuple[float, int]:
+        """The score of one pair, as of a call."""
+        [found] = self([PairLine("pair", source, translation)])
+        return found
 
     @torch.inference_mode()
     def __call__(self, pairs: Sequence[PairLine]) -> list[tuple[float, int]]:

@@ -11,6 +11,7 @@ import pytest
 import torch
 import yaml
 from hypothesis import settings
+from model_folders import export
 from orders import EVERY_ORDER
 
 from pipeline import layout
@@ -157,6 +158,12 @@ def workspace(toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     shutil.copytree(toy_folder, folder)
     monkeypatch.chdir(folder)
     return folder
+
+
+@pytest.fixture
+def folder(workspace: Path) -> Path:
+    """A model folder of the teacher, in a workspace."""
+    return export()
 
 
 @pytest.fixture

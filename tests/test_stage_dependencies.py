@@ -22,6 +22,7 @@ HARMLESS = {
     "pipeline.training.quiet": "messages",
     "pipeline.commands.translate": "is of --model, which no stage has",
     "pipeline.evaluation.checkpoint": "is of --model, which no stage has",
+    "pipeline.interop.model_folder": "is of --model, which no stage has",
 }
 """What can change no output of any stage, and why. What these modules import counts as little."""
 _FROM_BPE = {

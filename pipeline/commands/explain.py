@@ -17,8 +17,7 @@ import os
 import sys
 from pathlib import Path
 
-from pipeline.commands.translate import add_model_arguments, open_model, read_utf8
-from pipeline.params import load_params
+from pipeline.commands.translate import add_model_arguments, open_model, read_utf8, search_settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
     lines = read_utf8(arguments.input)  # a missing file is reported before a model is loaded
     from pipeline.trace import Tracer, render
 
-    params = load_params()
+    params = search_settings(arguments)
     model, decoder = open_model(params, arguments)
     tracer = Tracer(params, model, arguments.decoder or decoder, device=arguments.device)
     pieces, colour = model.text.target_pieces, _wants_colour(arguments.color)

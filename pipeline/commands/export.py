@@ -1,7 +1,12 @@
-"""Write a family as a model of another library: hf (transformers) or ctranslate2.
+"""Write a family as a model folder, or as a model of another library: hf (transformers) or ctranslate2.
 
-The library needs nothing but the folder; its tokenizer is the family's, for text in the Unicode form of params.yaml. An
-existing output is replaced only if it is an earlier export.
+A model folder (`folder`) has all that translating by a family of any kind needs, wherever it stands: weights,
+tokenizer, decoders, and a model card. `translate --model FOLDER` and `Translator.from_pretrained` open it.
+
+The other libraries need nothing but the folder; its tokenizer is the family's, for text in the Unicode form of
+params.yaml. With `corpus` instead of a format, the corpus and its data card are written, as `datasets` loads them.
+
+An existing output is replaced only if it is an earlier export.
 """
 
 import argparse
@@ -15,31 +20,68 @@ from pipeline.params import load_params
 if TYPE_CHECKING:
     from pipeline.params import FamilySettings, Params
 
-FORMATS = ("hf", "ctranslate2")
+CORPUS = "corpus"
+FORMATS = ("folder", "hf", "ctranslate2", CORPUS)
+_OWN_OPTIONS = {"quantization": ("ctranslate2",), "licence": ("folder", CORPUS), "push_to_hub": ("folder",),
+                "public": ("folder",)}
+"""The formats of options that not all formats have."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("format", choices=FORMATS, help="the library: transformers of Hugging Face, or CTranslate2")
-    parser.add_argument("--family", required=True, help="a trained left-to-right block of `families` in params.yaml")
+    parser.add_argument("format", choices=FORMATS, help="a model folder, the library (transformers of Hugging Face, or "
+                                                        "CTranslate2), or the corpus")
+    parser.add_argument("--family", help="a trained block of `families` in params.yaml; for another library, a "
+                                         "left-to-right one")
     parser.add_argument("--output", type=Path, required=True, help="folder of the model")
     parser.add_argument("--quantization", choices=("float32", "int8"),
                         help="of the matrices, for ctranslate2 (default: float32)")
+    parser.add_argument("--licence", metavar="ID", help="for the card, as the Hugging Face Hub names it: apache-2.0, "
+                                                        "cc-by-4.0, … (default: the corpus's, if it is known)")
+    parser.add_argument("--push-to-hub", metavar="USER/NAME", help="also upload the model folder to the Hugging Face "
+                                                                   "Hub, as a private repository")
+    parser.add_argument("--public", action="store_true", default=None,
+                        help="with --push-to-hub, create a public repository")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    if arguments.format == "hf" and arguments.quantization is not None:
-        raise PipelineError("--quantization: has no effect on hf; leave it out or choose ctranslate2")
+    for option, formats in _OWN_OPTIONS.items():
+        if getattr(arguments, option) is not None and arguments.format not in formats:
+            raise PipelineError(f"--{option.replace('_', '-')}: has no effect on {arguments.format}; leave it out or "
+                                f"choose {' or '.join(formats)}")
+    if arguments.public and arguments.push_to_hub is None:
+        raise PipelineError("--public: has no effect without --push-to-hub; leave it out or name a repository")
+    if (arguments.family is None) != (arguments.format == CORPUS):
+        raise PipelineError("--family: name the family to export" if arguments.family is None else
+                            "--family: has no effect on corpus; leave it out")
     params = load_params()
-    family = params.family(arguments.family)
-    if not _exportable(family):
-        exportable = [name for name, one in params.families.items() if _exportable(one)]
-        raise PipelineError(f"--family: {arguments.family!r} does not generate left to right, one token per step, as "
-                            f"other libraries require; those that do: {', '.join(exportable) or 'none'}")
+    if arguments.format in ("hf", "ctranslate2"):
+        _check_family(arguments.family, params)
+    elif arguments.format == "folder":
+        params.family(arguments.family)
     with locked(arguments.output):
-        _export(arguments, params)
+        {"folder": _export_folder, CORPUS: _export_corpus}.get(arguments.format, _export_library)(arguments, params)
 
 
-def _export(arguments: argparse.Namespace, params: "Params") -> None:
+def _export_folder(arguments: argparse.Namespace, params: "Params") -> None:
+    from pipeline.interop.cards import licence_of
+    from pipeline.interop.export_model import export_model
+    from pipeline.interop.hub import push_to_hub
+
+    export_model(arguments.output, params, arguments.family, licence_of(params.corpus, arguments.licence))
+    print(f"{arguments.output}: a model folder of {arguments.family}")
+    if arguments.push_to_hub is not None:
+        print(push_to_hub(arguments.output, arguments.push_to_hub, private=not arguments.public))
+
+
+def _export_corpus(arguments: argparse.Namespace, params: "Params") -> None:
+    from pipeline.interop.cards import licence_of
+    from pipeline.interop.export_corpus import export_corpus
+
+    export_corpus(arguments.output, params, licence_of(params.corpus, arguments.licence))
+    print(f"{arguments.output}: the corpus and its card")
+
+
+def _export_library(arguments: argparse.Namespace, params: "Params") -> None:
     from pipeline import __version__, layout
     from pipeline.corpus.bpe import Tokenizer
     from pipeline.interop import export_ctranslate2, export_huggingface
@@ -64,6 +106,18 @@ def _export(arguments: argparse.Namespace, params: "Params") -> None:
                                           quantization)
             copy_models(tokenizer, layout.BPE, folder)
     print(f"{arguments.output}: {arguments.family} for {arguments.format} ({quantization})")
+
+
+def _check_family(name: str, params: "Params") -> None:
+    """Check that other libraries can search a family.
+
+    Raises:
+        PipelineError: there is no such family, or it generates in another way than they do.
+    """
+    if not _exportable(params.family(name)):
+        exportable = [name for name, one in params.families.items() if _exportable(one)]
+        raise PipelineError(f"--family: {name!r} does not generate left to right, one token per step, as other "
+                            f"libraries require; those that do: {', '.join(exportable) or 'none'}")
 
 
 def _exportable(family: "FamilySettings") -> bool:

@@ -15,7 +15,9 @@ from pipeline.params import load_params
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--family", required=True, help="a trained block of `families` in params.yaml")
+    model = parser.add_mutually_exclusive_group(required=True)
+    model.add_argument("--family", help="a trained block of `families` in params.yaml")
+    model.add_argument("--model", metavar="FOLDER", help="a model folder (`export folder`)")
     parser.add_argument("--input", type=Path, help="tab-separated file (default: standard input)")
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
 
@@ -25,10 +27,12 @@ def run(arguments: argparse.Namespace) -> None:
 
     from pipeline.commands.translate import read_utf8
     from pipeline.errors import PipelineError
-    from pipeline.translation import PairLine, Scorer
+    from pipeline.translation import PairLine, Scorer, open_family, open_folder
 
     lines = enumerate(read_utf8(arguments.input), 1)
-    scorer = Scorer(load_params(), arguments.family, arguments.device)
+    model = (open_folder(Path(arguments.model))[0] if arguments.family is None
+             else open_family(load_params(), arguments.family))
+    scorer = Scorer(model, arguments.device)
     while chunk := list(islice(lines, 64)):
         pairs = []
         for number, line in chunk:

@@ -8,7 +8,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pipeline.errors import PipelineError
 from pipeline.files import check_output
@@ -17,7 +17,7 @@ from pipeline.params import Params, load_params
 
 if TYPE_CHECKING:
     from pipeline.interop.huggingface import HuggingFaceCheckpoint
-    from pipeline.translation import TextModel, Translation
+    from pipeline.translation import SearchSettings, TextModel, Translation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
     from pipeline.files import atomic_path
     from pipeline.translation import Translator
 
-    params = load_params()
+    params = search_settings(arguments)
     model, decoder = open_model(params, arguments)
     translator = Translator(params, model, arguments.decoder or decoder, nbest=arguments.nbest, device=arguments.device,
                             scores=arguments.format == "json")
@@ -70,28 +70,59 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_checkpoint_arguments(parser: argparse.ArgumentParser, group: Any = None) -> None:
     """Add the options that name a model of another library; --model is added to `group`, if given."""
+    own = "FOLDER: a model folder (`export folder`), with its own decoders; " if group else ""
     (group or parser).add_argument(
-        "--model", metavar="hf:NAME", help="a Marian, Pegasus, BART, mBART-50, M2M100, NLLB or T5 checkpoint of "
-                                           "Hugging Face transformers: a folder or a repository")
+        "--model", metavar="FOLDER|hf:NAME" if group else "hf:NAME",
+        help=f"{own}hf:NAME: a Marian, Pegasus, BART, mBART-50, M2M100, NLLB or T5 checkpoint of Hugging Face "
+             "transformers, a folder or a repository")
     parser.add_argument("--source-language", metavar="CODE",
                         help="of a multilingual --model, in its own code: en_XX, eng_Latn, en, …")
     parser.add_argument("--target-language", metavar="CODE", help="of a multilingual --model")
 
 
-def open_model(params: Params, arguments: argparse.Namespace) -> "tuple[TextModel, str]":
+def search_settings(arguments: argparse.Namespace) -> "SearchSettings":
+    """Where the decoders of the model that the options name are: in its model folder, or in params.yaml.
+
+    Raises:
+        PipelineError: there is no such model folder, or params.yaml cannot be read.
+    """
+    if _model_folder(arguments) is None:
+        return load_params()
+    from pipeline.interop.model_folder import read_settings
+
+    return read_settings(Path(arguments.model))
+
+
+def open_model(params: "SearchSettings", arguments: argparse.Namespace) -> "tuple[TextModel, str]":
     """The model that the options of `add_model_arguments` name, and its default decoder; notes go to standard error.
+
+    Args:
+        params: of params.yaml; for a model folder, any.
+        arguments: the options.
 
     Raises:
         PipelineError: there is no such model, or the options do not suit it.
     """
-    from pipeline.translation import open_family
+    from pipeline.translation import open_family, open_folder
 
-    if arguments.family is not None:
-        if arguments.source_language or arguments.target_language:
-            raise PipelineError("--source-language, --target-language: a family has been trained for one pair of "
-                                "languages; leave them out")
+    folder = _model_folder(arguments)
+    if folder is None and arguments.family is None:
+        return open_checkpoint_model(arguments)[1], cast(Params, params).default_decoders[0]
+    if arguments.source_language or arguments.target_language:
+        raise PipelineError("--source-language, --target-language: a family has been trained for one pair of "
+                            "languages; leave them out")
+    if folder is None:
+        params = cast(Params, params)
         return open_family(params, arguments.family), params.decoders_of(arguments.family)[0]
-    return open_checkpoint_model(arguments)[1], params.default_decoders[0]
+    model, settings = open_folder(folder)
+    return model, settings.default_decoder
+
+
+def _model_folder(arguments: argparse.Namespace) -> Path | None:
+    """The model folder that --model names; None: it names a checkpoint of another library, or is not given."""
+    from pipeline.interop.huggingface import PREFIX
+
+    return None if arguments.model is None or arguments.model.startswith(PREFIX) else Path(arguments.model)
 
 
 def open_checkpoint_model(arguments: argparse.Namespace) -> "tuple[HuggingFaceCheckpoint, TextModel]":

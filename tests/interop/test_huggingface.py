@@ -282,7 +282,7 @@ def test_a_note_is_printed_once(run: Run, marian: Path) -> None:
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    (["--model", "checkpoints/teacher"], "--model: 'checkpoints/teacher' must begin with hf:"),
+    (["--model", "checkpoints/teacher"], "checkpoints/teacher: is no model folder (it has no"),
     (["--family", "teacher", "--target-language", "de"], "a family has been trained for one pair of languages"),
     (["--model", "hf:{marian}", "--decoder", "masks"], "mask_predict searches masked models, and this one is ordered"),
     (["--model", "hf:{marian}", "--decoder", "none"], "decoder 'none' is unknown"),
@@ -370,4 +370,4 @@ def test_help_does_not_import_the_library() -> None:
     code = ("import sys\nfrom pipeline.cli import main\n"
             "try: main(['translate', '--help'])\nexcept SystemExit: print('transformers' in sys.modules)")
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "--model hf:NAME" in printed and printed.endswith("False\n")
+    assert "--model FOLDER|hf:NAME" in printed and printed.endswith("False\n")

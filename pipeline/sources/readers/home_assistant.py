@@ -18,6 +18,7 @@ from pipeline.sources.splits import Languages, Pair, ShareSettings, Splits, assi
 from pipeline.sources.wheel import WheelSettings, fetch_wheel, open_wheel, read_member, unusable
 
 BY_LANGUAGE = True
+LICENCE = "apache-2.0"
 
 _MEMBER = re.compile(r"homeassistant/components/([^/]+)/translations/([^/.]+)\.json")
 

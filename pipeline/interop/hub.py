@@ -1,0 +1,44 @@
+"""Model folders on the Hugging Face Hub."""
+
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import PipelineError
+from pipeline.interop.folder import MARKER
+from pipeline.interop.model_folder import CARD, check_files, read_settings
+
+
+def push_to_hub(folder: str | Path, name: str, *, private: bool = True, api: Any = None) -> str:
+    """Upload a model folder to a repository, which afterwards has the same files and no others.
+
+    Args:
+        folder: of `python -m pipeline export folder`; it is checked as when it is opened.
+        name: of the repository, USER/MODEL; it is created if there is none.
+        private: whether a repository that is created can be read by its owner only.
+        api: a `huggingface_hub.HfApi`; None: one with the login of this machine (`hf auth login`).
+
+    Returns:
+        The address of the commit.
+
+    Raises:
+        PipelineError: it is no complete model folder, huggingface_hub is not installed, or the hub refuses it or cannot
+            be reached.
+    """
+    folder = Path(folder)
+    settings = read_settings(folder)
+    check_files(folder, settings)
+    if api is None:
+        try:
+            from huggingface_hub import HfApi
+        except ImportError:
+            raise PipelineError("push_to_hub needs huggingface_hub; run pip install 'fast-nmt-decoding[hub]'") from None
+        api = HfApi(library_name="fast-nmt-decoding", library_version=settings.version)
+    try:
+        api.create_repo(name, private=private, exist_ok=True)
+        commit = api.upload_folder(
+            repo_id=name, folder_path=folder, allow_patterns=[MARKER, CARD, *settings.files], delete_patterns="*",
+            commit_message=f"{settings.family}, written by fast-nmt-decoding {settings.version}")
+    except Exception as error:  # the library's exceptions have no common base class
+        raise PipelineError(f"{name}: cannot be uploaded ({type(error).__name__}: {' '.join(str(error).split())}); "
+                            "check the name, the network and the login (hf auth login)") from error
+    return str(commit.commit_url)

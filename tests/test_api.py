@@ -1,0 +1,110 @@
+"""The documented names of Python, the examples, and the console command."""
+
+import importlib
+import os
+import runpy
+import subprocess
+import sys
+import tomllib
+from functools import partial
+from pathlib import Path
+
+import pytest
+from model_folders import LINES, export
+
+import pipeline
+from pipeline import PairLine, PipelineError, Scorer, Translator
+from pipeline.cli import VERBS, main
+from pipeline.params import load_params
+from pipeline.translation import open_family
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_package_is_imported_without_pytorch() -> None:
+    code = "import pipeline, sys\nassert not {'torch', 'numba', 'numpy'} & sys.modules.keys()\npipeline.PipelineError"
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+def test_a_text_is_not_a_list_of_lines(folder: Path) -> None:
+    translator = Translator.from_pretrained(folder, device="cpu")
+    with pytest.raises(TypeError, match=r"a Translator takes a list of lines; translate\(line\) takes one"):
+        list(translator(LINES[0]))
+    assert translator.translate(LINES[0]) == next(translator([LINES[0]])).hypotheses[0]
+
+
+def test_a_score_in_python_is_that_of_the_family(folder: Path) -> None:
+    scorer = Scorer.from_pretrained(folder, device="cpu")
+    pairs = [PairLine("a pair", line, "mip lumo") for line in LINES if line]
+    together = Scorer(open_family(load_params(), "teacher"), device="cpu")(pairs)
+    assert scorer(pairs) == together
+    for pair, (score, tokens) in zip(pairs, together, strict=True):
+        assert scorer.score(pair.source, pair.translation) == (pytest.approx(score, abs=1e-3), tokens)
+
+
+def test_a_lattice_scores_no_translation(lattice_family: Path) -> None:
+    with pytest.raises(PipelineError, match="a lattice model gives no probability to a translation; choose one of an"):
+        Scorer.from_pretrained(export("lattice"))
+
+
+def test_a_decoder_may_be_a_function(folder: Path) -> None:
+    from pipeline.decoding import greedy
+
+    ours = Translator.from_pretrained(folder, greedy.search, device="cpu")
+    assert [one.hypotheses for one in ours(LINES)] == [
+        one.hypotheses for one in Translator.from_pretrained(folder, "greedy", device="cpu")(LINES)]
+
+
+def test_the_documented_names_are_there_and_no_others() -> None:
+    page = (ROOT / "docs/api.md").read_text()
+    for name in pipeline.__all__:
+        assert getattr(pipeline, name) is not None and f"`{name}" in page
+    with pytest.raises(AttributeError, match="module 'pipeline' has no attribute 'translator'"):
+        pipeline.translator  # noqa: B018
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_the_examples_run(script: Path, folder: Path, monkeypatch: pytest.MonkeyPatch,
+                          capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", [str(script), str(folder)])
+    capsys.readouterr()
+    runpy.run_path(str(script), run_name="__main__")
+    printed = capsys.readouterr()
+    assert printed.out.count("\n") >= 2 and printed.err == ""
+    assert script.name in (ROOT / "docs/api.md").read_text()
+
+
+def test_a_cold_sample_is_greedy_search(folder: Path) -> None:
+    """The decoder of the example, towards temperature 0, but for words that no translation has."""
+    sample = runpy.run_path(str(ROOT / "examples/own_decoder.py"))["sample"]
+    decoders = partial(sample, temperature=1e-4), "greedy"
+    found = [Translator.from_pretrained(folder, one, device="cpu", scores=True)(LINES) for one in decoders]
+    for one, greedy in zip(*found, strict=True):
+        assert (one.hypotheses, one.calls, one.warning) == (greedy.hypotheses, greedy.calls, greedy.warning)
+        assert one.scores == pytest.approx(greedy.scores, abs=1e-3)
+
+
+def test_the_console_command_is_the_module(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    [(name, target)] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"].items()
+    module, _, function = target.partition(":")
+    assert getattr(importlib.import_module(module), function) is main
+    for called, program in ((f"/usr/bin/{name}", name), ("/x/pipeline/__main__.py", "python -m pipeline")):
+        monkeypatch.setattr(sys, "argv", [called])
+        with pytest.raises(SystemExit):
+            main(["translate", "--help"])
+        assert capsys.readouterr().out.startswith(f"usage: {program} translate ")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_every_verb_is_completed(shell: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("shtab")
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert all(verb in script for verb in VERBS) and "fast-nmt" in script
+    if shell == "bash":
+        asked = (f"{script}\nCOMP_WORDS=(fast-nmt tr); COMP_CWORD=1; _shtab_fast_nmt; echo \"${{COMPREPLY[@]}}\"\n"
+                 "COMP_WORDS=(fast-nmt translate --dec); COMP_CWORD=2; _shtab_fast_nmt; echo \"${COMPREPLY[@]}\"\n"
+                 "COMP_WORDS=(fast-nmt translate --input li); COMP_CWORD=3; _shtab_fast_nmt; echo \"${COMPREPLY[@]}\"")
+        (tmp_path / "lines.txt").touch()
+        completed = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True, cwd=tmp_path)
+        assert completed.stdout.split() == ["translate", "--decoder", "lines.txt"]

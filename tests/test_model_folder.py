@@ -1,0 +1,171 @@
+"""A model folder is opened anywhere, as it was written or not at all."""
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from drafters import drafter
+from model_folders import LINES, export
+
+from pipeline import Translator, layout
+from pipeline.cli import main
+from pipeline.interop.folder import MARKER
+from pipeline.model.checkpoint import WEIGHTS, load_checkpoint, save_checkpoint, unique_weights
+from pipeline.model.settings import VocabularySettings
+from pipeline.params import load_params
+from pipeline.translation import open_family
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """A function from a text and a command to status, standard output and standard error."""
+    def run(text: str, *arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        capsys.readouterr()
+        return main(list(arguments)), *capsys.readouterr()
+    return run
+
+
+def change(folder: Path, **changes: Any) -> None:
+    content = json.loads((folder / MARKER).read_text())
+    (folder / MARKER).write_text(json.dumps({**content, **changes}))
+
+
+def test_three_lines_in_a_fresh_python_wherever_the_folder_stands(folder: Path, tmp_path: Path) -> None:
+    params = load_params()
+    expected = next(Translator(params, open_family(params, "teacher"), "greedy", device="cpu")([LINES[0]]))
+    shutil.move(folder, tmp_path / "elsewhere")
+    shutil.rmtree("checkpoints")
+    code = ("from pipeline import Translator\n"
+            "translator = Translator.from_pretrained('elsewhere', device='cpu')\n"
+            "print(translator.translate(sys.argv[1]))")
+    check = "\nassert not {'pytorch_lightning', 'sacrebleu', 'transformers', 'dvc'} & sys.modules.keys()"
+    printed = subprocess.run([sys.executable, "-c", f"import sys\n{code}{check}", LINES[0]], cwd=tmp_path, check=True,
+                             env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True).stdout
+    assert printed == expected.hypotheses[0] + "\n"
+
+
+@pytest.mark.parametrize("family", ["teacher", "interleaved", "lattice", "drafts"])
+def test_a_folder_says_what_its_family_says(lattice_family: Path, change_params: Callable[[dict[str, Any]], None],
+                                            family: str) -> None:
+    """A drafter has its verifier in the folder, and a lattice its counts."""
+    if family == "drafts":
+        change_params({"families": {"drafts": {"kind": "drafter", "drafting": {"verifier": "teacher"},
+                                               "network": {"encoder_layers": 0}, "decoders": ["gad"]}},
+                       "decoders": {"gad": {"algorithm": "gad"}}})
+        verifier, config = load_checkpoint(layout.checkpoint("teacher"))
+        network = drafter(verifier, max_length=64, tied_embeddings="all")
+        save_checkpoint(layout.checkpoint("drafts"), network, VocabularySettings(**config["vocabulary"]),
+                        unique_weights(network), {"data": "raw"})
+    params, folder = load_params(), export(family)
+    decoders = params.decoders_of(family)
+    for decoder in decoders:
+        ours = Translator(params, open_family(params, family), decoder, device="cpu", scores=True)(LINES)
+        assert list(Translator.from_pretrained(folder, decoder, device="cpu", scores=True)(LINES)) == list(ours)
+    assert Translator.from_pretrained(folder).decoder == decoders[0]
+
+
+def test_the_commands_need_nothing_but_the_folder(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                  run: Callable[..., tuple[int, str, str]]) -> None:
+    text, pair = "".join(line + "\n" for line in LINES), f"{LINES[0]}\tmip lumo\n"
+    here = [run(text, "translate", "--family", "teacher", "--decoder", "beam3"),
+            run(pair, "score", "--family", "teacher")]
+    shutil.move(folder, tmp_path / "elsewhere")
+    monkeypatch.chdir(tmp_path)
+    assert here == [run(text, "translate", "--model", "elsewhere", "--decoder", "beam3"),
+                    run(pair, "score", "--model", "elsewhere")]
+    assert here[0][0] == here[1][0] == 0
+    status, _, error = run(text, "translate", "--model", "elsewhere", "--decoder", "gad")
+    assert status == 2 and error == "error: --decoder: decoder 'gad' is unknown; the model folder has greedy, beam3\n"
+    status, _, error = run(text, "translate", "--model", "o" * 300)
+    assert status == 2 and error.endswith(": there is no such folder; `python -m pipeline export folder` writes one\n")
+    status, _, error = run(text, "explain", "--model", "elsewhere")
+    assert status == 2 and "'greedy' drafts nothing" in error
+    status, _, error = run(text, "translate", "--model", "elsewhere", "--target-language", "de")
+    assert status == 2 and "has been trained for one pair of languages" in error
+
+
+def other_weights(folder: Path) -> None:
+    torch.save({"weight": torch.ones(3)}, folder / WEIGHTS)
+
+
+def other_weights_by_hand(folder: Path) -> None:
+    """As if somebody wanted them to be opened."""
+    other_weights(folder)
+    files = json.loads((folder / MARKER).read_text())["files"]
+    change(folder, files={**files, WEIGHTS: sha256((folder / WEIGHTS).read_bytes()).hexdigest()})
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no folder": (shutil.rmtree, "{folder}: there is no such folder; `python -m pipeline export folder` writes one"),
+    "no marker": (lambda folder: (folder / MARKER).unlink(), f"{{folder}}: is no model folder (it has no {MARKER})"),
+    "another version": (lambda folder: change(folder, format="folder 2", version="9.9"),
+                        f"{{folder}}/{MARKER}: its format is 'folder 2', not 'folder 1'; install the version of this "
+                        "package that wrote it (9.9), or export"),
+    "another format": (lambda folder: change(folder, format="ctranslate2"), "its format is 'ctranslate2', not"),
+    "not JSON": (lambda folder: (folder / MARKER).write_text("{"), f"{{folder}}/{MARKER}: not valid JSON"),
+    "a thousand brackets": (lambda folder: (folder / MARKER).write_text("[" * 100_000), "not valid JSON"),
+    "a list": (lambda folder: (folder / MARKER).write_text("[]"), f"{{folder}}/{MARKER}: its format is None"),
+    "an unknown key": (lambda folder: change(folder, code="x"), f"{{folder}}/{MARKER}: model.code is unknown"),
+    "an unknown form": (lambda folder: change(folder, unicode="NFX"), "unicode is 'NFX'; choose one of NFC"),
+    "no decoder": (lambda folder: change(folder, decoders={}), "names no decoder; export the model again"),
+    "a decoder of another package": (lambda folder: change(folder, decoders={"own": {"algorithm": "../../own"}}),
+                                     "decoders.own.algorithm: '../../own' is no file of pipeline/decoding"),
+    "a file above": (lambda folder: change(folder, files={"../weights.safetensors": "0"}),
+                     "the file '../weights.safetensors' is not a plain name"),
+    "an absolute path": (lambda folder: change(folder, files={"/etc/hostname": "0"}),
+                         "the file '/etc/hostname' is not a plain name"),
+    "no weights": (lambda folder: (folder / WEIGHTS).unlink(), f"{{folder}}/{WEIGHTS}: is missing; copy the whole"),
+    "no vocabulary": (lambda folder: (folder / "joint.model").unlink(), "{folder}/joint.model: is missing"),
+    "no card": (lambda folder: (folder / "README.md").unlink(), "{folder}/README.md: is missing"),
+    "an extra file": (lambda folder: (folder / "notes.txt").write_text(""),
+                      "{folder}/notes.txt: does not belong to the model: the export has not written it; remove it"),
+    "an extra folder": (lambda folder: (folder / "old").mkdir(), "{folder}/old: does not belong to the model"),
+    "pickled weights beside": (lambda folder: torch.save({}, folder / "model.bin"),
+                               "{folder}/model.bin: does not belong to the model: pickled weights may run code"),
+    "pickled weights": (other_weights, f"{{folder}}/{WEIGHTS}: is not the file that was exported; copy the whole"),
+    "pickled weights by hand": (other_weights_by_hand, f"{{folder}}/{WEIGHTS}: truncated or damaged"),
+    "half a file": (lambda folder: os.truncate(folder / WEIGHTS, 999), f"{{folder}}/{WEIGHTS}: is not the file"),
+    "another vocabulary": (lambda folder: (folder / "meta.json").write_text('{"joint": true, "digest": "x"}'),
+                           "{folder}/meta.json: is not the file that was exported"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_what_is_no_model_folder_is_one_line(folder: Path, damage: str,
+                                             run: Callable[..., tuple[int, str, str]]) -> None:
+    spoil, message = DAMAGE[damage]
+    spoil(folder)
+    status, printed, error = run("a moth\n", "translate", "--model", str(folder))
+    assert (status, printed) == (2, "") and error.startswith("error: ") and error.count("\n") == 1
+    assert message.format(folder=folder) in error
+
+
+def test_the_card_may_be_edited_and_git_may_have_its_files(folder: Path) -> None:
+    (folder / "README.md").write_text("mine")
+    (folder / ".gitattributes").write_text("")
+    (folder / ".git").mkdir()
+    assert Translator.from_pretrained(folder, device="cpu").translate("") == ""
+
+
+def test_the_files_may_be_links(folder: Path, tmp_path: Path) -> None:
+    """As in the cache of the hub."""
+    shutil.move(folder / WEIGHTS, tmp_path / "blob")
+    (folder / WEIGHTS).symlink_to(tmp_path / "blob")
+    assert Translator.from_pretrained(folder, device="cpu").translate("") == ""
+
+
+def test_a_folder_again_replaces_the_earlier_one(folder: Path) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert {path.name: path.read_bytes() for path in export().iterdir()} == before
