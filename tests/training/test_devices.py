@@ -33,7 +33,7 @@ def hypotheses() -> dict[str, bytes]:
 
 
 def test_two_processes_score_like_one(workspace: Path) -> None:
-    options = ["test", "--family", "teacher", *ON_CPU]
+    options = ["test", "--family", "teacher", *ON_CPU, "--in-place"]
     assert main([*options, "--trainer.devices", "1"]) == 0
     alone = QUALITY.read_bytes(), hypotheses()
     assert set(alone[1]) == {"greedy.jsonl", "beam3.jsonl"}
@@ -103,7 +103,7 @@ def test_two_processes_distill_and_train_like_one(
     for name, drawn in ALIKE.items():
         monkeypatch.setattr(torch, name, drawn)
     distill = ["distill", "--accelerator", "cpu", "--devices"]
-    fits = [["fit", "--family", name, *ON_CPU, "--trainer.precision", "64-true", "--trainer.devices"]
+    fits = [["fit", "--family", name, *ON_CPU, "--in-place", "--trainer.precision", "64-true", "--trainer.devices"]
             for name in (*students, "teacher")]
     shutil.copytree(CHECKPOINT, "teacher")
 
@@ -132,7 +132,7 @@ def test_two_processes_distill_and_train_like_one(
 def test_what_a_test_writes(workspace: Path, change_params: Callable[[dict[str, Any]], None],
                             capsys: pytest.CaptureFixture[str]) -> None:
     change_params({"network": {"max_length": 20}})  # more than some sources have
-    options = ["test", "--family", "interleaved", *ON_CPU, "--trainer.devices", "1"]
+    options = ["test", "--family", "interleaved", *ON_CPU, "--in-place", "--trainer.devices", "1"]
     assert main([*options, "--decoder", "greedy"]) == 0
     report = json.loads(Path("reports/quality/interleaved.json").read_text())
     assert report["family"] == "interleaved" and report["data"] == "raw" and set(report["decoders"]) == {"greedy"}
