@@ -26,7 +26,7 @@ from pipeline.evaluation.exactness import count_ties
 from pipeline.evaluation.processes import run_together, useful_processes
 from pipeline.evaluation.quality import HypothesisLine, figures_of, write_hypotheses
 from pipeline.families.base import family_module
-from pipeline.files import locked, read_json, remove, write_json
+from pipeline.files import read_json, remove, write_json
 from pipeline.model.checkpoint import column_major, load_checkpoint
 from pipeline.params import Params, load_params
 from pipeline.training import places
@@ -147,14 +147,17 @@ class TestCLI(FamilyCLI):
             raise PipelineError(f"--ckpt_path: {path}: not found; name a file of ModelCheckpoint or a "
                                 "folder of weights")
         self.settings.model.checkpoint = path
-        if self._in_place and self.settings.trainer.limit_test_batches not in (None, 1.0):
-            raise PipelineError("--trainer.limit_test_batches: the pipeline's figures are of the whole split; leave "
-                                "--in-place out")
+        limit = self.settings.trainer.limit_test_batches
+        if limit == 0:
+            raise PipelineError("--trainer.limit_test_batches: 0: leaves nothing to score; allow one batch")
+        if self._in_place and _limits(limit):
+            raise PipelineError(f"--trainer.limit_test_batches: {limit}: the pipeline's figures are of the whole "
+                                "split; leave --in-place out")
 
     def test(self, model: TestModule, datamodule: PairsDataModule, verbose: bool, **_: Any) -> None:
         """Lightning calls this with the options that are not of the trainer's class."""
         own = self.places.hypotheses != layout.HYPOTHESES / self.family
-        with locked(self.places.hypotheses):
+        with self.locked(self.places.hypotheses):
             # A test of named decoders leaves the figures of the others as they are.
             others = _read_figures(self.places.quality) if self._decoders and not own else None
             self.run(self.trainer.test, model, datamodule, verbose=verbose)
@@ -180,8 +183,8 @@ class TestCLI(FamilyCLI):
         """
         folder, report, names = self.places.hypotheses, self.places.quality, self.model.decoders
         every = range(len(layout.read_lines(layout.CORPUS / "test.target")))
-        rows = every if self.trainer.limit_test_batches == 1.0 else sorted(
-            {line.index for line in self.model.lines[next(iter(names))]})
+        limited = _limits(self.settings.trainer.limit_test_batches)
+        rows = [line.index for line in self.model.lines[next(iter(names))]] if limited else every
         remove(report)  # so that a run that is killed here leaves no figures of former hypotheses
         if others is None:
             remove(folder)
@@ -193,6 +196,11 @@ class TestCLI(FamilyCLI):
                             "verifier": self.params.family(self.family).verifier, "sources_cut": cut,
                             "decoders": {**(others or {}), **{name: self.model.quality[name] for name in names}}})
         report_cut(cut, len(rows), longest)
+
+
+def _limits(batches: float | None) -> bool:
+    """Whether a limit of Lightning's excludes anything: 1.0 is all batches, 1 is one."""
+    return batches is not None and not (isinstance(batches, float) and batches == 1.0)
 
 
 def test(family: str, decoders: list[str] | None, options: list[str], in_place: bool) -> None:

@@ -10,7 +10,7 @@ from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import Batch, PairsDataModule
 from pipeline.families.base import TranslationModule
-from pipeline.files import locked, write_text
+from pipeline.files import write_text
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import load_params
 from pipeline.training.callbacks import Threads, ValidationBleu
@@ -86,7 +86,7 @@ class PredictCLI(_TrainedCLI):
         """Lightning calls this with the options that are not of the trainer's class."""
         path = self.weights(model, ckpt_path)
         model.limit = self.params.length_limit(model.network.settings.max_length)
-        with locked(self.root):
+        with self.locked(self.root):
             self.run(self.trainer.predict, model, datamodule, ckpt_path=path, return_predictions=return_predictions)
 
 
@@ -106,7 +106,7 @@ class WritePredictions(Callback):
         if len(parts) > 1:
             torch.distributed.all_gather_object(parts, self._texts)
         texts = {row: text for part in parts for row, text in part.items()}
-        if trainer.is_global_zero:
+        if trainer.is_global_zero and not trainer.fast_dev_run:  # type: ignore[attr-defined]  # which keeps nothing
             write_text(self._path, "".join(f"{texts[row]}\n" for row in sorted(texts)))
             print(f"{self._path}: {len(texts)} translations")
         trainer.strategy.barrier()  # no process returns while the first one still writes

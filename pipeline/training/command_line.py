@@ -2,7 +2,7 @@
 
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,7 +18,7 @@ from pipeline.corpus.datamodule import PairsDataModule
 from pipeline.errors import PipelineError
 from pipeline.families.base import TranslationModule, family_module
 from pipeline.families.settings import plain
-from pipeline.files import write_text
+from pipeline.files import locked, write_text
 from pipeline.fingerprint import digest
 from pipeline.model.settings import VocabularySettings
 from pipeline.params import Params
@@ -138,6 +138,10 @@ class FamilyCLI(LightningCLI):
             if chosen[option] is None:
                 options[option] = any(isinstance(one, kind) for one in given)
         return super().instantiate_trainer(**options)
+
+    def locked(self, path: Path) -> AbstractContextManager[None]:
+        """A lock against other runs that write a path; none for --trainer.fast_dev_run, which writes nothing."""
+        return nullcontext() if self.settings.trainer.fast_dev_run else locked(path)
 
     def run(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> None:
         """Call a method of the trainer; control-C is a KeyboardInterrupt, for which Lightning ends the process."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 import yaml
-from pytorch_lightning.callbacks import Callback, EarlyStopping, ProgressBar, RichProgressBar
+from pytorch_lightning.callbacks import Callback, EarlyStopping, ProgressBar, RichProgressBar, StochasticWeightAveraging
 from pytorch_lightning.loggers import Logger
 
 from pipeline import layout
@@ -16,7 +16,7 @@ from pipeline.corpus.datamodule import PairsDataModule
 from pipeline.errors import PipelineError
 from pipeline.families.base import TranslationModule
 from pipeline.families.settings import plain
-from pipeline.files import locked, reading, remove
+from pipeline.files import reading, remove
 from pipeline.fingerprint import code_digest, digest
 from pipeline.model.checkpoint import WEIGHTS, load_weights, save_checkpoint
 from pipeline.params import load_params
@@ -63,6 +63,9 @@ class FitCLI(FamilyCLI):
         if chosen.use_distributed_sampler:
             raise PipelineError("--trainer.use_distributed_sampler: Lightning's sampler repeats sentences; leave it "
                                 "false, batches are divided among the devices without it")
+        if chosen.barebones:
+            raise PipelineError("--trainer.barebones: keeps no weights, of which a training here takes the average; "
+                                "leave it out (--trainer.fast_dev_run true tries everything quickly)")
         if path is not None and Path(path).is_dir():
             raise PipelineError(f"--ckpt_path: {path} is a folder of weights, without the state of a training; name a "
                                 "file of ModelCheckpoint, or start from weights by the family's `start` in params.yaml")
@@ -72,6 +75,9 @@ class FitCLI(FamilyCLI):
         self.candidates = Candidates(self.places.work / "candidates", training.average, training.average_by)
 
     def own_callbacks(self, given: list[Callback]) -> list[Callback]:
+        if any(isinstance(one, StochasticWeightAveraging) for one in given):
+            raise PipelineError("--trainer.callbacks: StochasticWeightAveraging averages epochs, and a run is a single "
+                                "one; use WeightAveraging or EMAWeightAveraging, which average steps")
         settings, chosen = self.params.family(self.family), self.settings.trainer
         training = settings.training
         references = layout.read_lines(layout.CORPUS / "validation.target")
@@ -101,11 +107,11 @@ class FitCLI(FamilyCLI):
             fresh = load_weights(model.network, start, partial=True)
             if fresh and self.trainer.is_global_zero:
                 print(f"not in {start}, initialised anew: {', '.join(fresh)}")
-        if self.trainer.fast_dev_run:
-            self.run(self.trainer.fit, model, datamodule, ckpt_path=ckpt_path)
-            return
-        with locked(self.places.checkpoint):
-            self._train(ckpt_path)
+        with self.locked(self.places.checkpoint):
+            if self.trainer.fast_dev_run:
+                self.run(self.trainer.fit, model, datamodule, ckpt_path=ckpt_path)
+            else:
+                self._train(ckpt_path)
 
     def _train(self, ckpt_path: str | None) -> None:
         """Train from a resume point, from a given checkpoint or from the first step to the last, and write the end."""
