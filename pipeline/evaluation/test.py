@@ -245,19 +245,3 @@ def _read_figures(report: Path) -> dict[str, Any]:
                             "it again")
     figures: dict[str, Any] = content["decoders"]
     return figures
-<<<<<<< HEAD
-
-
-def _config(family: str, decoders: tuple[str, ...]) -> dict[str, Any]:
-    params = load_params()
-    config = family_config(params, family, Tokenizer.load(layout.BPE))
-    # Not its precision: however a model was trained, its translations are those of `translate` and of the clock.
-    kept = ("use_distributed_sampler", "enable_checkpointing", "enable_model_summary", "enable_progress_bar")
-    return {
-        "seed_everything": params.seed,
-        "trainer": {**{key: config["trainer"][key] for key in kept}, "logger": False},
-        "model": {"family": family, "decoders": list(decoders)},
-        "data": config["data"],
-    }
-=======
->>>>>>> 5859bd8 (fit, validate, test and predict are LightningCLI's own; a run with options writes to its own folder)

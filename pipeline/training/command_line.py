@@ -27,8 +27,9 @@ from pipeline.training.quiet import quiet_lightning
 from pipeline.training.resume import read_state
 
 _LIBRARIES = ("pytorch_lightning", "lightning_fabric", "jsonargparse")
-_OUTSIDE_TRAINING = ("precision", "use_distributed_sampler")
-"""The options of a training that also apply where nothing is trained."""
+_OUTSIDE_TRAINING = ("use_distributed_sampler",)
+"""The options of a training that also apply where nothing is trained. Not its precision: however a model was trained,
+its translations are those of `translate` and of the clock."""
 CONFIGURATION = "config.yaml"
 """What Lightning's command line calls the file of a run's resolved configuration."""
 
