@@ -15,8 +15,10 @@ VERBS = {
     "facts": "record the machine and the state of the user's files, which DVC cannot see",
     "corpus": "get the sentence pairs, filter and split them",
     "bpe": "learn the vocabulary and encode the corpus",
-    "fit": "train a family (Lightning CLI)",
-    "test": "translate and score the test split under every decoder of a family (Lightning CLI)",
+    "fit": "train a family (LightningCLI)",
+    "validate": "loss and BLEU of a family's weights on the validation split (LightningCLI)",
+    "predict": "translate a split with a family's weights by its quick search (LightningCLI)",
+    "test": "translate and score the test split under every decoder of a family (LightningCLI)",
     "peers": "translate and score the test split with other libraries and the baseline's weights",
     "distill": "translate the training source with the teacher",
     "align": "align the words of the training pairs, or of two text files (fast_align)",
@@ -35,7 +37,7 @@ VERBS = {
     "completion": "print a shell's completion script",
 }
 """Verbs and their help; each is a file of `pipeline.commands`, imported only when it is called."""
-PRINTING = {"translate", "explain", "ddg", "tune", "score", "completion"}
+PRINTING = {"validate", "translate", "explain", "ddg", "tune", "score", "completion"}
 """Verbs whose product is what they print. The others write files, but with --model they also print their product."""
 EXTRAS = {
     "ctranslate2": "peers", "dvc": "pipeline", "dvclive": "pipeline", "jsonargparse": "pipeline",

@@ -26,6 +26,8 @@ CHECKPOINTS = Path("checkpoints")
 WORK = Path("checkpoints/.work")
 """Unfinished work that a killed run resumes from; never an output. Names there are of families or begin with a dot."""
 REPORTS = Path("reports")
+RUNS = Path("runs")
+"""What is run with options of Lightning writes to a folder here, not over the pipeline's artifacts."""
 
 
 def checkpoint(family: str) -> Path:

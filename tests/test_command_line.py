@@ -126,7 +126,7 @@ def test_statuses(workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 
 def test_one_decoder_leaves_the_figures_of_the_others(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["test", "--family", "teacher", "--trainer.accelerator", "cpu"]
+    options = ["test", "--family", "teacher", "--trainer.accelerator", "cpu", "--in-place"]
     report = Path("reports/quality/teacher.json")
     assert main(options) == 0
     whole = json.loads(report.read_text())
@@ -148,5 +148,5 @@ def test_killed_while_it_writes_a_test_leaves_no_figures_of_other_hypotheses(
     report.parent.mkdir(parents=True)
     report.write_text('{"decoders": {"greedy": {"bleu": 99}}}')
     monkeypatch.setattr("pipeline.evaluation.test.write_hypotheses", killed)
-    assert main(["test", "--family", "teacher", "--decoder", "beam3", "--trainer.accelerator", "cpu"]) == 130
+    assert main(["test", "--family", "teacher", "--decoder", "beam3"]) == 130
     assert not report.exists()

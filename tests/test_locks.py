@@ -42,7 +42,7 @@ def test_a_verb_leaves_no_lock(workspace: Path) -> None:
     ("corpus", "pipeline.sources.build", "reports/corpus.json"),
     ("bpe", "pipeline.train_bpe", "reports/bpe.json"),
     ("distill --devices 1 --accelerator cpu", "pipeline.distillation", "reports/distilled.json"),
-    ("test --family teacher --trainer.accelerator cpu --trainer.devices 1", "pipeline.evaluation.test",
+    ("test --family teacher --in-place --trainer.accelerator cpu --trainer.devices 1", "pipeline.evaluation.test",
      "reports/quality/teacher.json"),
 ], ids=lambda text: text.partition(" ")[0])
 def test_a_killed_run_leaves_no_report_of_what_it_has_replaced(workspace: Path, monkeypatch: pytest.MonkeyPatch,

@@ -32,7 +32,7 @@ PAGES = (README, *sorted((ROOT / "docs").glob("*.md")))
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 _CODE = re.compile(r"^```.*?^```|(?:^    [^\n]*\n)+", re.DOTALL | re.MULTILINE)
-_LIGHTNING = re.compile(r"--(trainer|data|model|optimisation)\.")
+_LIGHTNING = re.compile(r"--((trainer|data|model|optimisation)\.|(config|print_config|ckpt_path)$)")
 
 
 def blocks(language: str) -> list[str]:

@@ -2,8 +2,9 @@
 
 Writes data/hypotheses/FAMILY and reports/quality/FAMILY.json.
 
-Any option of the Lightning CLI may follow, for example --trainer.devices 2 --trainer.accelerator cpu: the
-figures do not depend on the number of devices.
+Any option of LightningCLI may follow, for example --ckpt_path FILE, or --trainer.devices 2 --trainer.accelerator cpu
+(the figures do not depend on the number of devices). With options, the files go to a folder of their own unless
+--in-place is among them.
 
 With --model, score that checkpoint under any decoders, on the test split or on files, and print the figures.
 
@@ -16,8 +17,9 @@ from pathlib import Path
 from pipeline import layout
 from pipeline.commands.translate import add_model_arguments, open_model, read_utf8
 from pipeline.errors import PipelineError
-from pipeline.files import check_output, locked
+from pipeline.files import check_output
 from pipeline.params import load_params
+from pipeline.training import options
 
 PASSES_ON = True
 
@@ -31,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reference", type=Path, action="append",
                         help="their translations, one per line; repeat it for several")
     parser.add_argument("--output", type=Path, help="JSON of the --model's figures")
-    parser.add_argument("--help-lightning", action="store_true", help="list the options of the Lightning CLI")
+    options.add_arguments(parser, in_place="data/hypotheses/FAMILY and reports/quality/FAMILY.json")
 
 
 def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
@@ -42,13 +44,13 @@ def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
             raise PipelineError(f"--{own[0].replace('_', '-')}: is of --model; a family is tested on the test split of "
                                 "its corpus")
         load_params().family(arguments.family)
-        with locked(layout.HYPOTHESES / arguments.family):
-            from pipeline.evaluation.test import test
+        from pipeline.evaluation.test import test
 
-            test(arguments.family, arguments.decoder, overrides + ["--help"] * arguments.help_lightning)
+        test(arguments.family, arguments.decoder, overrides + ["--help"] * arguments.help_lightning, arguments.in_place)
         return
-    if overrides or arguments.help_lightning:
-        raise PipelineError(f"{(overrides or ['--help-lightning'])[0]}: is no option of test --model, which does not "
+    lightning = overrides + ["--help-lightning"] * arguments.help_lightning + ["--in-place"] * arguments.in_place
+    if lightning:
+        raise PipelineError(f"{lightning[0]}: is no option of test --model, which does not "
                             "use Lightning")
     if (arguments.input is None) != (arguments.reference is None):
         raise PipelineError("--input, --reference: belong together; give both, or none for the test split")

@@ -1,8 +1,9 @@
 """Makes padded tensors from encoded pairs, for training and evaluation on any number of devices."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pytorch_lightning as lightning
@@ -11,12 +12,15 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from pipeline.corpus.batches import EvaluationBatches, Slice, TrainingBatches
+from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
 from pipeline.corpus.settings import DataSettings, Side
 from pipeline.errors import PipelineError
 from pipeline.layout import SYNTHETIC
 from pipeline.vocabulary import PAD
+
+Split = Literal["train", "validation", "test"]
 
 
 class Batch(NamedTuple):
@@ -68,7 +72,7 @@ class PairsDataModule(lightning.LightningDataModule):
 
     def __init__(self, folder: str, distilled: str, side: Side = "raw", batch_tokens: int = 600,
                  evaluation_rows: int = 64, validation_sentences: int | None = None, longest: int = 256, seed: int = 1,
-                 workers: int = 0) -> None:
+                 workers: int = 0, predicted: Split = "test") -> None:
         """Args:
             folder: of the `bpe` stage.
             distilled: folder of the `distill` stage, which is read if `side` requires it.
@@ -80,12 +84,19 @@ class PairsDataModule(lightning.LightningDataModule):
                 validation, with a notice; longer targets of training are an error.
             seed: of the order of batches.
             workers: processes that collate; 0: the training process collates.
+            predicted: the split whose sources `predict` translates.
         """
         super().__init__()
+        self.save_hyperparameters(logger=False)
         self.settings = DataSettings(side, batch_tokens, workers)
         self.folder, self.distilled = Path(folder), Path(distilled)
         self.evaluation_rows, self.longest, self.seed = evaluation_rows, longest, seed
-        self.validation_sentences = validation_sentences
+        self.validation_sentences, self.predicted = validation_sentences, predicted
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """Of the data."""
+        return Tokenizer.load(self.folder)
 
     def training_paths(self) -> list[Path]:
         """The files of pairs of the chosen side.
@@ -129,6 +140,9 @@ class PairsDataModule(lightning.LightningDataModule):
 
     def test_dataloader(self) -> DataLoader[Batch]:
         return self._evaluation("test")
+
+    def predict_dataloader(self) -> DataLoader[Batch]:
+        return self._evaluation(self.predicted)
 
     def _evaluation(self, split: str, first: int | None = None) -> DataLoader[Batch]:
         trainer = self._trainer()

@@ -158,7 +158,7 @@ def score_peers(params: Params) -> None:
                 lines += [HypothesisLine(int(row), text, len(words), None, len(words) <= most)
                           for row, text, words, most
                           in zip(rows, texts, found.words, limit.words(batch).tolist(), strict=True)]
-        write_hypotheses(folder / f"{name}.jsonl", lines, len(pairs))
+        write_hypotheses(folder / f"{name}.jsonl", lines, range(len(pairs)))
         lines.sort(key=lambda line: line.index)
         quality[name] = figures_of(lines, references, sources, params.evaluation)
         print(f"{FAMILY} {name}: " + "BLEU {bleu:.2f}, chrF {chrf:.2f}, TER {ter:.2f}".format(**quality[name]))

@@ -73,22 +73,22 @@ class Quality:
     gleu_signature: str | None = None
 
 
-def write_hypotheses(path: Path, lines: Sequence[HypothesisLine], sentences: int) -> None:
+def write_hypotheses(path: Path, lines: Sequence[HypothesisLine], sentences: Sequence[int]) -> None:
     """Write the lines of all processes ordered by index, after a check that every sentence occurs exactly once.
 
     Args:
         path: file to write.
         lines: in any order.
-        sentences: size of the test set; without it a lost last sentence would not be noticed.
+        sentences: indices of the test set; without them a lost last sentence would not be noticed.
 
     Raises:
-        PipelineError: an index in 0..sentences-1 is absent or doubled, or another one is present.
+        PipelineError: one of the indices is absent or doubled, or another one is present.
     """
     times = Counter(line.index for line in lines)
-    faults = [f"sentence {index} is missing" for index in range(sentences) if not times[index]]
+    faults = [f"sentence {index} is missing" for index in sentences if not times[index]]
     faults += [f"sentence {index} came {n} times" for index, n in sorted(times.items()) if n > 1]
-    faults += [f"sentence {index} is outside the test set of {sentences} sentences"
-               for index in sorted(times) if not 0 <= index < sentences]
+    faults += [f"sentence {index} is outside the test set of {len(sentences)} sentences"
+               for index in sorted(times) if index not in sentences]
     if faults:
         raise PipelineError(f"{path}: not written: {faults[0]}; {_RERUN}")
     ordered = sorted(lines, key=lambda line: line.index)

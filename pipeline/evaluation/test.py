@@ -1,4 +1,4 @@
-"""The Lightning CLI's `test` of one family: the test split under every decoder, on any number of devices.
+"""`test` of Lightning's command line for one family: the test split under every decoder, on any number of devices.
 
 Lightning repeats sentences to give all devices equal shares, which would change a corpus metric. Here each device keeps
 its hypotheses with the sentences' indices, all are gathered, each device scores its share of the decoders, and the
@@ -14,7 +14,7 @@ import torch
 
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
-from pipeline.corpus.datamodule import Batch
+from pipeline.corpus.datamodule import Batch, PairsDataModule
 from pipeline.corpus.padding import count_cut, report_cut
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding import greedy
@@ -25,11 +25,12 @@ from pipeline.errors import PipelineError
 from pipeline.evaluation.exactness import count_ties
 from pipeline.evaluation.processes import run_together, useful_processes
 from pipeline.evaluation.quality import HypothesisLine, figures_of, write_hypotheses
+from pipeline.families.base import family_module
 from pipeline.files import read_json, remove, write_json
-from pipeline.model.checkpoint import load_checkpoint
-from pipeline.params import load_params
-from pipeline.training.command_line import ConfiguredCLI, family_config
-from pipeline.training.quiet import quiet_lightning
+from pipeline.model.checkpoint import column_major, load_checkpoint
+from pipeline.params import Params, load_params
+from pipeline.training import places
+from pipeline.training.command_line import FamilyCLI, load_module
 
 Part = TypeVar("Part")
 
@@ -46,17 +47,23 @@ class Drafts(NamedTuple):
 class TestModule(lightning.LightningModule):
     """A trained family under one or several decoders."""
 
-    def __init__(self, family: str, decoders: tuple[str, ...]) -> None:
+    def __init__(self, family: str, decoders: tuple[str, ...], checkpoint: str | None = None) -> None:
         """Args:
             family: a block of `families` in params.yaml, trained.
             decoders: entries of `decoders`.
+            checkpoint: a folder of weights or a checkpoint of Lightning's; None: the family's folder.
         """
         super().__init__()
         params = load_params()
         self.family = family
         self.tokenizer = Tokenizer.load(layout.BPE)
-        self.network, self.config = load_checkpoint(layout.checkpoint(family), self.tokenizer.digest,
-                                                    params.family(family).order)
+        path = Path(checkpoint) if checkpoint is not None else layout.checkpoint(family)
+        if path.is_file():
+            module = load_module(path, family_module(params.family(family).kind), self.tokenizer.digest)
+            self.network, self.data = column_major(module.network.eval()), params.family(family).data.side
+        else:
+            self.network, config = load_checkpoint(path, self.tokenizer.digest, params.family(family).order)
+            self.data = config["training"]["data"]
         self.limit = params.length_limit(self.network.settings.max_length)
         self.decoders = {name: make_decoder(name, params.decoder(name), self.limit) for name in decoders}
         self.settings = params.evaluation
@@ -86,8 +93,9 @@ class TestModule(lightning.LightningModule):
         self.lines = {name: sorted((line for lines, _ in parts for line in lines[name]), key=lambda line: line.index)
                       for name in self.decoders}
         self.drafts = {name: [one for _, drafts in parts for one in drafts[name]] for name in self.decoders}
-        sources = layout.read_lines(layout.CORPUS / "test.source")
-        references = [layout.read_lines(path) for path in layout.references("test")]
+        rows = [line.index for line in next(iter(self.lines.values()))]  # all, if no option limits them
+        texts = [layout.read_lines(path) for path in (layout.CORPUS / "test.source", *layout.references("test"))]
+        sources, *references = [[text[row] for row in rows] for text in texts]
         mine = list(self.decoders)[self.trainer.global_rank::self.trainer.world_size]
         for share in self._gather({name: figures_of(self.lines[name], references, sources, self.settings)
                                    | self._figures_of_drafts(name) for name in mine}):
@@ -111,70 +119,116 @@ class TestModule(lightning.LightningModule):
         return parts
 
 
-def test(family: str, decoders: list[str] | None, overrides: list[str]) -> None:
+class TestCLI(FamilyCLI):
+    """`test` of Lightning's command line."""
+
+    verb = "test"
+    model: TestModule
+    datamodule: PairsDataModule
+    trainer: Any  # Lightning declares few of its attributes
+
+    def __init__(self, params: Params, family: str, decoders: list[str] | None, options: list[str],
+                 in_place: bool) -> None:
+        """Args:
+            params: of the run.
+            family: a block of `families`.
+            decoders: entries of `decoders`; None: all of the family.
+            options: of Lightning's command line.
+            in_place: write the pipeline's artifacts also if there are options.
+        """
+        self._decoders = decoders
+        model = {"family": family, "decoders": list(decoders or params.decoders_of(family))}
+        super().__init__(params, family, options, in_place=in_place, module=TestModule, model=model, verbose=False)
+
+    def _parse_ckpt_path(self) -> None:
+        """The module loads the checkpoint: it holds a family's network in another shell."""
+        path = self.settings.ckpt_path
+        if path is not None and not Path(path).exists():
+            raise PipelineError(f"--ckpt_path: {path}: not found; name a file of ModelCheckpoint or a "
+                                "folder of weights")
+        self.settings.model.checkpoint = path
+        limit = self.settings.trainer.limit_test_batches
+        if limit == 0:
+            raise PipelineError("--trainer.limit_test_batches: 0: leaves nothing to score; allow one batch")
+        if self._in_place and _limits(limit):
+            raise PipelineError(f"--trainer.limit_test_batches: {limit}: the pipeline's figures are of the whole "
+                                "split; leave --in-place out")
+
+    def test(self, model: TestModule, datamodule: PairsDataModule, verbose: bool, **_: Any) -> None:
+        """Lightning calls this with the options that are not of the trainer's class."""
+        own = self.places.hypotheses != layout.HYPOTHESES / self.family
+        with self.locked(self.places.hypotheses):
+            # A test of named decoders leaves the figures of the others as they are.
+            others = _read_figures(self.places.quality) if self._decoders and not own else None
+            self.run(self.trainer.test, model, datamodule, verbose=verbose)
+            if self.trainer.is_global_zero:
+                if not self.trainer.fast_dev_run:
+                    self._write(others)
+                    if own:
+                        self.save_configuration(self.root)
+                for name in model.decoders:
+                    figures = model.quality[name]
+                    print(f"{self.family} {name}: BLEU {figures['bleu']:.2f}, chrF {figures['chrf']:.2f}, "
+                          f"TER {figures['ter']:.2f}, {figures['calls']:.2f} calls per sentence")
+                if own and not self.trainer.fast_dev_run:
+                    print(f"{self.places.quality}: written; with --in-place, the same command writes "
+                          f"{places.of_pipeline(self.family).quality}")
+            self.trainer.strategy.barrier()  # no process returns while the first one still writes
+
+    def _write(self, others: dict[str, Any] | None) -> None:
+        """Write hypotheses and figures.
+
+        Args:
+            others: figures of other decoders, to be kept; None: there are none, and their hypotheses are removed.
+        """
+        folder, report, names = self.places.hypotheses, self.places.quality, self.model.decoders
+        every = range(len(layout.read_lines(layout.CORPUS / "test.target")))
+        limited = _limits(self.settings.trainer.limit_test_batches)
+        rows = [line.index for line in self.model.lines[next(iter(names))]] if limited else every
+        remove(report)  # so that a run that is killed here leaves no figures of former hypotheses
+        if others is None:
+            remove(folder)
+        for name in names:
+            write_hypotheses(folder / f"{name}.jsonl", self.model.lines[name], rows)
+        longest = self.datamodule.longest
+        cut = count_cut(Pairs.open(self.datamodule.folder / "test.pairs").source_lengths[rows], longest)
+        write_json(report, {"family": self.family, "data": self.model.data,
+                            "verifier": self.params.family(self.family).verifier, "sources_cut": cut,
+                            "decoders": {**(others or {}), **{name: self.model.quality[name] for name in names}}})
+        report_cut(cut, len(rows), longest)
+
+
+def _limits(batches: float | None) -> bool:
+    """Whether a limit of Lightning's excludes anything: 1.0 is all batches, 1 is one."""
+    return batches is not None and not (isinstance(batches, float) and batches == 1.0)
+
+
+def test(family: str, decoders: list[str] | None, options: list[str], in_place: bool) -> None:
     """Translate, check, score and write a family's hypotheses and quality.
 
     Args:
         family: a block of `families`.
         decoders: entries of `decoders`; None: all of the family, and the files of any other decoders are removed.
-        overrides: options of the Lightning CLI.
+        options: of Lightning's command line.
+        in_place: write the pipeline's artifacts also if there are options.
 
     Raises:
-        PipelineError: unknown names; a checkpoint that is missing, damaged or of another vocabulary; or a damaged
-            report of the other decoders.
+        PipelineError: unknown names; a checkpoint that is missing, damaged or of another vocabulary; a damaged report
+            of the other decoders; or an option that cannot be honoured.
     """
     params = load_params()
-    params.family(family)
-    names = tuple(decoders or params.decoders_of(family))
-    for name in names:
+    for name in decoders or params.decoders_of(family):
         params.decoder(name)
-    # A test of named decoders leaves the figures of the others as they are.
-    others = _read_figures(_report(family)) if decoders else None
+    if options:  # the user also chooses the devices
+        TestCLI(params, family, decoders, options, in_place)
+        return
     sentences = len(layout.read_lines(layout.CORPUS / "test.target"))
-    # With options for Lightning, the user also chooses the devices.
-    processes = 1 if overrides else useful_processes(-(-sentences // params.evaluation.batch_rows))
+    processes = useful_processes(-(-sentences // params.evaluation.batch_rows))
     devices = ["--trainer.accelerator", "cpu", "--trainer.devices", str(processes)] if processes > 1 else []
-    quiet_lightning()
-    config = _config(family, names)
 
     def take_part() -> None:
-        cli = ConfiguredCLI(TestModule, config, [*devices, *overrides])
-        cli.trainer.test(cli.model, cli.datamodule, verbose=False)
-        if cli.trainer.is_global_zero:
-            _write(cli, others)
-        cli.trainer.strategy.barrier()  # no process returns while the first one still writes
+        TestCLI(params, family, decoders, devices, in_place=True)
     run_together(take_part, processes)
-
-
-def _write(cli: ConfiguredCLI, others: dict[str, Any] | None) -> None:
-    """Write hypotheses and figures, and print the figures.
-
-    Args:
-        cli: after the test.
-        others: figures of other decoders, to be kept; None: there are none, and their hypotheses are removed.
-    """
-    family, names = cli.model.family, cli.model.decoders
-    folder, report = layout.HYPOTHESES / family, _report(family)
-    remove(report)  # so that a run that is killed here leaves no figures of former hypotheses
-    if others is None:
-        remove(folder)
-    sentences = len(layout.read_lines(layout.CORPUS / "test.target"))
-    for name in names:
-        write_hypotheses(folder / f"{name}.jsonl", cli.model.lines[name], sentences)
-    quality = {name: cli.model.quality[name] for name in names}
-    longest = cli.datamodule.longest
-    cut = count_cut(Pairs.open(cli.datamodule.folder / "test.pairs").source_lengths, longest)
-    write_json(report, {"family": family, "data": cli.model.config["training"]["data"],
-                        "verifier": load_params().family(family).verifier, "sources_cut": cut,
-                        "decoders": {**(others or {}), **quality}})
-    report_cut(cut, sentences, longest)
-    for name, figures in quality.items():
-        print(f"{family} {name}: BLEU {figures['bleu']:.2f}, chrF {figures['chrf']:.2f}, "
-              f"TER {figures['ter']:.2f}, {figures['calls']:.2f} calls per sentence")
-
-
-def _report(family: str) -> Path:
-    return layout.REPORTS / "quality" / f"{family}.json"
 
 
 def _read_figures(report: Path) -> dict[str, Any]:
@@ -191,16 +245,3 @@ def _read_figures(report: Path) -> dict[str, Any]:
                             "it again")
     figures: dict[str, Any] = content["decoders"]
     return figures
-
-
-def _config(family: str, decoders: tuple[str, ...]) -> dict[str, Any]:
-    params = load_params()
-    config = family_config(params, family, Tokenizer.load(layout.BPE))
-    # Not its precision: however a model was trained, its translations are those of `translate` and of the clock.
-    kept = ("use_distributed_sampler", "enable_checkpointing", "enable_model_summary", "enable_progress_bar")
-    return {
-        "seed_everything": params.seed,
-        "trainer": {**{key: config["trainer"][key] for key in kept}, "logger": False},
-        "model": {"family": family, "decoders": list(decoders)},
-        "data": config["data"],
-    }

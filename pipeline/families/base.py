@@ -1,6 +1,7 @@
 """The base of all families' modules: optimiser, schedule, random numbers of a step, validation loss."""
 
 import importlib
+from dataclasses import is_dataclass
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,12 @@ from torchmetrics import MeanMetric
 from pipeline.corpus.datamodule import Batch
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
-from pipeline.families.settings import OptimisationSettings
+from pipeline.families.settings import OptimisationSettings, plain
 from pipeline.model.settings import VocabularySettings
 from pipeline.model.transformer import Transformer
+
+_INSTANTIATOR = "pytorch_lightning.cli.instantiate_module"
+"""What `load_from_checkpoint` calls with the saved hyper-parameters."""
 
 
 class TranslationModule(lightning.LightningModule):
@@ -30,8 +34,13 @@ class TranslationModule(lightning.LightningModule):
                 run draws the same numbers as an uninterrupted one.
         """
         super().__init__()
+        self.save_hyperparameters()
+        # As plain YAML, which every logger takes, which is read without code, and which Lightning's CLI converts.
+        self.save_hyperparameters({name: plain(value) if is_dataclass(value) else value
+                                   for name, value in self.hparams.items()} | {"_instantiator": _INSTANTIATOR})
         self.network, self.optimisation, self.vocabulary, self.seed = network, optimisation, vocabulary, seed
         self.validation_loss = MeanMetric(nan_strategy=torch.inf)  # by default it ignores NaN
+        self.limit = LengthLimit(longest=network.settings.max_length - 1)  # of predictions
 
     def loss(self, batch: Batch, label_smoothing: float) -> tuple[Tensor, Tensor]:
         """The summed loss of the predictions for a batch, and their number."""
@@ -63,6 +72,10 @@ class TranslationModule(lightning.LightningModule):
             return
         loss, count = self.loss(batch, label_smoothing=0.0)
         self.validation_loss.update(loss / count, count)
+
+    def predict_step(self, batch: Batch, batch_idx: int) -> list[list[int]]:
+        """The words of the quick translation of every sentence of a batch, up to `self.limit`."""
+        return self.search(batch.source, self.limit).best_words() if len(batch.rows) else []
 
     def on_validation_epoch_end(self) -> None:
         # A torchmetrics state: the mean over all devices is exact even if their shares differ.

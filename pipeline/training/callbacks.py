@@ -5,9 +5,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import sacrebleu
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning.callbacks import WeightAveraging
 
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import Batch
@@ -16,6 +16,7 @@ from pipeline.families.base import TranslationModule
 from pipeline.files import atomic_path
 from pipeline.model.checkpoint import unique_weights
 from pipeline.training.candidates import Candidate, Candidates
+from pipeline.training.metrics import AcceptedPerCall, CorpusBleu
 from pipeline.training.resume import CURVE, PREVIOUS, RESUME, read_curve
 
 
@@ -43,36 +44,28 @@ class ValidationBleu(Callback):
             limit: the longest output.
         """
         self._tokenizer, self._references, self._limit = tokenizer, references, limit
-        self._hypotheses: dict[int, str] = {}
-        self._drafted = (0, 0)  # accepted tokens, calls
+        self._bleu, self._accepted = CorpusBleu(), AcceptedPerCall()
+
+    def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        for metric in (self._bleu, self._accepted):
+            metric.to(pl_module.device).reset()
 
     def on_validation_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any,
                                 batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
         assert isinstance(pl_module, TranslationModule)
-        if not len(batch.rows):
-            return
-        found = pl_module.search(batch.source, self._limit)
-        texts = self._tokenizer.decode_targets(found.best_words())
-        self._hypotheses.update(zip(batch.rows.tolist(), texts, strict=True))
-        if found.verification is not None:
-            accepted, calls = self._drafted
-            self._drafted = (accepted + int((found.lengths + found.ended).sum()), calls + int(found.calls.sum()))
+        found = pl_module.search(batch.source, self._limit) if len(batch.rows) else None
+        texts = [] if found is None else self._tokenizer.decode_targets(found.best_words())
+        self._bleu.update(texts, [self._references[row] for row in batch.rows.tolist()])
+        self._accepted.update(found)
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        mine = (self._hypotheses, self._drafted)
-        parts = [mine] * trainer.world_size
-        if trainer.world_size > 1:
-            torch.distributed.all_gather_object(parts, mine)
-        self._hypotheses, self._drafted = {}, (0, 0)
-        texts = {index: text for part, _ in parts for index, text in part.items()}
-        accepted, calls = (sum(counts) for counts in zip(*(drafted for _, drafted in parts), strict=True))
-        if calls:
-            pl_module.log("validation_accepted", accepted / calls, prog_bar=True, rank_zero_only=True)
-        rows = sorted(texts)
-        bleu = sacrebleu.corpus_bleu([texts[row] for row in rows], [[self._references[row] for row in rows]]).score
+        # All ranks compute, which adds up their sums; the logged values are single precision like any other.
+        bleu, accepted = self._bleu.compute().float(), self._accepted.compute().float()
+        if not accepted.isnan():
+            pl_module.log("validation_accepted", accepted, prog_bar=True, rank_zero_only=True)
         pl_module.log("validation_bleu", bleu, prog_bar=True, rank_zero_only=True)
         # Also for the callbacks of the other ranks, which must decide the same.
-        trainer.callback_metrics["validation_bleu"] = torch.tensor(bleu)
+        trainer.callback_metrics["validation_bleu"] = bleu
 
 
 class KeepCandidates(Callback):
@@ -105,10 +98,13 @@ class KeepCandidates(Callback):
             self._keep(trainer, pl_module, None)
 
     def _keep(self, trainer: Trainer, pl_module: LightningModule, bleu: float | None) -> None:
-        assert isinstance(pl_module, TranslationModule)
         self._last = trainer.global_step
+        # The weights that were validated are those of WeightAveraging if the user has put in that callback.
+        averages = (one._average_model for one in trainer.callbacks if isinstance(one, WeightAveraging))  # type: ignore[attr-defined]
+        module = next((one.module for one in averages if one is not None), pl_module)
+        assert isinstance(module, TranslationModule)
         if trainer.is_global_zero:
-            self._candidates.add(Candidate(self._last, bleu), unique_weights(pl_module.network))
+            self._candidates.add(Candidate(self._last, bleu), unique_weights(module.network))
 
 
 class ResumePoint(Callback):

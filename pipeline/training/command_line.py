@@ -1,45 +1,212 @@
-"""The Lightning CLI of a family, configured by params.yaml."""
+"""Lightning's command line for the families of params.yaml."""
 
-import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytorch_lightning as lightning
+from jsonargparse import ArgumentError
+from pytorch_lightning.callbacks import Checkpoint, ModelSummary, ProgressBar
 from pytorch_lightning.cli import ArgsType, LightningArgumentParser, LightningCLI
+from pytorch_lightning.loggers import Logger
 
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import PairsDataModule
+from pipeline.errors import PipelineError
+from pipeline.families.base import TranslationModule, family_module
 from pipeline.families.settings import plain
+from pipeline.files import locked, write_text
+from pipeline.fingerprint import digest
+from pipeline.model.settings import VocabularySettings
 from pipeline.params import Params
+from pipeline.training import places
+from pipeline.training.quiet import quiet_lightning
+from pipeline.training.resume import read_state
+
+_LIBRARIES = ("pytorch_lightning", "lightning_fabric", "jsonargparse")
+_OUTSIDE_TRAINING = ("use_distributed_sampler",)
+"""The options of a training that also apply where nothing is trained. Not its precision: however a model was trained,
+its translations are those of `translate` and of the clock."""
+CONFIGURATION = "config.yaml"
+"""What Lightning's command line calls the file of a run's resolved configuration."""
 
 
-class ConfiguredCLI(LightningCLI):
-    """Makes a module, its data and its trainer from a configuration; options of the command line take precedence."""
+class OneLineParser(LightningArgumentParser):
+    """Lightning's parser; a mistake is a PipelineError."""
 
-    def __init__(self, module: type[lightning.LightningModule], configuration: dict[str, Any], options: list[str],
-                 callbacks: list[lightning.Callback] | None = None) -> None:
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        raise PipelineError(f"options of Lightning: {' '.join(message.split())} (--help-lightning lists the options)")
+
+
+class FamilyCLI(LightningCLI):
+    """LightningCLI of one verb and one family, whose block of params.yaml gives the defaults.
+
+    A subclass has a method with the verb's name, which runs when an object is made, as in LightningCLI.
+    """
+
+    verb: str
+
+    def __init__(self, params: Params, family: str, options: list[str], *, in_place: bool = False,
+                 module: type[lightning.LightningModule] | None = None, **configuration: Any) -> None:
         """Args:
-            module: class of the module.
-            configuration: the content of a YAML file for Lightning's --config: seed_everything, trainer, model, data.
-            options: of the command line.
-            callbacks: of the trainer, before those that options name.
+            params: of the run.
+            family: a block of `families`.
+            options: of Lightning's command line; they take precedence.
+            in_place: also write the pipeline's artifacts if there are options.
+            module: class of the module; None: the family's.
+            configuration: further content of a YAML file for Lightning's --config, over that of `family_config`.
+
+        Raises:
+            PipelineError: an option is unknown or cannot be honoured, or files are missing or damaged.
         """
-        self._configuration, self._options = configuration, options
-        super().__init__(module, PairsDataModule, run=False, save_config_callback=None, args=options,
-                         trainer_defaults={"callbacks": callbacks or []})
+        self.params, self.family = params, family
+        self._options, self._in_place, self._of_family = options, in_place, module is None
+        self._configuration = {"family": family, **family_config(params, family), **configuration}
+        if self.verb != "fit":
+            trainer = self._configuration["trainer"]
+            self._configuration["trainer"] = {name: trainer[name] for name in _OUTSIDE_TRAINING}
+        quiet_lightning()
+        with one_line():
+            super().__init__(module or family_module(params.family(family).kind), PairsDataModule, args=options,
+                             save_config_callback=None, parser_class=OneLineParser,
+                             parser_kwargs={"prog": "python -m pipeline"})
+
+    @property
+    def settings(self) -> Any:
+        """The resolved configuration."""
+        return self.config[self.verb]
+
+    def own_callbacks(self, given: list[lightning.Callback]) -> list[lightning.Callback]:
+        """The verb's callbacks, in addition to those that options have given."""
+        return []
+
+    def own_loggers(self) -> list[Logger]:
+        """The verb's loggers, in addition to those that options have given."""
+        return []
+
+    def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]  # only this verb's parser is made
+        return {self.verb: LightningCLI.subcommands()[self.verb]}
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        parser.add_argument("--family", help="a block of `families` in params.yaml")
+        if self._of_family:
+            parser.link_arguments("data.tokenizer", "model.vocabulary", lambda tokenizer: VocabularySettings(
+                tokenizer.source_size, tokenizer.target_size, tokenizer.digest), apply_on="instantiate")
 
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
-        self.config = parser.parse_args(self._options, namespace=parser.parse_object(self._configuration))
+        defaults = parser.parse_object({"subcommand": self.verb, self.verb: self._configuration})
+        self.config = parser.parse_args([self.verb, *self._options], namespace=defaults)
+        if self.settings.family != self.family:
+            raise PipelineError(f"--config: configures the family {self.settings.family!r}, but --family names "
+                                f"{self.family!r}; leave --family out")
+
+    def _parse_ckpt_path(self) -> None:
+        """Take the model's settings from the Lightning checkpoint of --ckpt_path, as Lightning does.
+
+        Lightning itself would end with a traceback if the file is missing, damaged, or of another vocabulary.
+        """
+        path = self.settings.ckpt_path
+        if path is None or Path(path).is_dir():
+            return
+        settings = _hyper_parameters(Path(path), Tokenizer.load(Path(self.settings.data.folder)).digest)
+        own = {name: value for name, value in settings.items() if name not in ("_instantiator", "vocabulary")}
+        try:
+            self.config = self.parser.parse_object({self.verb: {"model": own}}, self.config)
+        except PipelineError as error:
+            raise PipelineError(f"--ckpt_path: {path} is not of the family {self.family!r}; {error}") from None
+
+    def before_instantiate_classes(self) -> None:
+        chosen = self.settings.trainer.default_root_dir
+        resolved = self.parser.dump(self.config, skip_none=False)
+        # The same command finds its unfinished run again.
+        self.root = layout.RUNS / self.family / digest(resolved.encode())[:8] if chosen is None else Path(chosen)
+        own = bool(self._options) and not self._in_place
+        self.places = places.within(self.root) if own else places.of_pipeline(self.family)
+
+    def instantiate_trainer(self, **options: Any) -> lightning.Trainer:
+        chosen = self.config_init[self.verb].trainer
+        callbacks, loggers = _listed(chosen.callbacks), _listed(chosen.logger)
+        self.trainer_defaults["callbacks"] = self.own_callbacks(callbacks)
+        options["default_root_dir"] = str(self.root)
+        if not (len(loggers) == 1 and isinstance(loggers[0], bool)):
+            options["logger"] = loggers + self.own_loggers() or False
+        given = [*callbacks, *self.trainer_defaults["callbacks"]]
+        for option, kind in (("enable_checkpointing", Checkpoint), ("enable_model_summary", ModelSummary),
+                             ("enable_progress_bar", ProgressBar)):
+            if chosen[option] is None:
+                options[option] = any(isinstance(one, kind) for one in given)
+        return super().instantiate_trainer(**options)
+
+    def locked(self, path: Path) -> AbstractContextManager[None]:
+        """A lock against other runs that write a path; none for --trainer.fast_dev_run, which writes nothing."""
+        return nullcontext() if self.settings.trainer.fast_dev_run else locked(path)
+
+    def run(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> None:
+        """Call a method of the trainer; control-C is a KeyboardInterrupt, for which Lightning ends the process."""
+        try:
+            function(*arguments, **options, weights_only=True)
+        except SystemExit:
+            raise KeyboardInterrupt from None
+
+    def save_configuration(self, folder: Path) -> None:
+        """Write the resolved configuration, which --config takes."""
+        if self.trainer.is_global_zero:
+            write_text(folder / CONFIGURATION, self._parser(self.verb).dump(self.settings, skip_none=False))
 
 
-def curve_folder(family: str) -> Path:
-    """Folder of a family's training curve, an output of its stage."""
-    return layout.REPORTS / "training" / family
+def load_module(path: Path, module: type[TranslationModule], digest: str) -> TranslationModule:
+    """A family's module from a checkpoint of Lightning's, for the vocabulary of a digest.
+
+    Raises:
+        PipelineError: the file is missing, damaged, or of another family or vocabulary.
+    """
+    _hyper_parameters(path, digest)
+    try:
+        return module.load_from_checkpoint(path, map_location="cpu", weights_only=True)
+    except (ArgumentError, RuntimeError) as error:
+        raise PipelineError(f"--ckpt_path: {path} is not of this family: {' '.join(str(error).split())}") from error
 
 
-def family_config(params: Params, family: str, tokenizer: Tokenizer) -> dict[str, Any]:
-    """The Lightning CLI's configuration of a family."""
+def _hyper_parameters(path: Path, vocabulary: str) -> dict[str, Any]:
+    """The settings of a module in a checkpoint of Lightning's, after a check that its vocabulary has that digest."""
+    if not path.exists():
+        raise PipelineError(f"--ckpt_path: {path}: not found; name a file of ModelCheckpoint")
+    state = read_state(path)
+    settings: dict[str, Any] = {} if state is None else state.get("hyper_parameters", {})
+    if "vocabulary" not in settings:
+        raise PipelineError(f"--ckpt_path: {path} is damaged, or was not written by `fit`; name a file of "
+                            "ModelCheckpoint")
+    if settings["vocabulary"]["digest"] != vocabulary:
+        raise PipelineError(f"--ckpt_path: {path}: trained with vocabulary {settings['vocabulary']['digest'][:12]}, "
+                            f"but {vocabulary[:12]} is in use; restore its data/bpe (`dvc checkout`)")
+    return settings
+
+
+@contextmanager
+def one_line() -> Iterator[None]:
+    """Report in one line what Lightning itself raises: it is about options. Errors of other code pass."""
+    try:
+        yield
+    except PipelineError:
+        raise
+    except Exception as error:
+        raised_in = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)][-1]
+        if raised_in.partition(".")[0] not in _LIBRARIES:
+            raise
+        raise PipelineError(f"options of Lightning: {' '.join(str(error).split())}") from error
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def family_config(params: Params, family: str) -> dict[str, Any]:
+    """The configuration of a family's training for Lightning's command line, without what is known from its data."""
     settings = params.family(family)
     training = settings.training
     return {
@@ -50,19 +217,11 @@ def family_config(params: Params, family: str, tokenizer: Tokenizer) -> dict[str
             # In batches, and across "epochs": a run is one pass over an endless stream.
             "val_check_interval": training.validate_every * training.accumulate, "check_val_every_n_epoch": None,
             "num_sanity_val_steps": 0, "use_distributed_sampler": False, "log_every_n_steps": 50,
-            "enable_checkpointing": False, "enable_model_summary": False, "deterministic": "warn",
-            "enable_progress_bar": sys.stderr.isatty(),
-            "logger": {"class_path": "dvclive.lightning.DVCLiveLogger", "init_args": {
-                # It continues the curve in its folder, which `resume.begin` restores to the resume point or empties.
-                "dir": str(curve_folder(family)), "resume": True,
-                # dvc.yaml declares the curves; dvclive must write neither a dvc.yaml of its own nor an experiment.
-                "dvcyaml": None, "save_dvc_exp": False, "report": None}},
+            "deterministic": "warn",
         },
         "model": {
             "network": plain(settings.network), **settings.arguments(),
             "optimisation": plain(settings.optimisation), "seed": params.seed,
-            "vocabulary": {"source": tokenizer.source_size, "target": tokenizer.target_size,
-                           "digest": tokenizer.digest},
         },
         "data": {
             "folder": str(layout.BPE), "distilled": str(layout.DISTILLED), **plain(settings.data),

@@ -1,143 +1,166 @@
-"""Trains one family by the Lightning CLI and writes its checkpoint."""
+"""Trains one family by Lightning's command line and writes its checkpoint."""
 
 import dataclasses
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytorch_lightning as lightning
 import torch
 import yaml
-from pytorch_lightning.callbacks import Callback, EarlyStopping, RichProgressBar
-from pytorch_lightning.utilities.exceptions import MisconfigurationException
+from pytorch_lightning.callbacks import Callback, EarlyStopping, ProgressBar, RichProgressBar, StochasticWeightAveraging
+from pytorch_lightning.loggers import Logger
 
 from pipeline import layout
-from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import PairsDataModule
 from pipeline.errors import PipelineError
-from pipeline.families.base import TranslationModule, family_module
+from pipeline.families.base import TranslationModule
 from pipeline.families.settings import plain
 from pipeline.files import reading, remove
 from pipeline.fingerprint import code_digest, digest
 from pipeline.model.checkpoint import WEIGHTS, load_weights, save_checkpoint
-from pipeline.params import Params, load_params
+from pipeline.params import load_params
 from pipeline.training.callbacks import KeepCandidates, Progress, ResumePoint, Threads, ValidationBleu
 from pipeline.training.candidates import Candidates
-from pipeline.training.command_line import ConfiguredCLI, curve_folder, family_config
+from pipeline.training.command_line import FamilyCLI
+from pipeline.training.curve import Curve
 from pipeline.training.finite import StopIfNotFinite
-from pipeline.training.quiet import quiet_lightning
 from pipeline.training.resume import begin
 
 _TRAINER_KEYS = ("max_steps", "accumulate_grad_batches", "gradient_clip_val", "precision", "val_check_interval",
-                 "limit_val_batches")
+                 "limit_val_batches", "callbacks")
 """Options of the trainer that change the result; the others may differ when a run is resumed."""
 
 
-def fit(family: str, overrides: list[str]) -> None:
+def fit(family: str, options: list[str], in_place: bool) -> None:
     """Train a family to its last step, average its candidates and write its checkpoint.
 
     Args:
         family: a block of `families`.
-        overrides: options of the Lightning CLI, which take precedence over the block.
+        options: of Lightning's command line, which take precedence over the block.
+        in_place: write the pipeline's artifacts also if there are options.
 
     Raises:
-        PipelineError: parameters, data, or a checkpoint to start from are missing or not valid.
+        PipelineError: parameters, options, data, or a checkpoint to start from are missing or not valid.
     """
-    params = load_params()
-    settings = params.family(family)
-    tokenizer = Tokenizer.load(layout.BPE)
-    work = layout.WORK / family
-    config = family_config(params, family, tokenizer)
-    candidates = Candidates(work / "candidates", settings.training.average, settings.training.average_by)
-    quiet_lightning()
-    # Lightning's `deterministic` also fills all fresh memory with NaN, a debugging aid that costs time.
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    with _one_line():
-        cli = ConfiguredCLI(family_module(settings.kind), config, overrides,
-                            _callbacks(params, family, tokenizer, candidates, work))
-    trainer: Any = cli.trainer  # Lightning declares few of its attributes
-    module = cli.model
-    start = _start(params, family)
-    if start is not None:
-        fresh = load_weights(module.network, start, partial=True)
-        if fresh and trainer.is_global_zero:
-            print(f"not in {start}, initialised anew: {', '.join(fresh)}")
-    if trainer.fast_dev_run:  # it keeps nothing, neither do Lightning's own checkpoints and curves
-        trainer.callbacks = [one for one in trainer.callbacks if not isinstance(one, KeepCandidates | ResumePoint)]
-        _train(trainer, module, cli.datamodule, None)
-        return
-    _train(trainer, module, cli.datamodule,
-           begin(work, _fingerprint(cli, params, family), candidates, curve_folder(family), trainer))
-    if trainer.is_global_zero:
-        weights, chosen = candidates.average()
-        save_checkpoint(layout.checkpoint(family), module.network, module.vocabulary, weights, {
-            "family": family, "data": cli.datamodule.settings.side, "steps": trainer.global_step,
-            "threads": settings.training.threads, "averaged": [dataclasses.asdict(one) for one in chosen]})
-        remove(work)
-    trainer.strategy.barrier()  # no process returns, perhaps to train again, while the first one still writes
+    FitCLI(load_params(), family, options, in_place=in_place)
 
 
-def _train(trainer: lightning.Trainer, module: TranslationModule, data: PairsDataModule, point: Path | None) -> None:
-    """Train from a resume point, or from the first step, to the last."""
-    try:
-        with _one_line():
-            trainer.fit(module, data, ckpt_path=point, weights_only=True)
-    except SystemExit:  # how Lightning passes on control-C
-        raise KeyboardInterrupt from None
+class FitCLI(FamilyCLI):
+    """`fit` of Lightning's command line; an unfinished run goes on, and the end is the average of the candidates."""
 
+    verb = "fit"
+    model: TranslationModule
+    datamodule: PairsDataModule
+    trainer: Any  # Lightning declares few of its attributes
 
-@contextmanager
-def _one_line() -> Iterator[None]:
-    """Report Lightning's errors about the trainer's options in one line."""
-    try:
-        yield
-    except MisconfigurationException as error:
-        raise PipelineError(f"options of the trainer: {' '.join(str(error).split())}") from error
+    def before_instantiate_classes(self) -> None:
+        super().before_instantiate_classes()
+        chosen, path = self.settings.trainer, self.settings.ckpt_path
+        if chosen.max_steps < 1:
+            raise PipelineError(f"--trainer.max_steps: {chosen.max_steps}: the learning rate follows the number of "
+                                "steps; name one")
+        if chosen.use_distributed_sampler:
+            raise PipelineError("--trainer.use_distributed_sampler: Lightning's sampler repeats sentences; leave it "
+                                "false, batches are divided among the devices without it")
+        if chosen.barebones:
+            raise PipelineError("--trainer.barebones: keeps no weights, of which a training here takes the average; "
+                                "leave it out (--trainer.fast_dev_run true tries everything quickly)")
+        if path is not None and Path(path).is_dir():
+            raise PipelineError(f"--ckpt_path: {path} is a folder of weights, without the state of a training; name a "
+                                "file of ModelCheckpoint, or start from weights by the family's `start` in params.yaml")
+        # Lightning's `deterministic` also fills all fresh memory with NaN, a debugging aid that costs time.
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+        training = self.params.family(self.family).training
+        self.candidates = Candidates(self.places.work / "candidates", training.average, training.average_by)
 
+    def own_callbacks(self, given: list[Callback]) -> list[Callback]:
+        if any(isinstance(one, StochasticWeightAveraging) for one in given):
+            raise PipelineError("--trainer.callbacks: StochasticWeightAveraging averages epochs, and a run is a single "
+                                "one; use WeightAveraging or EMAWeightAveraging, which average steps")
+        settings, chosen = self.params.family(self.family), self.settings.trainer
+        training = settings.training
+        references = layout.read_lines(layout.CORPUS / "validation.target")
+        limit = self.params.length_limit(settings.network.max_length)
+        shown = sys.stderr.isatty() and chosen.enable_progress_bar is not False
+        shown = shown and not any(isinstance(one, ProgressBar) for one in given)
+        callbacks: list[Callback] = [
+            Threads(training.threads),
+            StopIfNotFinite(),  # before those that save
+            ValidationBleu(self.datamodule.tokenizer, references, limit),  # before those that read what it logs
+            RichProgressBar(refresh_rate=20) if shown else Progress(),
+        ]
+        if training.patience:
+            callbacks.append(EarlyStopping("validation_bleu", mode="max", patience=training.patience))
+        if chosen.fast_dev_run:  # it keeps nothing, neither do Lightning's own checkpoints and curves
+            return callbacks
+        return [*callbacks, KeepCandidates(self.candidates, training.validate_every),
+                ResumePoint(self.places.work, self.places.curve, training.validate_every)]
 
-def _start(params: Params, family: str) -> Path | None:
-    """The file of the weights that a family's training starts from; None: it starts from random ones."""
-    start = params.starts.get(family)
-    return layout.checkpoint(start) / WEIGHTS if start is not None and params.family(family).takes_weights else None
+    def own_loggers(self) -> list[Logger]:
+        return [Curve(self.places.curve)]
 
+    def fit(self, model: TranslationModule, datamodule: PairsDataModule, ckpt_path: str | None, **_: Any) -> None:
+        """Lightning calls this with the options that are not of the trainer's class."""
+        start = self._start()
+        if start is not None:
+            fresh = load_weights(model.network, start, partial=True)
+            if fresh and self.trainer.is_global_zero:
+                print(f"not in {start}, initialised anew: {', '.join(fresh)}")
+        with self.locked(self.places.checkpoint):
+            if self.trainer.fast_dev_run:
+                self.run(self.trainer.fit, model, datamodule, ckpt_path=ckpt_path)
+            else:
+                self._train(ckpt_path)
 
-def _callbacks(params: Params, family: str, tokenizer: Tokenizer, candidates: Candidates, work: Path) -> list[Callback]:
-    training = params.family(family).training
-    references = layout.read_lines(layout.CORPUS / "validation.target")
-    limit = params.length_limit(params.family(family).network.max_length)
-    callbacks: list[Callback] = [
-        Threads(training.threads),
-        StopIfNotFinite(),  # before those that save
-        ValidationBleu(tokenizer, references, limit),  # before those that read what it logs
-        KeepCandidates(candidates, training.validate_every),
-        ResumePoint(work, curve_folder(family), training.validate_every),
-        RichProgressBar(refresh_rate=20) if sys.stderr.isatty() else Progress(),
-    ]
-    if training.patience:
-        callbacks.append(EarlyStopping("validation_bleu", mode="max", patience=training.patience))
-    return callbacks
+    def _train(self, ckpt_path: str | None) -> None:
+        """Train from a resume point, from a given checkpoint or from the first step to the last, and write the end."""
+        model, data, trainer, places = self.model, self.datamodule, self.trainer, self.places
+        point = begin(places.work, self._fingerprint(), self.candidates, places.curve, trainer)
+        own = places.checkpoint != layout.checkpoint(self.family)
+        if own:
+            self.save_configuration(self.root)
+        self.run(trainer.fit, model, data, ckpt_path=point or ckpt_path)
+        if trainer.is_global_zero:
+            weights, chosen = self.candidates.average()
+            save_checkpoint(places.checkpoint, model.network, model.vocabulary, weights, {
+                "family": self.family, "data": data.settings.side, "steps": trainer.global_step,
+                "threads": self.params.family(self.family).training.threads,
+                "averaged": [dataclasses.asdict(one) for one in chosen]})
+            if self._options and not own:  # params.yaml does not say it all
+                self.save_configuration(places.checkpoint)
+            remove(places.work)
+            if own:
+                print(f"{places.checkpoint}: written; with --in-place, the same command writes "
+                      f"{layout.checkpoint(self.family)}")
+        trainer.strategy.barrier()  # no process returns, perhaps to train again, while the first one still writes
 
+    def _start(self) -> Path | None:
+        """The file of the weights that training starts from; None: it starts from random ones, or a checkpoint."""
+        start = self.params.starts.get(self.family)
+        if start is None or not self.params.family(self.family).takes_weights or self.settings.ckpt_path is not None:
+            return None
+        return layout.checkpoint(start) / WEIGHTS
 
-def _fingerprint(cli: ConfiguredCLI, params: Params, family: str) -> dict[str, str]:
-    """Hashes of what must not have changed for an interrupted run to continue: parameters, data, start and code."""
-    config = yaml.safe_load(cli.parser.dump(cli.config, skip_none=False))
-    config["trainer"] = {key: config["trainer"][key] for key in _TRAINER_KEYS}
-    settings, start = params.family(family), _start(params, family)
-    files = cli.datamodule.training_paths()
-    if start is not None:
-        files.append(start)
-    if settings.verifier is not None:
-        files.append(layout.checkpoint(settings.verifier) / WEIGHTS)
-    contents = []
-    for file in [*files, *settings.inputs()]:
-        with reading(file):
-            contents.append(file.read_bytes())
-    return {
-        "parameters": digest(json.dumps([config, plain(settings.training)], sort_keys=True,
-                                        default=str).encode()),
-        "data": digest(*contents),
-        "code": code_digest(),
-    }
+    def _fingerprint(self) -> dict[str, str]:
+        """Hashes of what must not have changed for an interrupted run to continue: parameters, data, start, code."""
+        config = yaml.safe_load(self._parser(self.verb).dump(self.settings, skip_none=False))
+        config["trainer"] = {key: config["trainer"][key] for key in _TRAINER_KEYS}
+        settings, start = self.params.family(self.family), self._start()
+        files = self.datamodule.training_paths()
+        if start is not None:
+            files.append(start)
+        if self.settings.ckpt_path is not None:
+            files.append(Path(self.settings.ckpt_path))
+        if settings.verifier is not None:
+            files.append(layout.checkpoint(settings.verifier) / WEIGHTS)
+        contents = []
+        for file in [*files, *settings.inputs()]:
+            with reading(file):
+                contents.append(file.read_bytes())
+        return {
+            "parameters": digest(json.dumps([config, plain(settings.training)], sort_keys=True,
+                                            default=str).encode()),
+            "data": digest(*contents),
+            "code": code_digest(),
+        }

@@ -74,15 +74,15 @@ def _find(work: Path, fingerprint: dict[str, str],
         return None, {}, [f"{damaged}: missing or damaged; starting anew"]
     notices = list[str]()
     for point in points:
-        state = _read(point)
+        state = read_state(point)
         if state is not None:
             return point, state, notices
         notices.append(f"{point}: truncated or damaged" + "; starting anew" * (point == points[-1]))
     return None, {}, notices
 
 
-def _read(point: Path) -> dict[str, Any] | None:
-    """The content of a resume point; None if it is damaged. torch itself would load weights with wrong checksums."""
+def read_state(point: Path) -> dict[str, Any] | None:
+    """The content of a checkpoint of Lightning's; None if it is damaged or has code. torch checks no checksums."""
     try:
         with zipfile.ZipFile(point) as archive:
             if archive.testzip() is not None:

@@ -87,7 +87,7 @@ def measured(root: Path, further: Sequence[Sequence[str]] = (), metrics: Sequenc
     for family, decoder in MILLISECONDS:
         texts = translations(family, decoder)
         lines = [HypothesisLine(index, text, 9, 5, True) for index, text in enumerate(texts)]
-        write_hypotheses(root / "data/hypotheses" / family / f"{decoder}.jsonl", lines, SENTENCES)
+        write_hypotheses(root / "data/hypotheses" / family / f"{decoder}.jsonl", lines, range(SENTENCES))
         scores = score(texts, [*streams.values()], sources=sources, metrics=metrics)
         quality.setdefault(family, {})[decoder] = {**asdict(scores), "calls": 5.0}
     for family, decoders in quality.items():

@@ -40,7 +40,7 @@ def test_hypotheses_come_back_in_order_and_unchanged(tmp_path: Path) -> None:
     texts = ["", "one\u2028line", "carriage\rreturn", "line\nfeed", "\x0b\x0c\x85", "שלום 🙂 \"quoted\" \\"]
     lines = [line(index, text) for index, text in enumerate(texts)]
     path = tmp_path / "family" / "greedy.jsonl"
-    write_hypotheses(path, lines[::-1], len(lines))
+    write_hypotheses(path, lines[::-1], range(len(lines)))
     assert read_hypotheses(path, len(lines)) == lines
     assert path.read_bytes().count(b"\n") == len(lines)
     first = json.loads(path.read_text("utf-8").split("\n")[0])
@@ -53,11 +53,11 @@ def test_only_complete_sets_are_written(tmp_path_factory: pytest.TempPathFactory
     path = tmp_path_factory.mktemp("hypotheses") / "beam.jsonl"
     lines = [line(index) for index in indices]
     if sorted(indices) == list(range(sentences)):
-        write_hypotheses(path, lines, sentences)
+        write_hypotheses(path, lines, range(sentences))
         assert len(read_hypotheses(path, sentences)) == sentences
     else:
         with pytest.raises(PipelineError):
-            write_hypotheses(path, lines, sentences)
+            write_hypotheses(path, lines, range(sentences))
         assert not path.exists()
 
 
@@ -70,7 +70,7 @@ def test_only_complete_sets_are_written(tmp_path_factory: pytest.TempPathFactory
 def test_the_first_wrong_index_is_named(tmp_path: Path, indices: list[int], sentences: int,
                                         message: str) -> None:
     with pytest.raises(PipelineError, match=message):
-        write_hypotheses(tmp_path / "beam.jsonl", [line(index) for index in indices], sentences)
+        write_hypotheses(tmp_path / "beam.jsonl", [line(index) for index in indices], range(sentences))
 
 
 GOOD = '{"index": 0, "hypothesis": "a", "tokens": 1, "calls": 2, "ended": true}\n'

@@ -14,7 +14,8 @@ WEIGHTS = Path("checkpoints/teacher/weights.safetensors")
 CONFIG = Path("checkpoints/teacher/config.json")
 WORK = Path("checkpoints/.work/teacher")
 CURVE = Path("reports/training/teacher")
-COMMAND = ("fit", "--family", "teacher", "--trainer.accelerator", "cpu", "--trainer.log_every_n_steps", "3")
+COMMAND = ("fit", "--family", "teacher", "--in-place", "--trainer.accelerator", "cpu",
+           "--trainer.log_every_n_steps", "3")
 STUDENTS: dict[str, Any] = {
     "families": {
         "masked": {"kind": "masked", "decoders": ["mask_predict"]},

@@ -33,7 +33,7 @@ def hypotheses() -> dict[str, bytes]:
 
 
 def test_two_processes_score_like_one(workspace: Path) -> None:
-    options = ["test", "--family", "teacher", *ON_CPU]
+    options = ["test", "--family", "teacher", *ON_CPU, "--in-place"]
     assert main([*options, "--trainer.devices", "1"]) == 0
     alone = QUALITY.read_bytes(), hypotheses()
     assert set(alone[1]) == {"greedy.jsonl", "beam3.jsonl"}
@@ -93,7 +93,8 @@ def run_two(*commands: list[str]) -> list[str]:
 
 
 def test_two_processes_distill_and_train_like_one(
-        lattice_family: Path, change_params: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch) -> None:
+        lattice_family: Path, change_params: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
     """Families of every kind, in one pair of processes."""
     students = list(STUDENTS["families"])
     # Each device draws its own dropout; one of two has nothing to validate.
@@ -103,9 +104,16 @@ def test_two_processes_distill_and_train_like_one(
     for name, drawn in ALIKE.items():
         monkeypatch.setattr(torch, name, drawn)
     distill = ["distill", "--accelerator", "cpu", "--devices"]
-    fits = [["fit", "--family", name, *ON_CPU, "--trainer.precision", "64-true", "--trainer.devices"]
+    fits = [["fit", "--family", name, *ON_CPU, "--in-place", "--trainer.precision", "64-true", "--trainer.devices"]
             for name in (*students, "teacher")]
     shutil.copytree(CHECKPOINT, "teacher")
+    predict, validate = (["predict", "--family", "interleaved", *ON_CPU, "--trainer.default_root_dir", "predicted",
+                          "--trainer.devices"], ["validate", "--family", "interleaved", *ON_CPU, "--trainer.devices"])
+    capsys.readouterr()
+    assert [main([*command, "1"]) for command in (predict, validate)] == [0, 0]
+    table = [line for line in capsys.readouterr().out.splitlines() if "validation_" in line]
+    predictions = Path("predicted/predictions.txt").read_bytes()
+    Path("predicted/predictions.txt").unlink()
 
     def trained() -> dict[str, tuple[dict[str, Any], dict[str, torch.Tensor]]]:
         """Of each family the steps that were averaged, with their BLEU, and the weights."""
@@ -118,8 +126,10 @@ def test_two_processes_distill_and_train_like_one(
     shutil.rmtree(CHECKPOINT)
     shutil.move("teacher", CHECKPOINT)
     PAIRS.unlink()
-    printed = run_two([*distill, "2"], *([*fit, "2"] for fit in fits))
+    printed = run_two([*distill, "2"], [*predict, "2"], [*validate, "2"], *([*fit, "2"] for fit in fits))
     assert PAIRS.read_bytes() == pairs
+    assert Path("predicted/predictions.txt").read_bytes() == predictions
+    assert [line for line in printed[0].splitlines() if "│" in line and "validation_" in line] == table != []
     for name, (training, weights) in trained().items():
         assert training == alone[name][0] and weights.keys() == alone[name][1].keys()
         for part, weight in weights.items():
@@ -132,7 +142,7 @@ def test_two_processes_distill_and_train_like_one(
 def test_what_a_test_writes(workspace: Path, change_params: Callable[[dict[str, Any]], None],
                             capsys: pytest.CaptureFixture[str]) -> None:
     change_params({"network": {"max_length": 20}})  # more than some sources have
-    options = ["test", "--family", "interleaved", *ON_CPU, "--trainer.devices", "1"]
+    options = ["test", "--family", "interleaved", *ON_CPU, "--in-place", "--trainer.devices", "1"]
     assert main([*options, "--decoder", "greedy"]) == 0
     report = json.loads(Path("reports/quality/interleaved.json").read_text())
     assert report["family"] == "interleaved" and report["data"] == "raw" and set(report["decoders"]) == {"greedy"}

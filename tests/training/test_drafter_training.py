@@ -80,12 +80,12 @@ def drafter_family(workspace: Path, change_params: Callable[[dict[str, Any]], No
 
 def test_from_fit_to_translate(drafter_family: Path, capsys: pytest.CaptureFixture[str]) -> None:
     device = ["--trainer.accelerator", "cpu"]
-    assert main(["fit", "--family", "drafter", *device]) == 0
+    assert main(["fit", "--family", "drafter", *device, "--in-place"]) == 0
     assert "initialised anew: chain." in capsys.readouterr().out
     config = json.loads((layout.checkpoint("drafter") / "config.json").read_text())
     assert (config["kind"], config["block"], config["verifier"]["kind"]) == ("drafter", 4, "ordered")
-    assert main(["test", "--family", "teacher", "--decoder", "greedy", *device]) == 0
-    assert main(["test", "--family", "drafter", *device]) == 0
+    assert main(["test", "--family", "teacher", "--decoder", "greedy", *device, "--in-place"]) == 0
+    assert main(["test", "--family", "drafter", *device, "--in-place"]) == 0
     texts = {}
     for family, decoder in (("teacher", "greedy"), ("drafter", "gad"), ("drafter", "greedy_too")):
         lines = (layout.HYPOTHESES / family / f"{decoder}.jsonl").read_text().splitlines()
@@ -103,5 +103,5 @@ def test_from_fit_to_translate(drafter_family: Path, capsys: pytest.CaptureFixtu
 def test_a_missing_verifier_is_said_in_one_line(drafter_family: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = layout.checkpoint("teacher") / "config.json"
     config.unlink()
-    assert main(["fit", "--family", "drafter", "--trainer.accelerator", "cpu"]) == 2
+    assert main(["fit", "--family", "drafter", "--trainer.accelerator", "cpu", "--in-place"]) == 2
     assert capsys.readouterr().err.splitlines()[-1].startswith(f"error: {config}: not found")

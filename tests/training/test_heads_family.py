@@ -152,19 +152,19 @@ def test_from_fit_to_test(workspace: Path, change_params: Callable[[dict[str, An
                                "decoders": ["blockwise"]}},
         "students": {"heads": "teacher"}, "systems": ["teacher", "interleaved", "heads"],
         "decoders": {"blockwise": {"algorithm": "blockwise"}}})
-    assert main(["fit", "--family", "heads", "--trainer.accelerator", "cpu"]) == 0
+    assert main(["fit", "--family", "heads", "--trainer.accelerator", "cpu", "--in-place"]) == 0
     config = json.loads((layout.checkpoint("heads") / "config.json").read_text())
     assert (config["kind"], config["block"], config["order"]["name"]) == ("heads", 3, "left_to_right")
 
-    assert main(["test", "--family", "teacher", "--decoder", "greedy", "--trainer.accelerator", "cpu"]) == 0
+    assert main(["test", "--family", "teacher", "--decoder", "greedy"]) == 0
     shutil.rmtree(layout.checkpoint("teacher"))  # a checkpoint is all that is needed
-    assert main(["test", "--family", "heads", "--trainer.accelerator", "cpu"]) == 0
+    assert main(["test", "--family", "heads", "--trainer.accelerator", "cpu", "--in-place"]) == 0
     greedy_row, row = (json.loads((layout.REPORTS / f"quality/{family}.json").read_text())["decoders"][decoder]
                        for family, decoder in (("teacher", "greedy"), ("heads", "blockwise")))
     assert row["bleu"] == greedy_row["bleu"] and row["calls"] <= greedy_row["calls"]
 
     capsys.readouterr()
-    assert main(["fit", "--family", "heads", "--trainer.accelerator", "cpu"]) == 2
+    assert main(["fit", "--family", "heads", "--trainer.accelerator", "cpu", "--in-place"]) == 2
     assert "checkpoints/teacher/config.json: not found" in capsys.readouterr().err.splitlines()[-1]
 
 
@@ -176,10 +176,10 @@ def test_a_lattice_that_drafts(lattice_family: Path, change_params: Callable[[di
         "decoders": {"lattice_gad": {"algorithm": "lattice_gad", "candidates": 8},
                      "counts_gad": {"algorithm": "counts_gad"}, "lattice8": {"algorithm": "lattice", "candidates": 8}},
         "analyses": {"decoder": "lattice8"}})
-    assert main(["fit", "--family", "lattice", "--trainer.accelerator", "cpu"]) == 0
-    assert main(["test", "--family", "teacher", "--decoder", "greedy", "--trainer.accelerator", "cpu"]) == 0
+    assert main(["fit", "--family", "lattice", "--trainer.accelerator", "cpu", "--in-place"]) == 0
+    assert main(["test", "--family", "teacher", "--decoder", "greedy"]) == 0
     shutil.rmtree(layout.checkpoint("teacher"))
-    assert main(["test", "--family", "lattice", "--trainer.accelerator", "cpu"]) == 0
+    assert main(["test", "--family", "lattice", "--trainer.accelerator", "cpu", "--in-place"]) == 0
     wanted, found = (json.loads((layout.REPORTS / f"quality/{family}.json").read_text())["decoders"]
                      for family in ("teacher", "lattice"))
     for row in found.values():

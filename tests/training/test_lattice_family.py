@@ -214,19 +214,19 @@ def test_counts_that_do_not_fit(counts: str, counts_file: str | None, digest: st
 
 def test_from_fit_to_test(lattice_family: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (layout.checkpoint("lattice") / "weights.safetensors").read_bytes()
-    assert main(["fit", "--family", "lattice", "--trainer.accelerator", "cpu"]) == 0
+    assert main(["fit", "--family", "lattice", "--trainer.accelerator", "cpu", "--in-place"]) == 0
     printed = capsys.readouterr().out
     assert "initialised anew: decoder.1." in printed and "normaliser.bias, normaliser.weight" in printed
     folder = layout.checkpoint("lattice")
     assert sorted(path.name for path in folder.iterdir()) == [
-        "config.json", "counts.safetensors", "weights.safetensors"]
+        "config.json", "config.yaml", "counts.safetensors", "weights.safetensors"]
     assert (folder / "weights.safetensors").read_bytes() != before
     assert (folder / "counts.safetensors").read_bytes() == layout.counts("raw").read_bytes()
     config = json.loads((folder / "config.json").read_text())
     assert (config["kind"], config["order"], config["training"]["data"]) == ("lattice", None, "raw")
 
     shutil.rmtree(layout.COUNTS)  # a checkpoint is all that is needed
-    assert main(["test", "--family", "lattice", "--trainer.accelerator", "cpu"]) == 0
+    assert main(["test", "--family", "lattice", "--trainer.accelerator", "cpu", "--in-place"]) == 0
     report = json.loads((layout.REPORTS / "quality/lattice.json").read_text())
     assert {name: row["calls"] for name, row in report["decoders"].items()} == {"lattice8": 1.0, "counts": 0.0}
 

@@ -83,7 +83,7 @@ def run(workspace: Path, change_params: Change) -> Callable[..., Params]:
         save_drafter(vocabulary)
         references = layout.read_lines(layout.CORPUS / "test.target")
         lines = [HypothesisLine(index, text, 1, 1, True) for index, text in enumerate(references[::-1])]
-        write_hypotheses(layout.HYPOTHESES / "teacher/beam5.jsonl", lines, len(lines))
+        write_hypotheses(layout.HYPOTHESES / "teacher/beam5.jsonl", lines, range(len(lines)))
         write_measurements({family: TIMED[family] for family in ("teacher", *families)})
         return load_params()
     return write

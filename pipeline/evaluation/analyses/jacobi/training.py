@@ -67,11 +67,12 @@ def counted_step(module: TranslationModule, batch: Batch) -> int:
 def make_module(params: Params, name: str, tokenizer: Tokenizer) -> TranslationModule:
     """A family's module at the start of its training, except that its weights are random."""
     quiet_lightning()
-    config = family_config(params, name, tokenizer)["model"]
+    config = family_config(params, name)["model"]
     family = params.family(name)
     own = {"network": family.network, "order": family.order, "optimisation": family.optimisation,
-           "vocabulary": VocabularySettings(**config["vocabulary"])}
-    module = family_module(family.kind)(**{key: own.get(key, value) for key, value in config.items()})
+           "vocabulary": VocabularySettings(tokenizer.source_size, tokenizer.target_size, tokenizer.digest)}
+    arguments = {key: own.get(key, value) for key, value in {**config, "vocabulary": None}.items()}
+    module = family_module(family.kind)(**arguments)
     module.trainer = lightning.Trainer(max_steps=family.training.steps, accelerator="cpu", logger=False,
                                        enable_checkpointing=False, enable_progress_bar=False)
     return module
