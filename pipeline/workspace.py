@@ -7,6 +7,7 @@ dvc.yaml and therefore the same in all profiles, so what two of them have in com
 """
 
 import shutil
+import subprocess
 from contextlib import chdir
 from pathlib import Path
 
@@ -84,6 +85,12 @@ def publish(folder: Path, out: Path) -> None:
         if path.is_file():
             with atomic_path(out / path.relative_to(reports)) as aside:
                 shutil.copyfile(path, aside)
+
+
+def differs_from_commit(folder: Path) -> bool:
+    """Whether git has anything to commit in a profile's folder; not outside of a repository."""
+    status = subprocess.run(["git", "status", "--porcelain", "--", folder], capture_output=True, check=False)
+    return bool(status.stdout)
 
 
 def _read(path: Path) -> str:
