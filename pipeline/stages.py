@@ -106,7 +106,8 @@ def _processes(folder: Path) -> set[int]:
         writers = json.loads(Path(".dvc/tmp/rwlock").read_text(encoding="utf-8")).get("write", {})
     except (FileNotFoundError, ValueError):  # ValueError: DVC is writing it
         return set()
-    return {writer["pid"] for path, writer in writers.items() if writer and _pipeline_of(Path(path)) == folder.resolve()}
+    return {writer["pid"] for output, writer in writers.items()
+            if writer and _pipeline_of(Path(output)) == folder.resolve()}
 
 
 def _pipeline_of(output: Path) -> Path | None:

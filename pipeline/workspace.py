@@ -49,8 +49,8 @@ def prepare(profile: str) -> Path:
     parse_params(params)
     folder = PROFILES / profile
     if (folder / PARAMS).exists() and read_yaml(folder / PARAMS) != params:
-        print(f"{folder / PARAMS}: written anew from {PARAMS} and {preset}; what an experiment has changed in it, and is "
-              "to stay, belongs into the preset")
+        print(f"{folder / PARAMS}: written anew from {PARAMS} and {preset}; write into the preset what is to stay of "
+              "an experiment")
     _write(folder / PARAMS, yaml.safe_dump(params, sort_keys=False, allow_unicode=True))
     _write(folder / PIPELINE, _read(PIPELINE))
     _link(folder)
@@ -101,7 +101,8 @@ def _read(path: Path) -> str:
 
 
 def _missing(path: Path) -> PipelineError:
-    return PipelineError(f"{path}: not found; a profile needs the complete checkout, so restore it (git checkout {path})")
+    return PipelineError(f"{path}: not found; a profile needs the complete checkout, so restore it (git checkout "
+                         f"{path})")
 
 
 def _write(path: Path, text: str) -> None:

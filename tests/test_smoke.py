@@ -26,7 +26,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "tmp", "cache"))
         else:
             shutil.copy(ROOT / name, folder / name)
-    subprocess.run(["git", "init", "--quiet", folder], check=True)
+    for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message=A clone"]):
+        subprocess.run(["git", "-c", "user.name=Test", "-c", "user.email=test@example.org", *command], cwd=folder,
+                       check=True)
     return folder
 
 

@@ -1,4 +1,4 @@
-"""What teams do with DVC, in the folder of a profile: experiments, a queue, comparisons, and a remote for a second clone.
+"""What teams do with DVC in a profile's folder: experiments, a queue, comparisons, and a remote for a second clone.
 
 The commands are those of docs/teams.md. The stages are stand-ins, except for the facts; the models are random.
 """
@@ -147,7 +147,8 @@ def test_a_second_clone_translates(project: Path, profile: Path) -> None:
     dvc(second, "pull", "dvc.yaml")
     assert not (second.parent.parent / "checkpoints/teacher").exists()  # nothing but this profile
     source = "The red otter paints the lantern no 1 .\n"
-    assert run(second, sys.executable, "-m", "pipeline", "translate", "--family", "teacher", stdin=source).count("\n") == 1
+    said = run(second, sys.executable, "-m", "pipeline", "translate", "--family", "teacher", stdin=source)
+    assert said.count("\n") == 1
     dvc(project.parent, "artifacts", "get", str(project), "profiles/mine:teacher", "--out", "model")
     assert (project.parent / "model/weights.safetensors").read_bytes() == (
         profile / "checkpoints/teacher/weights.safetensors").read_bytes()
