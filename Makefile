@@ -33,4 +33,4 @@ docs: install
 	$(BIN)/python -m docs.generate
 
 clean:
-	rm -rf .venv profiles .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv profiles/*/data profiles/*/checkpoints .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

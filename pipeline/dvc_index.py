@@ -1,4 +1,4 @@
-"""The stages of a DVC project as DVC sees them: which have changed, on which others they depend, and their outputs.
+"""The stages of a dvc.yaml as DVC sees them: which have changed, on which others they depend, and their outputs.
 
 DVC's commands do not show all of this, and its library changes the process that loads it (it replaces standard
 output). So this file is run as a separate process, which prints JSON.
@@ -30,7 +30,10 @@ class Stage:
 
 
 def read_stages(folder: Path) -> dict[str, Stage]:
-    """All stages of the project in a folder by the names that `dvc repro` takes, in the order of dvc.yaml.
+    """The stages of a folder's dvc.yaml, and those of other files that they depend on.
+
+    The names are those that `dvc repro` takes in that folder, in the order of dvc.yaml. Pipelines in other folders of
+    the project, such as those of profiles, are left out.
 
     This waits for other DVC processes that hold the project's lock.
 
@@ -53,12 +56,13 @@ def _main() -> None:
 
     try:
         with Repo(_wait_for_lock=True) as repo, lock_repo(repo):  # the index is kept while the lock is held
-            status = repo.status()
+            status = repo.status(targets=[str(PIPELINE)], with_deps=True)
+            mine = set(repo.stage.collect(str(PIPELINE), with_deps=True))
             found = {stage.addressing: Stage(
                 after=tuple(sorted(other.addressing for other in repo.index.graph.successors(stage))),
                 outputs=tuple(output.def_path for output in stage.outs),
                 has_changed=status.get(stage.addressing, [_ALWAYS]) != [_ALWAYS],
-                is_of_pipeline=stage.relpath == str(PIPELINE)) for stage in repo.index.stages}
+                is_of_pipeline=stage.relpath == str(PIPELINE)) for stage in repo.index.stages if stage in mine}
     except DvcException as error:
         sys.exit(f"{error} {error.__cause__ or ''}")
     print(json.dumps({name: asdict(stage) for name, stage in found.items()}))

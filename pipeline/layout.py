@@ -21,7 +21,8 @@ PEERS = Path("data/peers")
 PAGE = Path("data/page/index.html")
 MACHINE = Path("data/machine.json")
 INPUTS = Path("data/inputs.json")
-"""The facts that DVC cannot see by itself (`pipeline.commands.facts`) are in MACHINE and INPUTS."""
+DECODERS = Path("data/decoders")
+"""The facts that DVC cannot see by itself (`pipeline.commands.facts`) are in MACHINE, INPUTS and DECODERS."""
 CHECKPOINTS = Path("checkpoints")
 WORK = Path("checkpoints/.work")
 """Unfinished work that a killed run resumes from; never an output. Names there are of families or begin with a dot."""

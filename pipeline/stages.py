@@ -11,8 +11,8 @@ Each training has the threads of its own parameters, so its bits do not depend o
 here are up to date in the plain `dvc repro` that follows, which could have done everything by itself.
 """
 
+import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -34,6 +34,8 @@ from pipeline.stage_graph import find_stages
 from pipeline.systems import TEACHER
 
 DVC = (sys.executable, "-m", "dvc")
+REPRO = (*DVC, "--wait-for-lock", "repro")
+"""Other families and other profiles may be running."""
 _MOST = 8
 """The default maximum of stages at once: each process takes about a gigabyte of memory."""
 Output = SimpleQueue[tuple[str, str | None]]
@@ -73,7 +75,7 @@ def reproduce_families(folder: Path, stages: Mapping[str, Stage], jobs: int) -> 
         return
     with ending_like_control_c():
         if not stale.isdisjoint(found.needs):
-            status = guard.run([*DVC, "repro", *found.needs], folder, environment())
+            status = guard.run([*REPRO, *found.needs], folder, environment())
             if status:
                 raise PipelineError(f"{PIPELINE}: a stage that the families need failed (exit status {status}); the "
                                     "reason is above")
@@ -88,19 +90,29 @@ def ask_dvc(folder: Path) -> dict[str, Stage]:
 
 def _wait_for_others(folder: Path) -> None:
     """Wait for DVC's processes of a killed run: their guards are about to end them."""
-    marks, patience = folder / ".dvc/tmp/rwlock", time.monotonic() + guard.PATIENCE
-    while any(map(is_alive, _processes(marks))):
+    patience = time.monotonic() + guard.PATIENCE
+    while any(map(is_alive, _processes(folder))):
         if time.monotonic() > patience:
             return  # another run that still works, which DVC will report
         time.sleep(0.1)
 
 
-def _processes(marks: Path) -> set[int]:
-    """The ids of the processes that DVC's rwlock names as readers or writers; none if there is no such file."""
+def _processes(folder: Path) -> set[int]:
+    """The ids of the processes that write outputs of the dvc.yaml in a folder, as DVC's rwlock has them.
+
+    DVC keeps that file in the main folder, where this process runs; it is absent until a stage has run.
+    """
     try:
-        return {int(number) for number in re.findall(r'"pid": (\d+)', marks.read_text(encoding="utf-8"))}
-    except FileNotFoundError:
+        writers = json.loads(Path(".dvc/tmp/rwlock").read_text(encoding="utf-8")).get("write", {})
+    except (FileNotFoundError, ValueError):  # ValueError: DVC is writing it
         return set()
+    return {writer["pid"] for output, writer in writers.items()
+            if writer and _pipeline_of(Path(output)) == folder.resolve()}
+
+
+def _pipeline_of(output: Path) -> Path | None:
+    """The folder of the dvc.yaml that an output belongs to: the nearest one above."""
+    return next((parent for parent in output.parents if (parent / PIPELINE).exists()), None)
 
 
 def with_followers(stages: Collection[str], after: After) -> frozenset[str]:
@@ -177,7 +189,7 @@ def training_time(params: Params, families: list[str], jobs: int) -> float:
 
 
 def _start(folder: Path, stage: str, share: dict[str, str], output: Output) -> subprocess.Popen[str]:
-    process = guard.start([*DVC, "--wait-for-lock", "repro", "--single-item", stage], folder,
+    process = guard.start([*REPRO, "--single-item", stage], folder,
                           {**environment(), **share}, subprocess.PIPE)
     threading.Thread(target=_read, args=(stage, process, output), daemon=True).start()
     return process

@@ -1,40 +1,41 @@
 """Profiles: presets merged into params.yaml, each run in a folder of its own, so that their outputs cannot collide.
 
-A profile's workspace, `profiles/NAME`, contains all inputs of a run: the merged params.yaml, dvc.yaml, and a copy of
-the code. It is a DVC project of its own that shares the cache of the outer one, so stages that two profiles have in
-common are computed and stored once.
+A profile's folder, `profiles/NAME`, contains the merged params.yaml, dvc.yaml, and a link to the code. It is a further
+pipeline of the same DVC project: dvc.yaml, params.yaml, dvc.lock and the metrics beside them are for git, so that
+DVC's experiments, comparisons and remotes work in it as in the main folder. Paths of stages are relative to their
+dvc.yaml and therefore the same in all profiles, so what two of them have in common is taken from DVC's cache.
 """
 
-import os
 import shutil
+import subprocess
 from contextlib import chdir
 from pathlib import Path
 
 import yaml
 
 from pipeline import guard, layout
+from pipeline.decoder_facts import describe_decoders
 from pipeline.dvc_index import PIPELINE
 from pipeline.errors import PipelineError
 from pipeline.evaluation.machine import describe_machine
-from pipeline.files import atomic_path, write_json, write_text
+from pipeline.files import atomic_path, remove, write_json, write_text
 from pipeline.names import check_name
 from pipeline.params import PARAMS, load_params, parse_params
 from pipeline.sources.inputs import describe_inputs
-from pipeline.stages import DVC, ending_like_control_c, environment
+from pipeline.stages import REPRO, ending_like_control_c, environment
 from pipeline.strict_yaml import read_yaml
 from pipeline.systems import lay_over
 
 PRESETS = Path("presets")
 PROFILES = Path("profiles")
-IGNORED = Path(".dvcignore")
+CODE = Path("pipeline")
 
 
-def prepare(profile: str, folder: Path | None = None) -> Path:
-    """Make or refresh the workspace of a profile and return its folder.
+def prepare(profile: str) -> Path:
+    """Make or refresh the folder of a profile and return it.
 
     Args:
         profile: a file of `presets` without its ending.
-        folder: where to make it; None: `profiles/PROFILE`.
 
     Raises:
         PipelineError: there is no such preset, the merged parameters are not valid, or the checkout lacks a file.
@@ -46,36 +47,39 @@ def prepare(profile: str, folder: Path | None = None) -> Path:
         raise PipelineError(f"--profile: {profile!r} is unknown; presets has {', '.join(known)}")
     params = lay_over(read_yaml(PARAMS), preset)
     parse_params(params)
-    folder = folder or PROFILES / profile
+    folder = PROFILES / profile
+    if (folder / PARAMS).exists() and read_yaml(folder / PARAMS) != params:
+        print(f"{folder / PARAMS}: written anew from {PARAMS} and {preset}; write into the preset what is to stay of "
+              "an experiment")
     _write(folder / PARAMS, yaml.safe_dump(params, sort_keys=False, allow_unicode=True))
-    for file in (PIPELINE, IGNORED):
-        _write(folder / file, _read(file))
-    cache = os.path.relpath(Path(".dvc/cache"), folder / ".dvc")
-    _write(folder / ".dvc/config", f"[core]\n    analytics = false\n    no_scm = true\n[cache]\n    dir = {cache}\n")
-    code = Path(__file__).parent
-    with atomic_path(folder / code.name) as aside:
-        shutil.copytree(code, aside, ignore=shutil.ignore_patterns("__pycache__"))
+    _write(folder / PIPELINE, _read(PIPELINE))
+    _link(folder)
     return folder
 
 
 def write_facts(folder: Path) -> None:
-    """Write the facts on which a run depends and that DVC cannot see by itself: the machine, and the corpus's files.
+    """Write the facts on which a run depends and that DVC cannot see by itself: the machine, the corpus's files, and
+    what the decoders of each system are.
 
     The stage `facts` does this in every `dvc repro`; after it, `dvc status` shows whether anything has changed.
     """
     with chdir(folder):  # to which the paths of params.yaml are relative
+        params = load_params()
         write_json(layout.MACHINE, describe_machine())
-        write_json(layout.INPUTS, describe_inputs(load_params().corpus))
+        write_json(layout.INPUTS, describe_inputs(params.corpus))
+        with atomic_path(layout.DECODERS) as aside:
+            for family in params.systems:
+                write_json(aside / f"{family}.json", describe_decoders(params, family))
 
 
 def reproduce(folder: Path, options: list[str]) -> int:
     """Run `dvc repro` in a folder and return its exit status."""
     with ending_like_control_c():
-        return guard.run([*DVC, "repro", *options], folder, environment())
+        return guard.run([*REPRO, *options], folder, environment())
 
 
 def publish(folder: Path, out: Path) -> None:
-    """Copy the figures of a profile's run from its folder, which git ignores, to `out`, which it does not ignore."""
+    """Copy the figures of a profile's run from its folder to `out`, where the pages of the documentation find them."""
     reports = folder / layout.REPORTS
     for path in sorted([*reports.glob("*"), *reports.glob("analyses/*")]):
         if path.is_file():
@@ -83,14 +87,35 @@ def publish(folder: Path, out: Path) -> None:
                 shutil.copyfile(path, aside)
 
 
+def differs_from_commit(folder: Path) -> bool:
+    """Whether git has anything to commit in a profile's folder; not outside of a repository."""
+    status = subprocess.run(["git", "status", "--porcelain", "--", folder], capture_output=True, check=False)
+    return bool(status.stdout)
+
+
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise PipelineError(f"{path}: not found; a profile needs the complete checkout, so restore it (git checkout "
-                            f"{path})") from None
+        raise _missing(path) from None
+
+
+def _missing(path: Path) -> PipelineError:
+    return PipelineError(f"{path}: not found; a profile needs the complete checkout, so restore it (git checkout "
+                         f"{path})")
 
 
 def _write(path: Path, text: str) -> None:
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         write_text(path, text)
+
+
+def _link(folder: Path) -> None:
+    """Link the code into a profile's folder, relatively, so that the link also holds in a clone."""
+    if not CODE.is_dir():
+        raise _missing(CODE)
+    link, target = folder / CODE, Path("../..") / CODE
+    if not (link.is_symlink() and link.readlink() == target):
+        remove(link)  # of earlier versions, whose profiles had a copy
+        link.symlink_to(target)
+    remove(folder / ".dvc")  # likewise: they were DVC projects of their own

@@ -1,6 +1,8 @@
 """What DVC cannot see by itself is a file that stages depend on."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pipeline
 from pipeline import layout
@@ -27,7 +29,44 @@ def test_a_file_of_the_user_that_is_edited_in_place_is_noticed(workspace: Path) 
 def test_what_is_timed_depends_on_the_machine_and_the_corpus_on_the_users_files() -> None:
     stages = read_yaml(ROOT / "dvc.yaml")["stages"]
     assert stages["facts"]["always_changed"]
-    assert {path for out in stages["facts"]["outs"] for path in out} == {str(layout.MACHINE), str(layout.INPUTS)}
+    assert {path for out in stages["facts"]["outs"] for path in out} == {
+        str(layout.MACHINE), str(layout.INPUTS), str(layout.DECODERS)}
     assert str(layout.INPUTS) in stages["corpus"]["deps"]
     timed = {name for name, block in stages.items() if str(layout.MACHINE) in block.get("do", block).get("deps", ())}
     assert timed == {"peers", "speed", "analyses"}  # and no training
+
+
+def described(family: str) -> bytes:
+    assert main(["facts"]) == 0
+    return (layout.DECODERS / f"{family}.json").read_bytes()
+
+
+def test_an_evaluation_depends_on_its_own_decoders_only(change_params: Callable[[dict[str, Any]], None]) -> None:
+    """Their entries, whether the family names them or takes the default ones, and no others."""
+    families = {"teacher": {"decoders": ["greedy"]}}
+    change_params({"families": families})
+    teacher, interleaved = described("teacher"), described("interleaved")
+    assert list(read_json(layout.DECODERS / "interleaved.json")["decoders"]) == ["greedy", "beam3"]
+    change_params({"families": families, "decoders": {"beam3": {"beams": 4}}})
+    assert described("teacher") == teacher and described("interleaved") != interleaved
+    change_params({"families": families, "decoders": {"pj": {"algorithm": "jacobi"}}})
+    assert described("teacher") == teacher and described("interleaved") == interleaved
+    change_params({"families": families, "default_decoders": ["greedy"]})
+    assert described("teacher") == teacher and described("interleaved") != interleaved
+    assert "data/decoders/${item.family}.json" in read_yaml(ROOT / "dvc.yaml")["stages"]["evaluate"]["deps"]
+
+
+def test_an_evaluation_depends_on_the_code_of_its_own_decoders_only(
+        change_params: Callable[[dict[str, Any]], None]) -> None:
+    change_params({"families": {"teacher": {"decoders": ["greedy"]}}})
+    described("teacher")
+    greedy, beam = (set(read_json(layout.DECODERS / f"{family}.json")["code"]) for family in ("teacher", "interleaved"))
+    assert beam - greedy == {"pipeline.decoding.beam", "pipeline.decoding.beams"} and greedy < beam
+    assert {"pipeline.decoding.greedy", "pipeline.decoding.settings", "pipeline.engine.sentence"} <= greedy
+
+
+def test_a_system_that_is_no_longer_chosen_leaves_no_facts(change_params: Callable[[dict[str, Any]], None]) -> None:
+    described("interleaved")
+    change_params({"students": {"interleaved": None}, "systems": ["teacher"]})
+    described("teacher")
+    assert [path.name for path in layout.DECODERS.iterdir()] == ["teacher.json"]

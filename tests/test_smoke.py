@@ -14,7 +14,7 @@ from pipeline.params import load_params
 from pipeline.workspace import prepare
 
 ROOT = Path(__file__).parents[1]
-TRACKED = ("params.yaml", "dvc.yaml", ".dvcignore", "presets", "pipeline")
+TRACKED = ("params.yaml", "dvc.yaml", ".dvcignore", ".dvc", ".gitignore", "presets", "pipeline")
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +23,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
     for name in TRACKED:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "tmp", "cache"))
         else:
             shutil.copy(ROOT / name, folder / name)
+    for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message=A clone"]):
+        subprocess.run(["git", "-c", "user.name=Test", "-c", "user.email=test@example.org", *command], cwd=folder,
+                       check=True)
     return folder
 
 
@@ -82,8 +85,14 @@ def test_nothing_runs_twice(reproduced: Path, project: Path) -> None:
 
 def test_a_smoke_run_touches_nothing_outside_of_its_folders(reproduced: Path, project: Path) -> None:
     tracked = {Path(name).parts[0] for name in TRACKED}
-    assert {path.name for path in project.iterdir()} <= {*tracked, "profiles", "reports", ".dvc", ".cache"}
+    assert {path.name for path in project.iterdir()} <= {*tracked, "profiles", "reports", ".git", ".cache"}
     assert [path.name for path in (project / "reports").iterdir()] == ["smoke"]
+
+
+def test_git_has_no_text_and_no_weights_of_it(reproduced: Path) -> None:
+    listed = subprocess.run(["git", "ls-files", "--others", "--exclude-standard", "."], cwd=reproduced, check=True,
+                            capture_output=True, text=True).stdout.split()
+    assert {Path(name).parts[0] for name in listed} == {"dvc.lock", "dvc.yaml", "params.yaml", "pipeline", "reports"}
 
 
 def test_a_student_translates(reproduced: Path) -> None:

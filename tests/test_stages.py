@@ -1,5 +1,6 @@
 """Students train and are evaluated at the same time: in a good order, and DVC loses nothing by it."""
 
+import json
 import os
 import shutil
 import signal
@@ -284,3 +285,24 @@ def test_kill_9_leaves_no_training_and_the_next_call_goes_on(project: Path) -> N
 
 def test_fewer_than_one_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert repro("--jobs", "0") == 2 and "--jobs: 0 must be at least 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--interactive", "-i", "--cwd", "-c"])
+def test_what_cannot_be_passed_on_is_refused(project: Path, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """There is no terminal to ask on, and the facts would be those of another folder."""
+    assert repro(option) == 2
+    line, = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {option}: ") and "`dvc repro" in line and not (project / "dvc.lock").exists()
+
+
+def test_pipelines_of_other_folders_are_left_alone(project: Path) -> None:
+    """Those of profiles, for example: their stages are neither shown nor waited for."""
+    other = project / "profiles/other"
+    other.mkdir(parents=True)
+    (other / "dvc.yaml").write_text("stages:\n  never: {cmd: 'false', outs: [never]}\n")
+    assert not any("never" in name for name in read_stages(project))
+    assert list(read_stages(other)) == ["never"]
+    marks = {str(other / "never"): {"pid": os.getpid(), "cmd": "dvc repro"}}
+    (project / ".dvc/tmp").mkdir(exist_ok=True)
+    (project / ".dvc/tmp/rwlock").write_text(json.dumps({"write": marks, "read": {}}))
+    assert stages._processes(other) == {os.getpid()} and stages._processes(project) == set()

@@ -1,8 +1,9 @@
 """Run the complete pipeline with DVC; unchanged stages are not run again.
 
-With --profile NAME, presets/NAME.yaml is merged into params.yaml and everything runs in profiles/NAME; its figures are
-copied to reports/NAME. Independent students train, and are evaluated, at the same time. Unknown options are passed on
-to `dvc repro`, for example --force or the name of a stage; it then runs one stage after the other.
+With --profile NAME, presets/NAME.yaml is merged into params.yaml and everything runs in profiles/NAME, where DVC's
+commands work as in the main folder; its figures are copied to reports/NAME. Independent students train, and are
+evaluated, at the same time. Unknown options are passed on to `dvc repro`, for example --force or the name of a stage;
+it then runs one stage after the other.
 """
 
 import argparse
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from pipeline.params import Params
 
 PASSES_ON = True
+_ASK = "stages have no terminal to ask on, so run `dvc repro --interactive` in the folder of dvc.yaml"
+_ELSEWHERE = "name the profile with --profile, or run `dvc repro` in the folder"
+_REFUSED = {"-i": _ASK, "--interactive": _ASK, "-c": _ELSEWHERE, "--cwd": _ELSEWHERE}
+"""Options of `dvc repro` that would fail or run something else than what is prepared, each with what to do instead."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +39,9 @@ def run(arguments: argparse.Namespace, options: list[str]) -> None:
 
     if arguments.jobs is not None and arguments.jobs < 1:
         raise PipelineError(f"--jobs: {arguments.jobs} must be at least 1")
+    for option, remedy in _REFUSED.items():
+        if option in options:
+            raise PipelineError(f"{option}: cannot be passed on to `dvc repro` from here; {remedy}")
     if arguments.profile:
         check_name(arguments.profile, "--profile")
     with locked((PROFILES / arguments.profile if arguments.profile else Path()) / PIPELINE):
@@ -44,7 +52,7 @@ def _reproduce(profile: str, jobs: int | None, options: list[str]) -> None:
     from pipeline import layout
     from pipeline.params import PARAMS, load_params
     from pipeline.stages import ask_dvc, default_jobs, reproduce_families
-    from pipeline.workspace import prepare, publish, reproduce, write_facts
+    from pipeline.workspace import differs_from_commit, prepare, publish, reproduce, write_facts
 
     load_params()  # a mistake in params.yaml is reported before anything starts
     folder = prepare(profile) if profile else Path()
@@ -64,6 +72,9 @@ def _reproduce(profile: str, jobs: int | None, options: list[str]) -> None:
         sys.exit(status)
     if profile:
         publish(folder, layout.REPORTS / profile)
+        if differs_from_commit(folder):
+            print(f"{folder}: not committed as it is; experiments in it and other clones start from what is committed: "
+                  f"git add {folder} && git commit")
 
 
 def _announce(params: "Params", folder: Path, jobs: int) -> None:
