@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, cast
 
@@ -14,12 +14,16 @@ from torch import Tensor
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
+from pipeline.count_model.model import CountModel
+from pipeline.count_model.shortlist import Shortlist
+from pipeline.decoding.forced import Prefixes
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import is_ordered
-from pipeline.decoding.settings import make_decoder
+from pipeline.decoding.settings import ForcedDecoder, Terms, make_decoder
 from pipeline.engine.door import open_engine
 from pipeline.errors import PipelineError
+from pipeline.glossary import Glossary
 from pipeline.interop.model_folder import ModelSettings, check_files, read_settings
 from pipeline.lines import UnicodeForm, normalise
 from pipeline.model.checkpoint import load_checkpoint
@@ -51,11 +55,15 @@ class Text(Protocol):
     """Text to ids and back; ids contain no padding, start or end symbols. See `pipeline.corpus.bpe.Tokenizer`."""
 
     joint: bool
+    leading: tuple[int, ...]
+    """The ids before the words of every translation, such as its language."""
 
     @property
     def target_pieces(self) -> list[str]: ...
 
     def encode_source(self, sentences: list[str]) -> list[list[int]]: ...
+
+    def encode_target(self, sentences: list[str]) -> list[list[int]]: ...
 
     def decode_target(self, ids: Iterable[int]) -> str: ...
 
@@ -77,6 +85,16 @@ class TextModel:
     def encode(self, lines: Iterable[str]) -> list[list[int]]:
         """The ids of source lines, without end symbols; no ids for a line without words."""
         return self.text.encode_source([normalise(line, self.unicode) for line in lines])
+
+    def encode_prefix(self, prefix: str) -> list[int]:
+        """The ids that a translation with this beginning has first, as many as the model reads; none without words."""
+        words, = self.text.encode_target([normalise(prefix, self.unicode)])
+        return [*self.text.leading, *words][:self.longest - 1] if words else []
+
+    def encode_term(self, phrase: str) -> list[int]:
+        """The ids of a part of a translation."""
+        words, = self.text.encode_target([normalise(phrase, self.unicode)])
+        return words
 
     def warning(self, pieces: int, ended: bool) -> str | None:
         """A note if a source of so many pieces, or its translation, was cut; None otherwise."""
@@ -119,11 +137,23 @@ def _open(checkpoint: Path, vocabulary: Path, unicode: UnicodeForm, order: Order
     return TextModel(network, tokenizer, network.settings.max_length, unicode)
 
 
+def open_shortlist(candidates: int) -> Shortlist:
+    """The shortlist by the current folder's count model, with some candidates per source piece.
+
+    Raises:
+        PipelineError: the count model or the vocabulary is missing or damaged, or the number is negative.
+    """
+    paths = [layout.counts(side) for side in ("both", "distilled", "raw")]  # the more pairs, the better
+    path = next(filter(Path.exists, paths), paths[0])
+    return Shortlist(CountModel.open(path, Tokenizer.load(layout.BPE).digest), candidates)
+
+
 class Translator:
     """Translates lines in batches and returns one translation per line, in their order."""
 
     def __init__(self, params: SearchSettings, model: TextModel, decoder: str | Search, *, nbest: int = 1,
-                 device: str = "auto", batch_rows: int = 32, scores: bool = False) -> None:
+                 device: str = "auto", batch_rows: int = 32, scores: bool = False, glossary: Glossary | None = None,
+                 shortlist: Shortlist | None = None) -> None:
         """Args:
             params: with the decoder and the length limit.
             model: is moved to the device.
@@ -132,6 +162,8 @@ class Translator:
             device: cpu, cuda or auto.
             batch_rows: sentences searched together.
             scores: whether to compute the hypotheses' scores, which a search for the best one does not need.
+            glossary: terms whose translation is prescribed; only beam search can place them.
+            shortlist: the part of the vocabulary to search; greedy and beam search only.
 
         Raises:
             PipelineError: a name is unknown, or the decoder has too few beams or does not suit the vocabulary.
@@ -145,12 +177,14 @@ class Translator:
                     raise PipelineError(f"--nbest: {nbest} needs a decoder with at least as many beams; {decoder!r} "
                                         f"has {widest}")
                 block["nbest"] = nbest
-            self._decode = make_decoder(decoder, block, limit)
+            self._decode = make_decoder(decoder, block, limit, shortlist)
         else:  # its own settings say how many hypotheses it finds
-            self._decode = lambda network, source: decoder(open_engine(network), source, limit)
+            if shortlist is not None:
+                raise PipelineError("shortlist: a decoder that is a function cannot search one; name a decoder")
+            self._decode = _of_function(decoder, limit)
         self.model, self.decoder, self.device = model, decoder, torch.device(pick_device(device))
         self.network = model.network.to(self.device)
-        self._batch_rows, self._scores = batch_rows, scores
+        self._batch_rows, self._scores, self._glossary = batch_rows, scores, glossary or Glossary({})
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, decoder: str | Search | None = None, *, nbest: int = 1,
@@ -174,40 +208,68 @@ class Translator:
         [found] = self([line])
         return found.hypotheses[0]
 
-    def __call__(self, lines: Iterable[str], ahead: int = 32) -> Iterator[Translation]:
+    def __call__(self, lines: Iterable[str], ahead: int = 32,
+                 prefixes: Iterable[str] | None = None) -> Iterator[Translation]:
         """Translate lines lazily.
 
         Args:
             lines: without line ends.
             ahead: batches to read ahead, so that sentences of similar length can share one.
+            prefixes: per line, what its translation must begin with, or nothing; None: nothing for all lines.
 
         Raises:
+            PipelineError: the decoder cannot force a prefix or place a term.
             TypeError: `lines` is a single text, whose letters would be translated one by one.
         """
         if isinstance(lines, str):
             raise TypeError("a Translator takes a list of lines; translate(line) takes one")
-        remaining = iter(lines)
+        remaining = zip(lines, repeat("") if prefixes is None else prefixes, strict=False)
         while chunk := list(islice(remaining, ahead * self._batch_rows)):
-            yield from self._chunk(chunk)
+            yield from self._chunk(*map(list, zip(*chunk, strict=True)))
 
-    def _chunk(self, lines: list[str]) -> list[Translation]:
+    def _chunk(self, lines: list[str], prefixes: list[str]) -> list[Translation]:
         encoded = self.model.encode(lines)
+        forced = [self.model.encode_prefix(prefix) if prefix else [] for prefix in prefixes]
+        wanted = [self._glossary.targets(line) for line in lines]
         done = {row: Translation(line, [""], [0.0] if self._scores else None, 0)
                 for row, (line, ids) in enumerate(zip(lines, encoded, strict=True)) if not ids}
         by_length = sorted((row for row in range(len(lines)) if row not in done), key=lambda row: -len(encoded[row]))
         for start in range(0, len(by_length), self._batch_rows):
             rows = by_length[start:start + self._batch_rows]
             source = pad_sources([encoded[row] for row in rows], self.model.longest).to(self.device)
-            found = self._decode(self.network, source)
+            prefixed, terms = [forced[row] for row in rows], [list(map(self.model.encode_term, wanted[row]))
+                                                              for row in rows]
+            demands = (prefixed, terms) if any(prefixed) or any(terms) else ()
+            found = self._decode(self.network, source, *demands)
             words = [[hypothesis[:length] for hypothesis, length in zip(*both, strict=True)]
                      for both in zip(found.tokens.tolist(), found.lengths.tolist(), strict=True)]
             scores = found.scores.tolist() if self._scores else None
             for place, row in enumerate(rows):
                 count = _found(found, place)
-                done[row] = Translation(lines[row], self.model.text.decode_targets(words[place][:count]),
-                                        scores and scores[place][:count], int(found.calls[place]),
-                                        self.model.warning(len(encoded[row]), bool(found.ended[place, 0])))
+                texts = self.model.text.decode_targets(words[place][:count])
+                notes = [self.model.warning(len(encoded[row]), bool(found.ended[place, 0])),
+                         *_unfulfilled(texts[0], normalise(prefixes[row], self.model.unicode), wanted[row])]
+                done[row] = Translation(lines[row], texts, scores and scores[place][:count], int(found.calls[place]),
+                                        "; ".join(filter(None, notes)) or None)
         return [done[row] for row in range(len(lines))]
+
+
+def _of_function(search: Search, limit: LengthLimit) -> ForcedDecoder:
+    """A decoder in Python, which nothing can be demanded of."""
+    def decode(model: Any, source: Tensor, prefixes: Prefixes = (), terms: Terms = ()) -> Hypotheses:
+        if any(prefixes) or any(terms):
+            raise PipelineError("a decoder that is a function takes no prefixes and no glossary; name a decoder")
+        return search(open_engine(model), source, limit)
+    return decode
+
+
+def _unfulfilled(text: str, prefix: str, terms: Iterable[str]) -> Iterator[str]:
+    """Notes on what a translation should have and has not: the vocabulary, or the length limit, can prevent it."""
+    if not text.startswith(prefix):
+        yield f"the translation does not begin with {prefix!r}"
+    for term in terms:
+        if term not in text:
+            yield f"the translation lacks the term {term!r}"
 
 
 def _found(found: Hypotheses, sentence: int) -> int:

@@ -13,6 +13,7 @@ from memory import held_bytes
 from pipeline.cli import main
 from pipeline.decoding import greedy
 from pipeline.errors import PipelineError
+from pipeline.glossary import Glossary
 from pipeline.params import load_params
 from pipeline.translation import Translator, lost_placeholders, open_family
 
@@ -227,6 +228,59 @@ def test_length_candidates_give_an_nbest_list(workspace: Path, change_params: Ca
         Translator(params, model, "masks", nbest=4)
 
 
+# Beginnings and terms.
+
+def test_prefixes_are_the_second_column(translate: Translate) -> None:
+    sources = ["The red otter paints the lantern no 1 .", "The pale moth", "", "The red snail"]
+    plain = translate("".join(one + "\n" for one in sources).encode(), "--decoder", "beam3")[1].decode().split("\n")
+    words = plain[1].split()[0]
+    for decoder in ("greedy", "beam3"):
+        text = f"{sources[0]}\t{words}\n{sources[1]}\n\n{sources[3]}\t\n"
+        status, printed, error = translate(text.encode(), "--decoder", decoder, "--prefix")
+        found = printed.decode().split("\n")
+        assert status == 0 and "begin with" not in error and found[0].startswith(words)
+        ordinary = translate("".join(one + "\n" for one in sources).encode(), "--decoder", decoder)[1].decode()
+        assert found[1:] == ordinary.split("\n")[1:]
+
+
+def test_a_prefix_that_cannot_be_forced(translate: Translate) -> None:
+    status, printed, error = translate(b"The red otter\t\xf0\x9f\xa6\xa6\n", "--prefix")
+    assert status == 0 and printed.count(b"\n") == 1
+    assert "the translation does not begin with '🦦'\n" in error
+    status, _, error = translate(b"The red otter\tx\n", "--prefix", family="interleaved")
+    assert status == 2 and "generates in the order interleaved, and a prefix can only be forced" in error
+    status, _, error = translate(b"one\ntwo\tx\ty\n", "--prefix")
+    assert status == 2 and error.startswith("error: standard input:2: has 2 tabs; with --prefix a line is")
+
+
+def test_terms_of_a_glossary(translate: Translate, workspace: Path) -> None:
+    lines = ["The red otter paints the lantern no 1 .", "The pale moth", "The otters"]
+    text = "".join(line + "\n" for line in lines).encode()
+    plain = translate(text, "--decoder", "beam3")[1].decode().split("\n")
+    term = plain[1].split()[-1]
+    (workspace / "terms.tsv").write_text(f"otter\t{term}\n\nnothing of it\tno\n")
+    status, printed, error = translate(text, "--decoder", "beam3", "--glossary", "terms.tsv")
+    found = printed.decode().split("\n")
+    assert status == 0 and "lacks" not in error and term in found[0] and found[1:] == plain[1:]
+    status, _, error = translate(text, "--decoder", "greedy", "--glossary", "terms.tsv")
+    assert status == 2 and "greedy cannot place terms; choose a decoder of the algorithm beam" in error
+    for broken, message in (("otter\n", "terms.tsv:1: must be a source phrase, a tab and a target phrase"),
+                            ("a\tb\na \tc\n", "terms.tsv:2: 'a' occurs before; keep one of the lines"),
+                            ("a\t \n", "terms.tsv:1: must be")):
+        (workspace / "terms.tsv").write_text(broken)
+        status, _, error = translate(text, "--glossary", "terms.tsv")
+        assert status == 2 and error.startswith(f"error: {message}")
+
+
+@pytest.mark.parametrize(("sentence", "targets"), [
+    ("The light is on", ["Leuchte"]), ("Light!", ["Leuchte"]), ("lights, daylight", []), ("LIGHT", []),
+    ("The light switch", ["Schalter"]), ("a  light\u00a0switch and light, light", ["Schalter", "Leuchte"]),
+    ("use C++ it", ["C++"]), ("ask IT", ["EDV"])])
+def test_which_terms_a_sentence_has(sentence: str, targets: list[str]) -> None:
+    glossary = Glossary({"light": "Leuchte", "light switch": "Schalter", "C++": "C++", "IT": "EDV"})
+    assert glossary.targets(sentence) == targets
+
+
 # A lattice, which has no teacher to fall back on: its words come from its counts.
 
 @pytest.mark.parametrize("decoder", ["lattice8", "counts"])
@@ -277,3 +331,21 @@ def test_decoders_of_other_models(lattice_family: Path, translate: Translate, fa
                                   message: str) -> None:
     status, printed, error = translate(b"The red otter\n", "--decoder", decoder, family=family)
     assert (status, printed) == (2, b"") and error.startswith(f"error: {message}") and error.count("\n") == 1
+
+
+def test_a_shortlist_by_the_counts_of_the_corpus(lattice_family: Path, translate: Translate) -> None:
+    """One with the whole vocabulary changes nothing."""
+    text = b"The red otter paints the lantern no 1 .\n\nThe pale moth\n"
+    for decoder in ("greedy", "beam3"):
+        assert translate(text, "--decoder", decoder, "--shortlist", "40") == translate(text, "--decoder", decoder)
+    status, printed, _ = translate(text, "--shortlist", "2", family="interleaved")
+    assert status == 0 and printed.count(b"\n") == 3
+    for number, decoder, message in (("-1", "greedy", "error: shortlist: -1 candidates"),
+                                     ("5", "lattice8", "error: decoders.lattice8: lattice cannot search a shortlist")):
+        status, printed, error = translate(text, "--shortlist", number, "--decoder", decoder, family="lattice")
+        assert status == 2 and not printed and error.startswith(message) and error.count("\n") == 1
+
+
+def test_a_shortlist_without_counts(translate: Translate) -> None:
+    status, _, error = translate(b"The red otter\n", "--shortlist", "5")
+    assert status == 2 and error.startswith("error: data/counts/both.safetensors: ") and error.count("\n") == 1

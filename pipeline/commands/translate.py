@@ -1,12 +1,16 @@
 """Translate lines: standard input to standard output, or --input to --output. One output line per input line.
 
+An --input whose name ends in .po, .pot or .tmx is translated as a document: what has no translation in it gets one, and
+all else stays.
+
 Empty lines remain empty, and so does an empty input. Text is UTF-8; a byte-order mark at its beginning is ignored.
 Notes about single lines, such as that a source was cut to the model's limit, go to standard error.
 """
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,8 +20,11 @@ from pipeline.lines import decode_lines, read_lines
 from pipeline.params import Params, load_params
 
 if TYPE_CHECKING:
+    from pipeline.documents.po import Catalogue
+    from pipeline.documents.segments import Split
+    from pipeline.documents.tmx import Memory
     from pipeline.interop.huggingface import HuggingFaceCheckpoint
-    from pipeline.translation import SearchSettings, TextModel, Translation
+    from pipeline.translation import SearchSettings, TextModel, Translation, Translator
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,8 +37,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="hypotheses per line; in text format, tab-separated")
     parser.add_argument("--format", choices=("text", "json"), default="text",
                         help="json: one object per line with source, hypotheses, scores and calls")
+    parser.add_argument("--prefix", action="store_true",
+                        help="an input line is a source, a tab and what its translation begins with (may be empty)")
+    parser.add_argument("--glossary", type=Path, metavar="FILE",
+                        help="terms that beam search must place: a source phrase, a tab and a target phrase per line")
+    parser.add_argument("--shortlist", type=int, metavar="N",
+                        help="search only N likely target pieces per source piece, by the count model, and the most "
+                             "frequent ones; with --family and a greedy or beam search")
     parser.add_argument("--check-placeholders", action="store_true",
                         help="report lines whose translation lacks a placeholder such as {entity_name}")
+    parser.add_argument("--split", action="store_true",
+                        help="split lines into sentences, and translate these; needs the extra `split`")
+    parser.add_argument("--languages", nargs=2, metavar=("SOURCE", "TARGET"),
+                        help="of a .tmx file, and for --split (default: the corpus's, with --family)")
+    parser.add_argument("--progress", action=argparse.BooleanOptionalAction,
+                        help="show progress on standard error (default: for an --input file, if that is a terminal)")
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
 
 
@@ -42,23 +62,134 @@ def run(arguments: argparse.Namespace) -> None:
     lines = read_utf8(arguments.input)
     if arguments.output is not None:
         check_output(arguments.output, arguments.input)
-    from pipeline.files import atomic_path
-    from pipeline.translation import Translator
+    document = _open_document(arguments)
+    from pipeline.documents.segments import splitter, whole_line
+    from pipeline.glossary import Glossary
+    from pipeline.translation import Translator, open_shortlist
 
+    split = splitter(_languages(arguments)[0]) if arguments.split else whole_line
+    glossary = arguments.glossary and Glossary.read(arguments.glossary)
+    if arguments.shortlist is not None and arguments.family is None:
+        raise PipelineError("--shortlist: is made of the count model of a run's corpus; give a --family of a run, or "
+                            "leave it out")
+    shortlist = None if arguments.shortlist is None else open_shortlist(arguments.shortlist)
     params = search_settings(arguments)
     model, decoder = open_model(params, arguments)
     translator = Translator(params, model, arguments.decoder or decoder, nbest=arguments.nbest, device=arguments.device,
-                            scores=arguments.format == "json")
-    # A person waits for lines, a file does not.
-    results = translator(lines, ahead=1 if arguments.input is None and sys.stdin.isatty() else 32)
-    rendered = (_render(number, result, arguments) for number, result in enumerate(results, 1))
-    if arguments.output is None:
-        for line in rendered:
-            sys.stdout.buffer.write(line)
+                            scores=arguments.format == "json", glossary=glossary, shortlist=shortlist)
+    if document is not None or arguments.split:
+        rendered = _translate_segments(document, lines, split, translator, arguments)
+    else:
+        prefixes = None
+        if arguments.prefix:
+            columns, again = tee(_columns(lines, str(arguments.input or "standard input")))
+            lines, prefixes = (source for source, _ in columns), (prefix for _, prefix in again)
+        # A person waits for lines, a file does not.
+        ahead = 1 if arguments.input is None and sys.stdin.isatty() else 32
+        results = _with_progress(translator(lines, ahead=ahead, prefixes=prefixes), _line_count(arguments), arguments)
+        rendered = (_render(number, result, arguments) for number, result in enumerate(results, 1))
+    _write(rendered, arguments.output)
+
+
+def _write(rendered: Iterable[bytes], output: Path | None) -> None:
+    from pipeline.files import atomic_path
+
+    if output is None:
+        for part in rendered:
+            sys.stdout.buffer.write(part)
             sys.stdout.buffer.flush()
         return
-    with atomic_path(arguments.output) as aside, open(aside, "wb") as file:
+    with atomic_path(output) as aside, open(aside, "wb") as file:
         file.writelines(rendered)
+
+
+def _open_document(arguments: argparse.Namespace) -> "Catalogue | Memory | None":
+    """The document that --input names, if it is one.
+
+    Raises:
+        PipelineError: it cannot be read, or an option is for single lines.
+    """
+    kind = "" if arguments.input is None else arguments.input.suffix.lower()
+    is_document = kind in (".po", ".pot", ".tmx")
+    if is_document or arguments.split:
+        for option, given in (("--prefix", arguments.prefix), ("--nbest", arguments.nbest > 1),
+                              ("--format json", arguments.format == "json")):
+            if given:
+                raise PipelineError(f"{option}: is for text line by line; leave it out with "
+                                    f"{f'a {kind} file' if is_document else '--split'}")
+    if not is_document:
+        return None
+    if kind == ".tmx":
+        from pipeline.documents.tmx import Memory
+
+        return Memory(arguments.input, *_languages(arguments))
+    from pipeline.documents.po import Catalogue
+
+    return Catalogue(arguments.input)
+
+
+def _languages(arguments: argparse.Namespace) -> tuple[str, str]:
+    """The languages of a document.
+
+    Raises:
+        PipelineError: they are not given, and there is no corpus that has them.
+    """
+    if arguments.languages is not None:
+        source, target = arguments.languages
+        return source, target
+    if arguments.family is None:
+        raise PipelineError("--languages: needed with --model; give two codes as the document has them, such as en de")
+    corpus = load_params().corpus
+    return corpus.source_language, corpus.target_language
+
+
+def _translate_segments(document: "Catalogue | Memory | None", lines: Iterable[str], split: "Split",
+                        translator: "Translator", arguments: argparse.Namespace) -> Iterator[bytes]:
+    """Translate the segments of a document, or lines that are split into sentences; notes go to standard error."""
+    from pipeline.documents.segments import translate_segments
+    from pipeline.translation import lost_placeholders
+
+    def translate(sentences: list[str]) -> "Iterator[Translation]":
+        return _with_progress(translator(sentences), len(sentences), arguments)
+
+    sources = list(lines) if document is None else document.sources()
+    segments = []
+    for number, segment in enumerate(translate_segments(sources, split, translate), start=1):
+        checked = document is not None or arguments.check_placeholders
+        lost = lost_placeholders(segment.source, segment.text) if checked else []
+        for note in [*segment.warnings, *([f"lost {', '.join(lost)}"] if lost else [])]:
+            _note(f"line {number}: {note}" if document is None else f"{arguments.input}: {segment.source!r}: {note}")
+        segments.append(segment)
+        if document is None:
+            yield f"{segment.text}\n".encode()
+    if document is not None:
+        yield document.rendered(segments, lost_placeholders)
+
+
+def _with_progress(results: "Iterator[Translation]", total: int | None,
+                   arguments: argparse.Namespace) -> "Iterator[Translation]":
+    wanted = arguments.input is not None and sys.stderr.isatty() if arguments.progress is None else arguments.progress
+    if not wanted:
+        return results
+    from tqdm import tqdm
+
+    return iter(tqdm(results, total=total, unit=" sentences", file=sys.stderr))
+
+
+def _line_count(arguments: argparse.Namespace) -> int | None:
+    """The lines of a file that can be read twice."""
+    if arguments.input is None or arguments.input.suffix == ".gz" or not arguments.input.is_file():
+        return None
+    with arguments.input.open("rb") as file:
+        return sum(1 for _ in file)
+
+
+def _note(text: str) -> None:
+    """Print a note; a progress bar is moved out of its way."""
+    if "tqdm" in sys.modules:
+        sys.modules["tqdm"].tqdm.write(text, file=sys.stderr)
+    else:
+        print(text, file=sys.stderr)
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
@@ -164,16 +295,26 @@ def read_utf8(path: Path | None) -> Iterator[str]:
     return decode_lines(sys.stdin.buffer, name) if path is None else read_lines(path)
 
 
+def _columns(lines: Iterator[str], name: str) -> Iterator[tuple[str, str]]:
+    """The source and the prefix of every line of a file of this name."""
+    for number, line in enumerate(lines, start=1):
+        source, *prefix = line.split("\t")
+        if len(prefix) > 1:
+            raise PipelineError(f"{name}:{number}: has {len(prefix)} tabs; with --prefix a line is a source, a tab and "
+                                "the beginning of its translation")
+        yield source, prefix[0] if prefix else ""
+
+
 def _render(number: int, result: "Translation", arguments: argparse.Namespace) -> bytes:
     import json
 
     from pipeline.translation import lost_placeholders
 
     if result.warning:
-        print(f"line {number}: {result.warning}", file=sys.stderr)
+        _note(f"line {number}: {result.warning}")
     lost = lost_placeholders(result.source, result.hypotheses[0]) if arguments.check_placeholders else []
     if lost:
-        print(f"line {number}: lost {', '.join(lost)}", file=sys.stderr)
+        _note(f"line {number}: lost {', '.join(lost)}")
     if arguments.format == "text":
         return ("\t".join(result.hypotheses) + "\n").encode()
     fields = {"source": result.source, "hypotheses": result.hypotheses, "scores": result.scores, "calls": result.calls}

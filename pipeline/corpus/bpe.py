@@ -17,6 +17,9 @@ SEPARATE_MODELS = ("source.model", "target.model")
 class Tokenizer:
     """Text to ids and back, for both sides. Ids never contain padding, begin or end of sentence."""
 
+    leading: tuple[int, ...] = ()
+    """The ids before the words of every translation."""
+
     def __init__(self, models: Sequence[bytes], names: Sequence[str]) -> None:
         """Take one serialised SentencePiece model for both sides, or one per side; `names` are for errors."""
         self.joint = len(models) == 1

@@ -11,6 +11,7 @@ number grows as K · log(K) ** (z - 1). Merging slot after slot grows as z · K 
 and 133 in the last two cases, with logarithms to base 2), and takes z times as many calls.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -20,11 +21,18 @@ from torch import Tensor
 
 from pipeline.checks import Checked, Positive
 from pipeline.decoding.beams import Candidates, Expand, Expansion, LengthPenalty, beam_search
+from pipeline.decoding.forced import Prefixed
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import Model
+from pipeline.decoding.terms import TermExpansion
 from pipeline.errors import PipelineError
 from pipeline.model.top import best_words
+
+TAKES_TERMS = True
+"""Its translations may have to contain terms."""
+TAKES_SHORTLIST = True
+"""It searches any vocabulary in which the special ids are the first."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +52,25 @@ class Settings(Checked):
             raise PipelineError(f"nbest: {self.nbest} must not exceed the beams, {self.beams}")
 
 
-def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings) -> Hypotheses:
-    """Search with K beams per sentence; see `beam_search` for result and errors."""
+def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings,
+           terms: Sequence[Sequence[int]] = ()) -> Hypotheses:
+    """Search with K beams per sentence; see `beam_search` for result and errors.
+
+    With terms (the tokens of each), `source` is one sentence, all of whose hypotheses contain them (`terms`), unless
+    the limit comes first.
+
+    Raises:
+        PipelineError: there are terms, and the model does not generate word after word from left to right.
+    """
     K, z = settings.beams, model.order.width
+    if terms:
+        if z > 1 or not model.order.left_to_right:
+            raise PipelineError(f"terms: this model generates in the order {model.order.name}, {z} words per step, and "
+                                "terms need one word after the other from left to right; choose a family of that order")
+        expand = TermExpansion(terms, K, model.order.end, int(limit.steps(source, model.order)[0]))
+        # With nothing forced, `Prefixed` only keeps the compiled loop away, which knows no terms.
+        return beam_search(Prefixed(model, [[]]), source, limit, expand, beams=K, hypotheses=K, nbest=settings.nbest,
+                           penalty=settings.length_penalty, candidates=None)
     found = _candidates(K, z, torch.device("cpu"))
     return beam_search(model, source, limit, _expansion(K, z, model.order.end, source.device), beams=K, hypotheses=K,
                        nbest=settings.nbest, penalty=settings.length_penalty,

@@ -21,6 +21,7 @@ from pipeline.errors import PipelineError
 
 KIND = "heads"
 """Of the models that it searches."""
+VERIFIES = True
 
 
 @dataclass(frozen=True)

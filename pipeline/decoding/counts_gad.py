@@ -20,6 +20,7 @@ from pipeline.vocabulary import PAD
 
 KIND = "lattice"
 """Of the models that it searches."""
+VERIFIES = True
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from pipeline.decoding.verify import verify
 
 KIND = "lattice"
 """The kind of model that it searches."""
+VERIFIES = True
 
 
 @dataclass(frozen=True)

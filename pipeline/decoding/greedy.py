@@ -13,6 +13,9 @@ from pipeline.decoding.rescoring import scored_later
 from pipeline.engine import sentence
 from pipeline.model.top import score_best
 
+TAKES_SHORTLIST = True
+"""It searches any vocabulary in which the special ids are the first."""
+
 
 @dataclass(frozen=True)
 class Settings:

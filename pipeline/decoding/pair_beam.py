@@ -27,6 +27,9 @@ from pipeline.decoding.protocol import Model
 from pipeline.errors import PipelineError
 from pipeline.model.top import best_words
 
+TAKES_SHORTLIST = True
+"""It searches any vocabulary in which the special ids are the first."""
+
 
 @dataclass(frozen=True)
 class Settings(Checked):

@@ -5,7 +5,10 @@ The entry's `algorithm` names a file of this package, which defines
 * `Settings`, a dataclass of the entry's other fields,
 * `search(model, source, limit, settings) -> Hypotheses`, where source is (B, S) ids, right-padded with PAD, and limit
   the greatest length of a translation,
-* `KIND`, the kind of model that it searches, if that is not `ordered`.
+* `KIND`, the kind of model that it searches, if that is not `ordered`,
+* `TAKES_SHORTLIST = True` if it can search a part of a vocabulary, in which words have other ids,
+* `TAKES_TERMS = True` if its `search` has a fifth argument, the terms that the translations of one sentence contain,
+* `VERIFIES = True` if that kind drafts, and the search returns what the model's `verifier` predicts.
 
 A new algorithm is therefore one file, and nothing here knows it. Any entry may also have `deduplicate: N`: immediate
 repeats of n-grams of up to N words are then removed from the hypotheses, within the decoder's own time.
@@ -16,33 +19,63 @@ Whether compiled code searches is decided here and nowhere else in this package 
 import importlib
 import importlib.util
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Protocol
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from pipeline.blocks import build
+from pipeline.count_model.shortlist import Shortlist
 from pipeline.decoding.deduplicate import deduplicated
+from pipeline.decoding.forced import Prefixes, with_prefixes
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.threaded import search_in_threads
+from pipeline.decoding.threaded import search_in_threads, search_rows
 from pipeline.engine.door import is_quicker_in_threads, open_engine
 from pipeline.errors import PipelineError
+
+Terms = Sequence[Sequence[Sequence[int]]]
+"""Per sentence, the tokens of each term that its translation contains."""
+
 
 Decoder = Callable[[Any, Tensor], Hypotheses]
 """From a model of the algorithm's kind and padded ids (B, S) to hypotheses."""
 
 
-def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit) -> Decoder:
+class ForcedDecoder(Protocol):
+    """A `Decoder` that may be forced to begin translations with prefixes, or to place terms."""
+
+    def __call__(self, model: Any, source: Tensor, prefixes: Prefixes = (), terms: Terms = ()) -> Hypotheses:
+        """The hypotheses for padded ids (B, S).
+
+        Args:
+            model: of the algorithm's kind.
+            source: (B, S) ids, right-padded with PAD.
+            prefixes: what each translation must begin with (`forced`); none: nothing is forced.
+            terms: what each translation must contain (`terms`); none: nothing. Sentences are then searched one by one.
+
+        Raises:
+            PipelineError: the model is of another kind, or the search cannot be forced.
+        """
+
+
+def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit,
+                 shortlist: Shortlist | None = None) -> ForcedDecoder:
     """The function that an entry of `decoders` describes.
 
     Args:
         name: of the entry, for error messages.
         block: `algorithm`, the fields of that file's `Settings`, and `deduplicate` (default 0: no removal).
         limit: the greatest length of a translation.
+        shortlist: the part of the vocabulary that is searched for a source; None: all of it. Scores are then relative
+            to that part, and sentences are searched one by one, in threads.
 
     Raises:
-        PipelineError: no such algorithm, or a setting that it does not have.
+        PipelineError: no such algorithm, a setting that it does not have, or a shortlist that it cannot search.
     """
     options = dict(block)
     algorithm = str(options.pop("algorithm", ""))
@@ -59,15 +92,47 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit) -> Dec
                             "that has a search")
     settings = build(module.Settings, options, f"decoders.{name}")  # type: ignore[union-attr]
     search, kind = module.search, getattr(module, "KIND", "ordered")  # type: ignore[union-attr]
+    takes_terms = getattr(module, "TAKES_TERMS", False)
+    if shortlist is not None and not getattr(module, "TAKES_SHORTLIST", False):
+        raise PipelineError(f"decoders.{name}: {algorithm} cannot search a shortlist; choose greedy or a beam search")
+    is_left_to_right = kind == "ordered" or getattr(module, "VERIFIES", False)
 
-    def decode(model: Any, source: Tensor) -> Hypotheses:
+    def decode(model: Any, source: Tensor, prefixes: Prefixes = (), terms: Terms = ()) -> Hypotheses:
         if model.kind != kind:
             raise PipelineError(f"decoders.{name}: {algorithm} searches {kind} models, and this one is {model.kind}; "
                                 "choose another decoder for its family")
         model = open_engine(model)
-        if is_quicker_in_threads(algorithm, model, source):
+        if len(source) and (shortlist is not None or any(terms)):
+            found = search_rows(lambda row, sentence: search_one(
+                model, sentence, prefixes[row:row + 1], terms[row] if terms else ()), source)
+        elif any(prefixes):
+            found = search_forced(model, source, prefixes)
+        elif is_quicker_in_threads(algorithm, model, source):
             found = search_in_threads(lambda sentence: search(model, sentence, limit, settings), source)
         else:
             found = search(model, source, limit, settings)
         return deduplicated(found, longest) if longest else found
+
+    def search_forced(model: Any, source: Tensor, prefixes: Prefixes, *more: Any) -> Hypotheses:
+        if not any(prefixes):
+            return search(model, source, limit, settings, *more)
+        if not is_left_to_right:
+            raise PipelineError(f"decoders.{name}: {algorithm} does not generate from left to right, and a prefix can "
+                                "only be forced there; choose another decoder, such as greedy or a beam search")
+        forced, longer = with_prefixes(model, limit, prefixes, name)
+        return search(forced, source, longer, settings, *more)
+
+    def search_one(model: Any, source: Tensor, prefixes: Prefixes, terms: Sequence[Sequence[int]]) -> Hypotheses:
+        if terms and not takes_terms:
+            raise PipelineError(f"decoders.{name}: {algorithm} cannot place terms; choose a decoder of the algorithm "
+                                "beam")
+        if shortlist is None:
+            return search_forced(model, source, prefixes, *([terms] if terms else []))
+        if not hasattr(model, "with_vocabulary"):
+            raise PipelineError("shortlist: this model cannot be searched with a part of its vocabulary; leave it out")
+        ids = shortlist(source[0].cpu().numpy(), chain(*prefixes, *terms))
+        prefixes, terms = ([np.searchsorted(ids, one).tolist() for one in some] for some in (prefixes, terms))
+        words = torch.from_numpy(ids).to(source.device)
+        found = search_forced(model.with_vocabulary(words), source, prefixes, *([terms] if terms else []))
+        return replace(found, tokens=words[found.tokens])
     return decode

@@ -19,19 +19,26 @@ from pipeline.vocabulary import PAD
 
 
 def search_in_threads(search: Callable[[Tensor], Hypotheses], source: Tensor) -> Hypotheses:
+    """`search_rows` by one search for all sentences."""
+    return search_rows(lambda row, sentence: search(sentence), source)
+
+
+def search_rows(search: Callable[[int, Tensor], Hypotheses], source: Tensor) -> Hypotheses:
     """Search the sentences of a batch one by one, in as many threads as PyTorch has.
 
     Args:
-        search: of one sentence, (1, S) ids.
+        search: of one sentence: its place in the batch and its ids, (1, S).
         source: (B, S) ids, B >= 1, right-padded with PAD.
 
     Returns:
         The hypotheses of all sentences. The first error is raised here, and no further sentence is begun.
     """
     lengths = (source != PAD).sum(1).clamp(min=1).tolist()
+    if len(lengths) == 1:
+        return search(0, source[:, :lengths[0]])
     # The longest first, so that no thread begins with one when the others are done.
     rows = sorted(range(len(source)), key=lengths.__getitem__, reverse=True)
-    found = in_threads(lambda row: search(source[row:row + 1, :lengths[row]]), rows)
+    found = in_threads(lambda row: search(row, source[row:row + 1, :lengths[row]]), rows)
     return join([found[row] for row in range(len(source))])
 
 

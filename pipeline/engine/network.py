@@ -32,6 +32,14 @@ class Compiled(_Network):
         super().clear_caches()
         self.packs = Packs(self)
 
+    def with_vocabulary(self, ids: Tensor) -> Any:
+        """See `pipeline.model.transformer.Transformer.with_vocabulary`."""
+        from pipeline.engine.shortlist import with_vocabulary
+        short = super().with_vocabulary(ids)
+        if self._compiles:
+            vars(short)["packs"] = with_vocabulary(self.packs, ids.numpy())
+        return short
+
     # Parts of the three verbs.
 
     def _encoded(self, source: Tensor, mask: Tensor | None) -> Tensor:

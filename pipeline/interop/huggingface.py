@@ -88,7 +88,7 @@ def open_checkpoint(name: str, source_language: str | None = None,
     model = model_of(network, symbols, longest)
     source_ids = renumber(rows, symbols)
     text = HuggingFaceText(tokenizer, model.target_ids.tolist(), inverse(source_ids).tolist(), prefix,
-                           _languages(tokenizer).values(), not getattr(tokenizer, "separate_vocabs", False))
+                           _languages(tokenizer).values(), not getattr(tokenizer, "separate_vocabs", False), first)
     return HuggingFaceCheckpoint(folder, model, text, longest, _notes(generation))
 
 
@@ -169,6 +169,7 @@ def _set_languages(folder: Path, tokenizer: Any, config: Any, generation: Any, s
         if language not in languages:
             fault = "is missing" if language is None else f"{language!r} is unknown"
             raise PipelineError(f"{option}: {fault}; {folder} has {', '.join(languages)}")
+    tokenizer.tgt_lang = target or source  # without one, some read no target; the language's symbol is not asked for
     tokenizer.src_lang = source
     return generation.forced_bos_token_id if target is None else languages[target], ""
 

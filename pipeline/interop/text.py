@@ -3,14 +3,14 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from pipeline.vocabulary import EOS, PAD
+from pipeline.vocabulary import BOS, EOS, PAD
 
 
 class HuggingFaceText:
     """Text to ids and back; ids have no padding, start or end symbols, and are numbered as in `interop.network`."""
 
     def __init__(self, tokenizer: Any, target_ids: Sequence[int], ours: Sequence[int], prefix: str,
-                 languages: Collection[int], joint: bool) -> None:
+                 languages: Collection[int], joint: bool, first: int | None = None) -> None:
         """Args:
             tokenizer: the library's; its sources end with the end symbol.
             target_ids: the checkpoint's target id per id of ours.
@@ -18,10 +18,13 @@ class HuggingFaceText:
             prefix: of every source.
             languages: the checkpoint's target ids of languages.
             joint: whether source and target have one vocabulary.
+            first: the checkpoint's target id that every translation begins with, such as its language; None: any.
         """
         self.joint = joint
         self._tokenizer, self._target_ids, self._ours = tokenizer, target_ids, ours
         self._prefix, self._languages = prefix, frozenset(languages)
+        self._our_targets = {token: ours for ours, token in enumerate(target_ids) if ours != BOS}
+        self.leading: tuple[int, ...] = () if first is None else (self._our_targets[first],)
 
     @property
     def target_pieces(self) -> list[str]:
@@ -37,6 +40,13 @@ class HuggingFaceText:
             # The tokenizers read a </s> or <pad> in the text as the symbol.
             encoded.append([token for token in ids if token not in (PAD, EOS)])
         return encoded
+
+    def encode_target(self, sentences: list[str]) -> list[list[int]]:
+        """Encode target sentences, or parts of them, without the symbols of the checkpoint."""
+        encoded = [self._tokenizer(text_target=sentence, add_special_tokens=False, verbose=False)["input_ids"]
+                   for sentence in sentences]
+        return [[ours for ours in map(self._our_targets.__getitem__, tokens) if ours not in (PAD, EOS)]
+                for tokens in encoded]
 
     def decode_target(self, ids: Iterable[int]) -> str:
         """Return the text of one target, without special symbols."""

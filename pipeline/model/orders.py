@@ -63,6 +63,11 @@ class Order:
         """z = h·c, the slots filled by one decoder call."""
         return self.directions * self.words
 
+    @property
+    def left_to_right(self) -> bool:
+        """Whether slots hold words in reading order."""
+        return self.indices is _first_to_last
+
     def slots(self, length: int) -> int:
         """The number of slots of a target of `length` words, end symbols included.
 

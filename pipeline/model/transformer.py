@@ -1,10 +1,12 @@
 """One encoder-decoder Transformer for every generation order, with the three verbs that search speaks."""
 
+import copy
 import math
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pipeline.engine.plain import PlainWeights
@@ -24,6 +26,20 @@ class PositionTables(NamedTuple):
     """(S, D)."""
     target: Tensor
     """(T, D), one row per slot."""
+
+
+class _Rows:
+    """A linear map by some rows of a weight (V, D), which are copied on first use: compiled steps have their own."""
+
+    def __init__(self, weight: Tensor, ids: Tensor) -> None:
+        self._weight, self._ids = weight, ids
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.linear(x, self._rows)
+
+    @cached_property
+    def _rows(self) -> Tensor:
+        return self._weight[self._ids]
 
 
 class Transformer(Network):
@@ -158,6 +174,21 @@ class Transformer(Network):
     def advance(self, tokens: Tensor, state: State) -> Tensor:
         """The decoder's last hidden states, (R, n, D); `step` without its projection."""
         return self._read(tokens, state, False)[0]
+
+    @torch.no_grad()
+    def with_vocabulary(self, ids: Tensor) -> "Transformer":
+        """The same model with only some target words, numbered from 0, for search.
+
+        Args:
+            ids: (n,) of the words, ascending; the special ids are the first.
+        """
+        short = copy.copy(self)
+        # Found before the modules of these names.
+        vars(short).update(target_embedding=lambda tokens: self.target_embedding(ids[tokens]),
+                           projection=_Rows(self.projection.weight, ids))
+        if self.output_bias is not None:
+            vars(short)["output_bias"] = self.output_bias[ids]
+        return short
 
     # The parts of the verbs, by torch. A network that the engine has opened overrides them with compiled ones.
 

@@ -19,6 +19,8 @@ from pipeline.blocks import build
 from pipeline.decoding import greedy
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.settings import make_decoder
+from pipeline.errors import PipelineError
 from pipeline.model.lattice import LatticeTransformer
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import EOS, PAD
@@ -133,6 +135,49 @@ def test_greedy_searchs_output(make: Callable[..., Any], name: str) -> None:
                 torch.testing.assert_close(found.scores, expected.scores, rtol=0, atol=1e-9)
                 assert (found.calls <= expected.calls).all()
                 assert name == "greedy" or (found.verification is not None and found.verification.exact)
+
+
+PREFIXES = [[7], [8, 9, 10, 8], [], [*range(7, 19)] * 2, [11, 11], [], [12]]
+"""Of the sentences: of several lengths, and one that is longer than the model has places for."""
+
+
+@torch.no_grad()
+def continued(verifier: Transformer, source: Tensor, prefix: list[int]) -> list[int]:
+    """The words of a prefix and of its greedy continuation, word by word, each from a new reading of all."""
+    slots, most = list(prefix), min(int(LIMIT.words(source)[0]) + len(prefix), LIMIT.longest) + 1
+    while len(slots) < most and EOS not in slots:
+        logits = verifier(source, torch.tensor([[*slots, PAD]]))[0, -1]
+        slots.append(int(logits.argmax()))
+    return [word for word in slots[:most] if word != EOS]
+
+
+@every_lossless_decoder
+def test_a_prefix_is_continued_greedily(make: Callable[..., Any], name: str) -> None:
+    model, verifier = make(name, "left_to_right", 2)
+    decode = make_decoder(name, {"algorithm": name, **SETTINGS.get(name, {})}, LIMIT)
+    expected = [continued(verifier, row[row != PAD].unsqueeze(0), prefix)
+                for row, prefix in zip(SOURCE, PREFIXES, strict=True)]
+    assert all(one[:len(prefix)] == prefix[:len(one)] for one, prefix in zip(expected, PREFIXES, strict=True))
+    together = decode(model, SOURCE, PREFIXES)
+    for row, source in enumerate(SOURCE):
+        alone = decode(model, source[source != PAD].unsqueeze(0), [PREFIXES[row]])
+        assert words(together, row) == words(alone, 0) == expected[row]
+
+
+@every_decoder
+def test_prefixes_change_nothing_if_empty_and_are_kept_or_refused(make: Callable[..., Any], name: str) -> None:
+    for order in orders_of(name):
+        model, verifier = make(name, order, 2)
+        decode = make_decoder(name, {"algorithm": name, **SETTINGS.get(name, {})}, LIMIT)
+        plain, empty = decode(model, SOURCE), decode(model, SOURCE, [[]] * len(SOURCE))
+        assert torch.equal(plain.tokens, empty.tokens) and torch.equal(plain.scores, empty.scores)
+        if name in OF_THEIR_OWN - {"beam"} or not verifier.order.left_to_right:
+            with pytest.raises(PipelineError, match=r"^decoders.* prefix can"):
+                decode(model, SOURCE, PREFIXES)
+        else:
+            found = decode(model, SOURCE, PREFIXES)
+            for row, prefix in enumerate(PREFIXES):
+                assert words(found, row)[:len(prefix)] == prefix[:LIMIT.longest + 1]
 
 
 @every_lossless_decoder

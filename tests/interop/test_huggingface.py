@@ -88,6 +88,19 @@ def test_translations_are_theirs(kind: str, folders: Callable[[str], Path], work
 
 
 @every_tokenizer
+def test_a_translation_begins_with_its_prefix(kind: str, folders: Callable[[str], Path], workspace: Path) -> None:
+    """After the language, which the network still forces."""
+    checkpoint = opened(folders(kind), kind)
+    model = TextModel(checkpoint.network, checkpoint.text, checkpoint.longest, "none")
+    assert checkpoint.text.decode_targets(checkpoint.text.encode_target(LINES[:2])) == LINES[:2]
+    for decoder in ("greedy", "beam3"):
+        translator = Translator(load_params(), model, decoder, device="cpu")
+        found, plain = list(translator(LINES[:2], prefixes=["The pale raven", ""])), list(translator(LINES[:2]))
+        assert found[0].hypotheses[0].startswith("The pale raven") and found[1].hypotheses == plain[1].hypotheses
+        assert "begin" not in str(found[0].warning)
+
+
+@every_tokenizer
 def test_a_matrix_that_is_stored_once(kind: str, tmp_path: Path) -> None:
     """As most published checkpoints are: the output's matrix is the embedding, and not in the file."""
     folder = save(tmp_path / kind, kind, tied=True)

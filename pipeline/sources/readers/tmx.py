@@ -38,8 +38,8 @@ def read_memory(path: str, source_language: str, target_language: str) -> Iterat
         # An untrusted memory must not open other files or addresses.
         units = etree.iterparse(path, tag="tu", resolve_entities="internal", no_network=True, load_dtd=False)
         for _, unit in units:
-            segments = {_language(variant): variant.find("seg") for variant in reversed(unit.findall("tuv"))}
-            source, target = (_find(segments, language) for language in (source_language, target_language))
+            segments = segments_of(unit)
+            source, target = (find_segment(segments, language) for language in (source_language, target_language))
             if source is not None and target is not None:
                 yield _text(source), _text(target)
             unit.clear()
@@ -50,12 +50,17 @@ def read_memory(path: str, source_language: str, target_language: str) -> Iterat
                             "files are not read)") from None
 
 
+def segments_of(unit: Any) -> dict[str, Any]:
+    """The segments of a translation unit by language, in lower case."""
+    return {_language(variant): variant.find("seg") for variant in reversed(unit.findall("tuv"))}
+
+
 def _language(variant: Any) -> str:
     return (variant.get(_LANGUAGE) or variant.get("lang") or "").lower()
 
 
-def _find(segments: dict[str, Any], language: str) -> Any:
-    """Return the segment of exactly this language, or else of the first of its regions."""
+def find_segment(segments: dict[str, Any], language: str) -> Any:
+    """Return the segment of exactly this language, or else of the first of its regions; None: it has neither."""
     wanted = language.lower()
     regional = [code for code in sorted(segments) if code.startswith(wanted + "-")]
     return segments.get(wanted, segments[regional[0]] if regional else None)

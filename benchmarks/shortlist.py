@@ -1,0 +1,64 @@
+"""Speed and BLEU of search with a vocabulary shortlist: `python -m benchmarks.shortlist --family ar` in a run's folder.
+
+All contestants take turns over the test set, one sentence at a time; the minimum of processor time counts.
+"""
+
+import argparse
+import time
+
+import numpy as np
+import sacrebleu
+import torch
+
+from pipeline import layout
+from pipeline.corpus.bpe import Tokenizer
+from pipeline.corpus.padding import pad_sources
+from pipeline.count_model.model import CountModel
+from pipeline.count_model.shortlist import Shortlist
+from pipeline.decoding.settings import make_decoder
+from pipeline.params import load_params
+from pipeline.translation import open_family
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--family", required=True)
+    parser.add_argument("--decoder", action="append", help="default: greedy and beam5")
+    parser.add_argument("--candidates", type=int, nargs="*", default=[5, 10, 20, 40])
+    parser.add_argument("--frequent", type=int, default=600)
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--lines", type=int, default=400)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    params = load_params()
+    model = open_family(params, arguments.family)
+    counts = CountModel.open(layout.counts("both"), Tokenizer.load(layout.BPE).digest)
+    lists = {f"{n} candidates": Shortlist(counts, n, arguments.frequent) for n in arguments.candidates}
+    sources, references = (layout.read_lines(layout.CORPUS / f"test.{side}")[:arguments.lines]
+                           for side in ("source", "target"))
+    batches = [pad_sources([ids], model.longest) for ids in model.encode(sources)]
+    sizes = {name: np.mean([len(one(batch[0].numpy())) for batch in batches]) for name, one in lists.items()}
+    limit = params.length_limit(model.longest)
+    for decoder in arguments.decoder or ["greedy", "beam5"]:
+        searches = {name: make_decoder(decoder, params.decoder(decoder), limit, shortlist)
+                    for name, shortlist in {"whole vocabulary": None, **lists}.items()}
+        seconds, texts = {name: np.full(len(batches), np.inf) for name in searches}, {}
+        for _ in range(arguments.turns):
+            for name, search in searches.items():
+                found = []
+                for row, batch in enumerate(batches):
+                    began = time.thread_time()
+                    found.append(search(model.network, batch))
+                    seconds[name][row] = min(seconds[name][row], time.thread_time() - began)
+                texts[name] = model.text.decode_targets(one.best_words()[0] for one in found)
+        whole = texts["whole vocabulary"]
+        for name, translations in texts.items():
+            same = sum(one == other for one, other in zip(translations, whole, strict=True)) / len(whole)
+            print(f"{decoder}, {name}: {sizes.get(name, model.network.vocabularies[1]):.0f} pieces, "
+                  f"{1000 * seconds[name].mean():.3f} ms, "
+                  f"BLEU {sacrebleu.corpus_bleu(translations, [references]).score:.2f}, "
+                  f"{same:.1%} of lines the same")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Gettext catalogues (.po) by polib: entries without a finished translation get one, the others stay as they are.
+
+The first plural form is translated from the singular and all others from the plural. An entry is marked fuzzy, for a
+person to read, if a placeholder was lost, the translation was cut, or its language has more than two plural forms.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pipeline.documents.segments import Segment
+from pipeline.errors import PipelineError
+from pipeline.sources.readers.po import read_catalogue
+
+_FORMS = re.compile(r"nplurals\s*=\s*(\d+)")
+
+
+class Catalogue:
+    """A catalogue to be translated."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises:
+            PipelineError: polib is not installed, or the file cannot be read.
+        """
+        try:
+            import polib
+        except ImportError:
+            raise PipelineError(f"{path}: needs polib; run pip install 'fast-nmt-decoding[po]'") from None
+        for _ in read_catalogue(str(path)):  # polib reads damaged catalogues without a word
+            pass
+        try:
+            self._file: Any = polib.pofile(str(path), encoding="utf-8")
+        except OSError as error:
+            raise PipelineError(f"{path}: not a readable catalogue ({' '.join(str(error).split())}); repair it "
+                                "(msgfmt -c checks it)") from None
+        self._entries = [entry for entry in self._file if not entry.obsolete and not entry.translated()]
+        forms = _FORMS.search(self._file.metadata.get("Plural-Forms", ""))
+        self._forms = int(forms[1]) if forms else 2
+
+    def sources(self) -> list[str]:
+        """What is to be translated."""
+        return [text for entry in self._entries
+                for text in ([entry.msgid, entry.msgid_plural] if entry.msgid_plural else [entry.msgid])]
+
+    def rendered(self, segments: list[Segment], lost: Callable[[str, str], list[str]]) -> bytes:
+        """The catalogue with the translations of all sources.
+
+        Args:
+            segments: of `sources`.
+            lost: the placeholders of a source that a translation lacks.
+        """
+        remaining = iter(segments)
+        for entry in self._entries:
+            used = [next(remaining) for _ in range(2 if entry.msgid_plural else 1)]
+            if entry.msgid_plural:
+                forms = self._forms
+                entry.msgstr_plural = {form: used[0 if form == 0 and forms > 1 else 1].text for form in range(forms)}
+            else:
+                entry.msgstr = used[0].text
+            doubtful = (entry.msgid_plural and self._forms > 2) or any(
+                one.warnings or lost(one.source, one.text) for one in used)
+            if bool(doubtful) != entry.fuzzy:
+                entry.fuzzy = bool(doubtful)
+        return f"{self._file}\n".encode()

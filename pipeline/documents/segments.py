@@ -1,0 +1,72 @@
+"""Segments of any number of lines and sentences, translated sentence by sentence; white space between them stays."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pipeline.translation import Translation
+
+Split = Callable[[str], list[str]]
+"""From a line without white space at its ends to its sentences, in order."""
+Translate = Callable[[list[str]], Iterator["Translation"]]
+"""From sentences to their translations."""
+_PARTS = re.compile(r"(\s*\n\s*|^\s+|\s+$)")
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A translated segment."""
+
+    source: str
+    text: str
+    warnings: tuple[str, ...]
+    """Notes on its sentences."""
+
+
+def whole_line(line: str) -> list[str]:
+    """A `Split` that leaves lines as they are."""
+    return [line]
+
+
+def splitter(language: str) -> Split:
+    """A `Split` into sentences by the rules of a language, such as `en`.
+
+    Raises:
+        PipelineError: sentencex is not installed.
+    """
+    try:
+        import sentencex
+    except ImportError:
+        raise PipelineError("--split: needs sentencex; run pip install 'fast-nmt-decoding[split]'") from None
+    return lambda line: [sentence for part in sentencex.segment(language, line) if (sentence := part.strip())]
+
+
+def translate_segments(segments: Sequence[str], split: Split, translate: Translate) -> Iterator[Segment]:
+    """Translate segments, each of whose lines is split into sentences; of white space alone, nothing is translated."""
+    cut = [[_sentences(part, split) for part in _PARTS.split(segment)] for segment in segments]
+    found = translate([sentence for parts in cut for sentences, _ in parts for sentence in sentences])
+    for segment, parts in zip(segments, cut, strict=True):
+        texts, warnings = list[str](), list[str]()
+        for sentences, gaps in parts:
+            for _, gap in zip(sentences, gaps[:-1], strict=True):
+                result = next(found)
+                texts += [gap, result.hypotheses[0]]
+                warnings += [result.warning] if result.warning else []
+            texts.append(gaps[-1])
+        yield Segment(segment, "".join(texts), tuple(warnings))
+
+
+def _sentences(part: str, split: Split) -> tuple[list[str], list[str]]:
+    """The sentences of a line, and what is before each of them and after the last one."""
+    if not part.strip():
+        return [], [part]
+    sentences, gaps, at = split(part), list[str](), 0
+    for sentence in sentences:
+        begin = part.index(sentence, at)
+        gaps.append(part[at:begin])
+        at = begin + len(sentence)
+    return sentences, [*gaps, part[at:]]

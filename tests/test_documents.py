@@ -1,0 +1,228 @@
+"""`translate` of documents: what has no translation gets one, all else stays, and what was lost is marked."""
+
+import io
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli import main
+from pipeline.documents.segments import splitter, translate_segments, whole_line
+from pipeline.sources.readers.po import read_catalogue
+from pipeline.sources.readers.tmx import read_memory
+from pipeline.translation import Translation, lost_placeholders
+
+Translate = Callable[..., tuple[int, bytes, str]]
+
+
+def reversed_words(sentences: list[str]) -> Iterator[Translation]:
+    """A translator that reverses the words of a sentence, and loses the placeholder {lost}."""
+    assert all(sentence.strip() == sentence != "" for sentence in sentences)
+    for sentence in sentences:
+        words = " ".join(word for word in reversed(sentence.split()) if word != "{lost}")
+        yield Translation(sentence, [words], None, 1, "cut" if "cut" in words else None)
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("", ""), ("one two", "two one"), ("\n\n", "\n\n"), ("  \t", "  \t"),
+    ("\none two\n\n  three four \nfive", "\ntwo one\n\n  four three \nfive"),
+    ("one two\r\nthree four\r\n", "two one\r\nfour three\r\n")])
+def test_white_space_between_lines_stays(text: str, expected: str) -> None:
+    segment, = translate_segments([text], whole_line, reversed_words)
+    assert (segment.source, segment.text, segment.warnings) == (text, expected, ())
+
+
+def test_sentences_are_translated_one_by_one() -> None:
+    def split(line: str) -> list[str]:
+        return [part + "." for part in line.split(".")[:-1]] if line.endswith(".") else [line]
+    texts = ["a b.  c d.\n\ne f", "", "cut it.x y."]
+    found = list(translate_segments(texts, lambda line: [one.strip() for one in split(line)], reversed_words))
+    assert [one.text for one in found] == ["b. a  d. c\n\nf e", "", "it. cuty. x"]
+    assert [one.warnings for one in found] == [(), (), ("cut",)]
+
+
+def test_a_splitter_of_a_language() -> None:
+    pytest.importorskip("sentencex", reason="the extra `split` is not installed")
+    split = splitter("en")
+    assert split("Dr. Smith has 3.5 apples. Has he?  Yes!") == ["Dr. Smith has 3.5 apples.", "Has he?", "Yes!"]
+    assert split("no end") == ["no end"]
+
+
+PO = '''# A translator's comment
+msgid ""
+msgstr ""
+"Language: xx\\n"
+"Content-Type: text/plain; charset=UTF-8\\n"
+"Plural-Forms: nplurals=2; plural=(n != 1);\\n"
+
+#: source.py:3
+msgid "red otter"
+msgstr ""
+
+msgid "done"
+msgstr "kept as it is"
+
+msgctxt "menu"
+msgid "open {name}\\n"
+"close {lost}\\n"
+msgstr ""
+
+#, fuzzy
+msgid "an old guess"
+msgstr "wrong"
+
+msgid "one moth"
+msgid_plural "%d moths"
+msgstr[0] ""
+msgstr[1] ""
+
+#~ msgid "obsolete"
+#~ msgstr "gone"
+'''
+
+
+def catalogue(path: Path) -> tuple[list[str], bytes]:
+    pytest.importorskip("polib")
+    from pipeline.documents.po import Catalogue
+    document = Catalogue(path)
+    sources = document.sources()
+    return sources, document.rendered(list(translate_segments(sources, whole_line, reversed_words)), lost_placeholders)
+
+
+def test_a_catalogue_is_completed(tmp_path: Path) -> None:
+    (tmp_path / "in.po").write_text(PO)
+    sources, rendered = catalogue(tmp_path / "in.po")
+    assert sources == ["red otter", "open {name}\nclose {lost}\n", "an old guess", "one moth", "%d moths"]
+    (tmp_path / "out.po").write_bytes(rendered)
+    assert list(read_catalogue(str(tmp_path / "out.po"))) == [
+        ("red otter", "otter red"), ("done", "kept as it is"), ("an old guess", "guess old an"),
+        ("one moth", "moth one"), ("%d moths", "moths %d")]
+    text = rendered.decode()
+    assert text.count("fuzzy") == 1 and text.index("#, fuzzy") < text.index('msgctxt "menu"')
+    assert "#: source.py:3" in text and "# A translator's comment" in text and '#~ msgid "obsolete"' in text
+    again, unchanged = catalogue(tmp_path / "out.po")
+    assert again == ["open {name}\nclose {lost}\n"] and unchanged == rendered
+
+
+def test_more_plural_forms_than_two_are_for_a_person_to_check(tmp_path: Path) -> None:
+    (tmp_path / "in.po").write_text(PO.replace("nplurals=2; plural=(n != 1)", "nplurals=3; plural=0")
+                                    .replace('msgstr[1] ""\n', 'msgstr[1] ""\nmsgstr[2] ""\n'))
+    _, rendered = catalogue(tmp_path / "in.po")
+    entry = rendered.decode().partition("one moth")
+    assert entry[0].rstrip().endswith('#, fuzzy\nmsgid "') or "fuzzy" in entry[0][-30:]
+    assert 'msgstr[0] "moth one"\nmsgstr[1] "moths %d"\nmsgstr[2] "moths %d"' in entry[2]
+
+
+TMX = '''<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE tmx SYSTEM "tmx14.dtd">
+<tmx version="1.4"><header srclang="en-US" datatype="plaintext"/><body>
+<tu tuid="a"><note>kept</note>
+<tuv xml:lang="en-US"><seg>red &amp; <ph x="1">&lt;b&gt;</ph>otter<ph x="2"/></seg></tuv></tu>
+<tu tuid="b"><tuv xml:lang="en"><seg>done</seg></tuv><tuv xml:lang="xx-YY"><seg>kept</seg></tuv></tu>
+<tu tuid="c"><tuv xml:lang="en"><seg>see {lost} and {1} <it pos="begin">x</it> now</seg></tuv></tu>
+<tu tuid="d"><tuv xml:lang="fr"><seg>rien</seg></tuv></tu>
+</body></tmx>
+'''
+
+
+def memory(path: Path) -> tuple[list[str], bytes]:
+    pytest.importorskip("lxml")
+    from pipeline.documents.tmx import Memory
+    document = Memory(path, "en", "xx")
+    sources = document.sources()
+    return sources, document.rendered(list(translate_segments(sources, whole_line, reversed_words)), lost_placeholders)
+
+
+def test_a_memory_is_completed(tmp_path: Path) -> None:
+    (tmp_path / "in.tmx").write_text(TMX)
+    sources, rendered = memory(tmp_path / "in.tmx")
+    assert sources == ["red & {1}otter{2}", "see {lost} and {1} {2} now"]
+    (tmp_path / "out.tmx").write_bytes(rendered)
+    text = rendered.decode()
+    assert '<seg><ph x="1">&lt;b&gt;</ph>otter<ph x="2"/> &amp; red</seg>' in text
+    assert '<prop type="x-check">lost {lost}</prop><seg>now <it pos="begin">x</it> {1} and see</seg>' in text
+    assert text.count("x-check") == 1 and "<note>kept</note>" in text and '<!DOCTYPE tmx SYSTEM "tmx14.dtd">' in text
+    assert list(read_memory(str(tmp_path / "out.tmx"), "en", "xx")) == [
+        ("red & otter", "otter & red"), ("done", "kept"), ("see {lost} and {1}  now", "now  {1} and see")]
+    assert memory(tmp_path / "out.tmx") == ([], rendered)
+
+
+def test_a_lost_code_is_marked(tmp_path: Path) -> None:
+    (tmp_path / "in.tmx").write_text(TMX.replace("otter<ph", "otter <ph"))
+    pytest.importorskip("lxml")
+    from pipeline.documents.tmx import Memory
+    document = Memory(tmp_path / "in.tmx", "en", "xx")
+    drop = [sentence.replace("{2}", "") for sentence in document.sources()]
+    segments = list(translate_segments(drop, whole_line, reversed_words))
+    assert '<prop type="x-check">lost {2}</prop><seg>' in document.rendered(segments, lost_placeholders).decode()
+
+
+# By the command.
+
+@pytest.fixture
+def translate(workspace: Path, monkeypatch: pytest.MonkeyPatch,
+              capsysbinary: pytest.CaptureFixture[bytes]) -> Translate:
+    """A function from options to status, standard output and standard error."""
+    def run(*options: str, text: bytes = b"") -> tuple[int, bytes, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+        status = main(["translate", "--family", "teacher", "--device", "cpu", *options])
+        printed = capsysbinary.readouterr()
+        return status, printed.out, printed.err.decode()
+    return run
+
+
+def test_documents_by_their_names(translate: Translate, workspace: Path) -> None:
+    pytest.importorskip("polib")
+    pytest.importorskip("lxml")
+    (workspace / "in.po").write_text(PO)
+    (workspace / "in.tmx").write_text(TMX)
+    status, _, error = translate("--input", "in.po", "--output", "out.po")
+    assert status == 0 and "in.po: 'open {name}\\nclose {lost}\\n': lost" in error
+    assert ("done", "kept as it is") in list(read_catalogue("out.po"))
+    status, printed, error = translate("--input", "in.tmx", "--languages", "en", "de", "--decoder", "beam3")
+    assert status == 0 and printed.count(b'<tuv xml:lang="de">') == 3 and b"x-check" in printed
+    status, printed, _ = translate("--input", "in.tmx")
+    assert status == 0 and printed.count(b'<tuv xml:lang="xx">') == 2
+
+
+@pytest.mark.parametrize(("name", "text", "options", "message"), [
+    ("in.po", PO, ("--prefix",), "--prefix: is for text line by line; leave it out with a .po file"),
+    ("in.PO", PO, ("--nbest", "2"), "--nbest: is for text line by line; leave it out with a .po file"),
+    ("in.tmx", TMX, ("--format", "json"), "--format json: is for text line by line; leave it out with a .tmx file"),
+    ("in.tmx", "<tmx>", (), "in.tmx: not a readable translation memory"),
+    ("in.tmx", TMX, ("--languages", "it", "de"), "in.tmx: has no unit in the language 'it'; its languages must"),
+    ("in.po", 'msgid "a\n', (), "in.po:1: not a line of a gettext catalogue, or its string"),
+    ("in.txt", "a", ("--split", "--prefix"), "--prefix: is for text line by line; leave it out with --split")])
+def test_what_a_document_cannot_have(translate: Translate, workspace: Path, monkeypatch: pytest.MonkeyPatch, name: str,
+                                     text: str, options: tuple[str, ...], message: str) -> None:
+    """In one line, before a model is loaded."""
+    pytest.importorskip("polib")
+    pytest.importorskip("lxml")
+    monkeypatch.setattr("pipeline.commands.translate.open_model", None)
+    (workspace / name).write_text(text)
+    status, printed, error = translate("--input", name, *options)
+    assert (status, printed) == (2, b"") and error.startswith(f"error: {message}") and error.count("\n") == 1
+
+
+def test_a_missing_splitter_is_named(translate: Translate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sentencex", None)
+    status, _, error = translate("--split", text=b"One. Two.\n")
+    assert status == 2 and error == "error: --split: needs sentencex; run pip install 'fast-nmt-decoding[split]'\n"
+
+
+def test_split_lines_stay_lines(translate: Translate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.documents.segments.splitter", lambda language: lambda line: [
+        part.strip() for part in line.replace(". ", ".\0").split("\0")])
+    lines = ["The red otter. The pale moth.", "", "  The red snail"]
+    status, printed, _ = translate("--split", text="\n".join(lines).encode())
+    alone = translate(text=b"The red otter.\nThe pale moth.\nThe red snail\n")[1].decode().split("\n")
+    assert status == 0 and printed.decode() == f"{alone[0]} {alone[1]}\n\n  {alone[2]}\n"
+
+
+def test_progress_is_shown_where_it_is_asked_for(translate: Translate, workspace: Path) -> None:
+    (workspace / "in.txt").write_text("The red otter\nThe pale moth\n")
+    ordinary = translate("--input", "in.txt")
+    assert "%" not in ordinary[2]
+    status, printed, error = translate("--input", "in.txt", "--progress")
+    assert (status, printed) == ordinary[:2] and "2/2" in error and "sentences" in error
