@@ -7,8 +7,11 @@ The entry's `algorithm` names a file of this package, which defines
   the greatest length of a translation,
 * `KIND`, the kind of model that it searches, if that is not `ordered`.
 
-A new algorithm is therefore one file, and nothing here knows it. Any entry may also have `deduplicate: N`: immediate
-repeats of n-grams of up to N words are then removed from the hypotheses, within the decoder's own time.
+A new algorithm is therefore one file, and nothing here knows it. Any entry may also have
+
+* `deduplicate: N`: immediate repeats of n-grams of up to N words are removed from the hypotheses, within the decoder's
+  own time,
+* `quantization: int8`: the model is searched with linear maps of 8 bits (`pipeline.model.quantised`).
 
 Whether compiled code searches is decided here and nowhere else in this package (`engine.door`).
 """
@@ -28,6 +31,7 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.threaded import search_in_threads
 from pipeline.engine.door import is_quicker_in_threads, open_engine
 from pipeline.errors import PipelineError
+from pipeline.model.quantised import FORMATS, in_format
 
 Decoder = Callable[[Any, Tensor], Hypotheses]
 """From a model of the algorithm's kind and padded ids (B, S) to hypotheses."""
@@ -38,7 +42,8 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit) -> Dec
 
     Args:
         name: of the entry, for error messages.
-        block: `algorithm`, the fields of that file's `Settings`, and `deduplicate` (default 0: no removal).
+        block: `algorithm`, the fields of that file's `Settings`, `deduplicate` (default 0: no removal) and
+            `quantization` (default float32: none).
         limit: the greatest length of a translation.
 
     Raises:
@@ -50,6 +55,10 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit) -> Dec
     if type(longest) is not int or longest < 0:
         raise PipelineError(f"params.yaml: decoders.{name}.deduplicate is {longest!r}; it must be a number of words, "
                             "0 or more")
+    quantization = options.pop("quantization", FORMATS[0])
+    if quantization not in FORMATS:
+        raise PipelineError(f"params.yaml: decoders.{name}.quantization is {quantization!r}; choose one of "
+                            f"{', '.join(FORMATS)}")
     path = f"pipeline.decoding.{algorithm}"
     module = None
     if re.fullmatch(r"[a-z][a-z0-9_]*", algorithm) and importlib.util.find_spec(path):
@@ -64,7 +73,7 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit) -> Dec
         if model.kind != kind:
             raise PipelineError(f"decoders.{name}: {algorithm} searches {kind} models, and this one is {model.kind}; "
                                 "choose another decoder for its family")
-        model = open_engine(model)
+        model = open_engine(in_format(model, quantization))
         if is_quicker_in_threads(algorithm, model, source):
             found = search_in_threads(lambda sentence: search(model, sentence, limit, settings), source)
         else:
