@@ -23,6 +23,7 @@ from pipeline.errors import PipelineError
 from pipeline.interop.model_folder import ModelSettings, check_files, read_settings
 from pipeline.lines import UnicodeForm, normalise
 from pipeline.model.checkpoint import load_checkpoint
+from pipeline.model.quantised import FORMATS, in_format
 from pipeline.model.settings import OrderSettings
 from pipeline.params import Params
 from pipeline.vocabulary import PAD
@@ -123,7 +124,8 @@ class Translator:
     """Translates lines in batches and returns one translation per line, in their order."""
 
     def __init__(self, params: SearchSettings, model: TextModel, decoder: str | Search, *, nbest: int = 1,
-                 device: str = "auto", batch_rows: int = 32, scores: bool = False) -> None:
+                 device: str = "auto", batch_rows: int = 32, scores: bool = False,
+                 quantization: str | None = None) -> None:
         """Args:
             params: with the decoder and the length limit.
             model: is moved to the device.
@@ -132,6 +134,7 @@ class Translator:
             device: cpu, cuda or auto.
             batch_rows: sentences searched together.
             scores: whether to compute the hypotheses' scores, which a search for the best one does not need.
+            quantization: float32 or int8, in which the model is searched; None: the decoder's own.
 
         Raises:
             PipelineError: a name is unknown, or the decoder has too few beams or does not suit the vocabulary.
@@ -145,29 +148,34 @@ class Translator:
                     raise PipelineError(f"--nbest: {nbest} needs a decoder with at least as many beams; {decoder!r} "
                                         f"has {widest}")
                 block["nbest"] = nbest
+            if quantization is not None:
+                block["quantization"] = quantization
+            self._quantization = block.setdefault("quantization", FORMATS[0])
             self._decode = make_decoder(decoder, block, limit)
         else:  # its own settings say how many hypotheses it finds
-            self._decode = lambda network, source: decoder(open_engine(network), source, limit)
+            own = self._quantization = quantization or FORMATS[0]
+            self._decode = lambda network, source: decoder(open_engine(in_format(network, own)), source, limit)
         self.model, self.decoder, self.device = model, decoder, torch.device(pick_device(device))
         self.network = model.network.to(self.device)
         self._batch_rows, self._scores = batch_rows, scores
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, decoder: str | Search | None = None, *, nbest: int = 1,
-                        device: str = "auto", batch_rows: int = 32, scores: bool = False) -> Self:
+                        device: str = "auto", batch_rows: int = 32, scores: bool = False,
+                        quantization: str | None = None) -> Self:
         """A translator by the model of a model folder (`python -m pipeline export folder`).
 
         Args:
             folder: wherever it stands; no other file is read.
             decoder: one of the folder's, which its card lists, or a function; None: the folder's first.
-            nbest, device, batch_rows, scores: as of the constructor.
+            nbest, device, batch_rows, scores, quantization: as of the constructor.
 
         Raises:
             PipelineError: as of `open_folder` and of the constructor.
         """
         model, settings = open_folder(Path(folder))
         return cls(settings, model, decoder or settings.default_decoder, nbest=nbest, device=device,
-                   batch_rows=batch_rows, scores=scores)
+                   batch_rows=batch_rows, scores=scores, quantization=quantization)
 
     def translate(self, line: str) -> str:
         """The best translation of one line."""

@@ -32,6 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="json: one object per line with source, hypotheses, scores and calls")
     parser.add_argument("--check-placeholders", action="store_true",
                         help="report lines whose translation lacks a placeholder such as {entity_name}")
+    parser.add_argument("--quantization", choices=("float32", "int8"),
+                        help="the format of the matrices that are multiplied (default: the decoder's)")
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
 
 
@@ -48,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
     params = search_settings(arguments)
     model, decoder = open_model(params, arguments)
     translator = Translator(params, model, arguments.decoder or decoder, nbest=arguments.nbest, device=arguments.device,
-                            scores=arguments.format == "json")
+                            scores=arguments.format == "json", quantization=arguments.quantization)
     # A person waits for lines, a file does not.
     results = translator(lines, ahead=1 if arguments.input is None and sys.stdin.isatty() else 32)
     rendered = (_render(number, result, arguments) for number, result in enumerate(results, 1))

@@ -96,7 +96,7 @@ class RoundedLinear(nn.Linear):
 
 def linear(weight: Tensor, bias: Tensor, rounded: bool) -> nn.Linear:
     """The linear map of a matrix (N, K) and a bias (N,), rounded or exact."""
-    made = (RoundedLinear if rounded else nn.Linear)(*weight.t().shape, device="meta")
+    made = (RoundedLinear if rounded else nn.Linear)(weight.shape[1], weight.shape[0], device="meta")
     made.weight, made.bias = nn.Parameter(weight, requires_grad=False), nn.Parameter(bias, requires_grad=False)
     return made
 
