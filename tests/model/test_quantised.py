@@ -129,7 +129,8 @@ def test_feed_forward_blocks_of_odd_width_are_computed_by_torch() -> None:
 
 
 def test_half_precision_is_multiplied_in_float32() -> None:
-    found = linear(torch.randn(8, 16).bfloat16(), torch.zeros(8).bfloat16(), rounded=True)(torch.randn(3, 16).bfloat16())
+    weight, bias, x = (torch.randn(shape).bfloat16() for shape in ((8, 16), (8,), (3, 16)))
+    found = linear(weight, bias, rounded=True)(x)
     assert found.dtype == torch.bfloat16 and bool(found.isfinite().all())
     network = plain().bfloat16()
     assert len(make_decoder("greedy", INT8, LIMIT)(network, sources(6)).tokens) == 1
@@ -143,7 +144,7 @@ def test_a_model_of_another_library_is_refused_in_one_line() -> None:
 
 @pytest.mark.parametrize("value", ["int4", 8, None])
 def test_a_format_that_does_not_exist_is_refused(value: object) -> None:
-    with pytest.raises(PipelineError, match="decoders.mine.quantization is .*; choose one of float32, int8"):
+    with pytest.raises(PipelineError, match=r"decoders.mine.quantization is .*; choose one of float32, int8"):
         make_decoder("mine", {**INT8, "quantization": value}, LIMIT)
 
 
@@ -154,7 +155,7 @@ def test_exactness_of_a_quantised_decoder_is_judged_by_its_own_steps(tiny: Tiny)
                      for algorithm in ("greedy", "iad"))
     assert count_ties(verifier, source, greedy, found, "iad") == 0
     greedy.tokens[0, 0, 0] = 7 if int(greedy.tokens[0, 0, 0]) != 7 else 8
-    with pytest.raises(PipelineError, match="more than rounding explains \\(0.0001\\)"):
+    with pytest.raises(PipelineError, match=r"more than rounding explains \(0.0001\)"):
         count_ties(verifier, source, greedy, found, "iad")
 
 
