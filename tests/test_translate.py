@@ -75,7 +75,6 @@ def test_a_model_is_searched_in_eight_bits(translate: Translate) -> None:
     params.decoders["rounded"] = {"algorithm": "greedy", "quantization": "int8"}
     translator = Translator(params, open_family(params, "teacher"), "rounded", device="cpu", scores=True)
     assert [one.scores for one in translator([text.decode().strip()])] == [rounded]
-    assert translate(text, "--quantization", "int4")[0] == 2
 
 
 def test_many_lines_keep_their_order(translate: Translate, toy_folder: Path) -> None:

@@ -14,13 +14,14 @@ from sentences import sources
 from torch import Tensor
 
 import pipeline.decoding
+from pipeline.decoding import greedy
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import Decoder, make_decoder
 from pipeline.engine import door, packing
 from pipeline.engine.door import LOOPS, use_engine
 from pipeline.model.layers import DecoderLayer, EncoderLayer
 from pipeline.model.masked import MaskedTransformer
-from pipeline.model.quantised import FORMATS
+from pipeline.model.quantised import FORMATS, quantised
 from pipeline.model.transformer import Transformer
 
 LIMIT = LengthLimit(ratio=1.5, extra=4, longest=23)
@@ -94,8 +95,8 @@ def test_a_quantised_text_is_the_same_by_either_engine_and_in_any_batch(tiny: Ca
             found = decode(model, sentence[None, :length])
             assert found.best_words() == [words]
             if found.verification is not None:
-                greedy = decoder("greedy", "int8")(getattr(model, "verifier", model), sentence[None, :length])
-                assert greedy.best_words() == [words]
+                verifier = quantised(getattr(model, "verifier", model))
+                assert greedy.search(verifier, sentence[None, :length], LIMIT).best_words() == [words]
 
 
 def test_there_are_decoders() -> None:
