@@ -2,11 +2,15 @@
 
     python -m benchmarks.exactness              # after `dvc repro`, in the folder of its params.yaml
     python -m benchmarks.exactness --profile gec
+    python -m benchmarks.exactness --quantization int8
 
 Trained weights and the whole test split, in batches of 1, 8 and 64 in float32 and float64, and of 64 in bfloat16. A
 difference that is no numerical tie (`pipeline.evaluation.exactness`) stops the benchmark; ties are counted. In float64
 there must be none. Batches stay together here, as those of larger models do; where sentences are searched apart
 (`pipeline.decoding.threaded`), every batch is as those of 1.
+
+With `--quantization int8` both searches read the quantised model. In bfloat16 torch computes it, so that case is left
+out; in the others all steps are the engine's, and there must be no tie.
 """
 
 from concurrent.futures import ProcessPoolExecutor
@@ -32,6 +36,7 @@ from pipeline.engine.door import open_engine
 from pipeline.evaluation.exactness import count_ties
 from pipeline.files import write_json
 from pipeline.model.checkpoint import load_checkpoint
+from pipeline.model.quantised import FORMATS, in_format
 from pipeline.params import PARAMS, Params, load_params
 from pipeline.workspace import PROFILES
 
@@ -42,7 +47,8 @@ Expected = dict[tuple[str, str, int], Hypotheses]
 """Greedy search's, by verifier, type and batch size, and first sentence."""
 
 
-def examine(params: Params, folder: Path, family: str, decoder: str, expected: Expected) -> dict[str, Any] | None:
+def examine(params: Params, folder: Path, family: str, decoder: str, quantization: str,
+            expected: Expected) -> dict[str, Any] | None:
     """Ties by type and batch size, and tokens accepted a call; None if the decoder promises nothing.
 
     Args:
@@ -50,19 +56,22 @@ def examine(params: Params, folder: Path, family: str, decoder: str, expected: E
         folder: that it is in.
         family: with a checkpoint.
         decoder: one of its own.
+        quantization: of both searches.
         expected: what is known of greedy search; added to.
     """
     judge = params.family(family).verifier or family
     tokenizer = Tokenizer.load(folder / layout.BPE)
     network, _ = load_checkpoint(folder / layout.checkpoint(family), tokenizer.digest, params.family(family).order)
     limit = params.length_limit(network.settings.max_length)
-    decode = make_decoder(decoder, params.decoder(decoder), limit)
+    decode = make_decoder(decoder, {**params.decoder(decoder), "quantization": quantization}, limit)
     pairs = Pairs.open(folder / layout.BPE / "test.pairs", tokenizer.digest)
     order = sorted(range(len(pairs)), key=lambda row: -int(pairs.source_lengths[row]))
     found: dict[str, Any] = {"sentences": len(order), "ties": {}}
-    for dtype, size in CASES:
+    for dtype, size in cases(quantization):
         network.to(dtype)
-        verifier, name = open_engine(getattr(network, "verifier", network)), _name(dtype, size)
+        searched, name = in_format(network, quantization), _name(dtype, size)
+        judging = getattr(searched, "verifier", searched)
+        verifier = open_engine(judging)
         ties = tokens = calls = 0
         for start in range(0, len(order), size):
             source = pad_sources([pairs.source(row) for row in order[start:start + size]],
@@ -74,7 +83,7 @@ def examine(params: Params, folder: Path, family: str, decoder: str, expected: E
             key = judge, name, start
             if key not in expected:
                 expected[key] = greedy.search(verifier, source, limit)
-            ties += count_ties(verifier, source, expected[key], drafted, f"{family} {decoder} {name}")
+            ties += count_ties(judging, source, expected[key], drafted, f"{family} {decoder} {name}")
             tokens += int((drafted.lengths + drafted.ended).sum())
             calls += int(drafted.calls.sum())
         found["ties"][name] = ties
@@ -82,11 +91,15 @@ def examine(params: Params, folder: Path, family: str, decoder: str, expected: E
     return found
 
 
-def examine_family(params: Params, folder: Path, family: str) -> dict[str, Any]:
+def cases(quantization: str) -> list[tuple[torch.dtype, int]]:
+    return [case for case in CASES if quantization == FORMATS[0] or case[0] != torch.bfloat16]
+
+
+def examine_family(params: Params, folder: Path, quantization: str, family: str) -> dict[str, Any]:
     """All of a family's decoders that promise something; see `examine`."""
     results, expected = {}, Expected()
     for decoder in params.decoders_of(family):
-        found = examine(params, folder, family, decoder, expected)
+        found = examine(params, folder, family, decoder, quantization, expected)
         if found is not None:
             results[f"{family} {decoder}"] = found
             print(f"{family} {decoder}: ties {found['ties']}", flush=True)
@@ -100,19 +113,22 @@ def _name(dtype: torch.dtype, size: int) -> str:
 def main() -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("--profile", help="examine the systems of a profile's run")
+    parser.add_argument("--quantization", choices=FORMATS, default=FORMATS[0], help="of the models")
     parser.add_argument("--output", type=Path, help="where to write the result (default: benchmarks/results)")
     arguments = parser.parse_args()
     folder = PROFILES / arguments.profile if arguments.profile else Path()
-    name = f"exactness_{arguments.profile}" if arguments.profile else "exactness"
+    quantization = arguments.quantization
+    suffix = [arguments.profile, quantization if quantization != FORMATS[0] else None]
+    name = "_".join(["exactness", *filter(None, suffix)])
     params = load_params(folder / PARAMS)
     description, results = about(["torch"]), {}
     # One sentence at a time keeps one core busy.
     with ProcessPoolExecutor(usable_cores(), get_context("spawn"), torch.set_num_threads, (1,)) as pool:
-        for found in pool.map(partial(examine_family, params, folder), params.systems):
+        for found in pool.map(partial(examine_family, params, folder, quantization), params.systems):
             results |= found
     lines = [[name, str(one["sentences"]), f"{one['accepted_per_call']:.2f}", *map(str, one["ties"].values())]
              for name, one in results.items()]
-    header = ["decoder", "sentences", "accepted", *(_name(*case) for case in CASES)]
+    header = ["decoder", "sentences", "accepted", *(_name(*case) for case in cases(quantization))]
     print(table(header, lines))
     write_json(arguments.output or RESULTS / f"{name}.json", {**description, "decoders": results})
 

@@ -181,16 +181,28 @@ class Params(Checked):
         """The decoders under which a family is evaluated."""
         return self.family(family).decoders or self.default_decoders
 
+    def quantization_of(self, decoder: str) -> str:
+        """The format in which a decoder's model is searched; see `pipeline.model.quantised.FORMATS`."""
+        return str(self.decoders[decoder].get("quantization", "float32")) if decoder in self.decoders else "float32"
+
+    def greedy_of(self, decoder: str) -> str:
+        """The greedy search by the same model as a decoder's: a quantised model is a model of its own."""
+        own = self.quantization_of(decoder)
+        searches = [name for name, block in self.decoders.items() if block.get("algorithm") == "greedy"
+                    and "deduplicate" not in block and self.quantization_of(name) == own]
+        return "greedy" if own == "float32" or not searches else searches[0]
+
     def counterparts(self) -> dict[str, str]:
         """The baseline's decoder with which each decoder and peer is compared: the same one, or the first with as many
-        beams (greedy search has one)."""
+        beams (greedy search has one). Neither is quantised."""
         beams = {name: 1 if block.get("algorithm") == "greedy" else block.get("beams")
                  for name, block in self.decoders.items()} | {name: peer.beams for name, peer in self.peers.items()}
         counterparts = dict[str, str]()
-        for baseline in reversed(self.decoders_of(self.baseline)):
+        own = [name for name in self.decoders_of(self.baseline) if self.quantization_of(name) == "float32"]
+        for baseline in reversed(own):
             if beams[baseline] is not None:
                 counterparts |= {name: baseline for name, width in beams.items() if width == beams[baseline]}
-        return counterparts | {name: name for name in self.decoders_of(self.baseline)}
+        return counterparts | {name: name for name in own}
 
 
 def parse_params(content: dict[str, Any]) -> Params:

@@ -16,6 +16,7 @@ from pipeline.corpus.padding import pad_sources
 from pipeline.decoding.verify import Round
 from pipeline.engine.door import open_engine
 from pipeline.errors import PipelineError
+from pipeline.model.quantised import in_format
 from pipeline.model.top import best
 from pipeline.translation import Translator
 from pipeline.vocabulary import EOS, PAD
@@ -88,7 +89,8 @@ class Tracer(Translator):
         output = output_of(rounds, 0)
         relaxed = [False] * len(output)
         if not found.verification.exact:
-            relaxed = departures(getattr(self.network, "verifier", self.network), source, output)
+            network = in_format(self.network, self._quantization)
+            relaxed = departures(getattr(network, "verifier", network), source, output)
         text = self.model.text.decode_target(found.tokens[0, 0, :int(found.lengths[0, 0])].tolist())
         return Trace(line, text, mark_rounds(rounds, 0, relaxed), int(found.verification.drafter_calls[0]),
                      self.model.warning(len(ids), bool(found.ended[0, 0])))

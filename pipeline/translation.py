@@ -27,6 +27,7 @@ from pipeline.glossary import Glossary
 from pipeline.interop.model_folder import ModelSettings, check_files, read_settings
 from pipeline.lines import UnicodeForm, normalise
 from pipeline.model.checkpoint import load_checkpoint
+from pipeline.model.quantised import FORMATS, in_format
 from pipeline.model.settings import OrderSettings
 from pipeline.params import Params
 from pipeline.vocabulary import PAD
@@ -153,7 +154,7 @@ class Translator:
 
     def __init__(self, params: SearchSettings, model: TextModel, decoder: str | Search, *, nbest: int = 1,
                  device: str = "auto", batch_rows: int = 32, scores: bool = False, glossary: Glossary | None = None,
-                 shortlist: Shortlist | None = None) -> None:
+                 shortlist: Shortlist | None = None, quantization: str | None = None) -> None:
         """Args:
             params: with the decoder and the length limit.
             model: is moved to the device.
@@ -164,6 +165,7 @@ class Translator:
             scores: whether to compute the hypotheses' scores, which a search for the best one does not need.
             glossary: terms whose translation is prescribed; only beam search can place them.
             shortlist: the part of the vocabulary to search; greedy and beam search only.
+            quantization: float32 or int8, in which the model is searched; None: the decoder's own.
 
         Raises:
             PipelineError: a name is unknown, or the decoder has too few beams or does not suit the vocabulary.
@@ -177,31 +179,36 @@ class Translator:
                     raise PipelineError(f"--nbest: {nbest} needs a decoder with at least as many beams; {decoder!r} "
                                         f"has {widest}")
                 block["nbest"] = nbest
+            if quantization is not None:
+                block["quantization"] = quantization
+            self._quantization = block.setdefault("quantization", FORMATS[0])
             self._decode = make_decoder(decoder, block, limit, shortlist)
         else:  # its own settings say how many hypotheses it finds
             if shortlist is not None:
                 raise PipelineError("shortlist: a decoder that is a function cannot search one; name a decoder")
-            self._decode = _of_function(decoder, limit)
+            self._quantization = quantization or FORMATS[0]
+            self._decode = _of_function(decoder, limit, self._quantization)
         self.model, self.decoder, self.device = model, decoder, torch.device(pick_device(device))
         self.network = model.network.to(self.device)
         self._batch_rows, self._scores, self._glossary = batch_rows, scores, glossary or Glossary({})
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, decoder: str | Search | None = None, *, nbest: int = 1,
-                        device: str = "auto", batch_rows: int = 32, scores: bool = False) -> Self:
+                        device: str = "auto", batch_rows: int = 32, scores: bool = False,
+                        quantization: str | None = None) -> Self:
         """A translator by the model of a model folder (`python -m pipeline export folder`).
 
         Args:
             folder: wherever it stands; no other file is read.
             decoder: one of the folder's, which its card lists, or a function; None: the folder's first.
-            nbest, device, batch_rows, scores: as of the constructor.
+            nbest, device, batch_rows, scores, quantization: as of the constructor.
 
         Raises:
             PipelineError: as of `open_folder` and of the constructor.
         """
         model, settings = open_folder(Path(folder))
         return cls(settings, model, decoder or settings.default_decoder, nbest=nbest, device=device,
-                   batch_rows=batch_rows, scores=scores)
+                   batch_rows=batch_rows, scores=scores, quantization=quantization)
 
     def translate(self, line: str) -> str:
         """The best translation of one line."""
@@ -254,12 +261,12 @@ class Translator:
         return [done[row] for row in range(len(lines))]
 
 
-def _of_function(search: Search, limit: LengthLimit) -> ForcedDecoder:
+def _of_function(search: Search, limit: LengthLimit, quantization: str) -> ForcedDecoder:
     """A decoder in Python, which nothing can be demanded of."""
     def decode(model: Any, source: Tensor, prefixes: Prefixes = (), terms: Terms = ()) -> Hypotheses:
         if any(prefixes) or any(terms):
             raise PipelineError("a decoder that is a function takes no prefixes and no glossary; name a decoder")
-        return search(open_engine(model), source, limit)
+        return search(open_engine(in_format(model, quantization)), source, limit)
     return decode
 
 

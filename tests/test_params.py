@@ -247,6 +247,16 @@ def test_no_file(tmp_path: Path) -> None:
         load_params(tmp_path / "params.yaml")
 
 
+def test_a_quantised_decoder_has_an_exact_counterpart_and_a_quantised_reference() -> None:
+    params = parse_params(merge(shipped(), {"families": {"ar": {"decoders": [
+        "greedy_int8", "gad_int8", "beam10_int8", "greedy", "beam5", "beam10"]}}}))
+    counterparts = params.counterparts()
+    assert [counterparts[name] for name in ("greedy_int8", "beam5_int8", "pair_beam10_int8", "greedy")] == [
+        "greedy", "beam5", "beam10", "greedy"]
+    assert [params.greedy_of(name) for name in ("gad_int8", "gad", "ctranslate2_greedy_int8")] == [
+        "greedy_int8", "greedy", "greedy"]
+
+
 def test_copies_of_the_source_need_one_vocabulary() -> None:
     content = shipped()
     with pytest.raises(PipelineError, match=r"families\.ar\.decoders: decoder 'iad' copies from .*bpe\.joint"):

@@ -66,6 +66,18 @@ def test_line_for_line(translate: Translate, kind: str, decoder: str) -> None:
             assert translation == ""
 
 
+def test_a_model_is_searched_in_eight_bits(translate: Translate) -> None:
+    """The option and an entry of the same decoder give the same scores, which are others than those of all bits."""
+    text, json_format = b"The tiny otter paints the ladder .\n", ("--format", "json")
+    exact, rounded = (json.loads(translate(text, *json_format, *options)[1])["scores"]
+                      for options in ((), ("--quantization", "int8")))
+    assert exact != rounded and exact == pytest.approx(rounded, abs=0.5)
+    params = load_params()
+    params.decoders["rounded"] = {"algorithm": "greedy", "quantization": "int8"}
+    translator = Translator(params, open_family(params, "teacher"), "rounded", device="cpu", scores=True)
+    assert [one.scores for one in translator([text.decode().strip()])] == [rounded]
+
+
 def test_many_lines_keep_their_order(translate: Translate, toy_folder: Path) -> None:
     """More lines than are read ahead, sorted by length inside: each gets what it would get alone."""
     lines = (toy_folder / "data/corpus/train.source").read_text().splitlines()

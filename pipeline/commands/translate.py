@@ -52,6 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="of a .tmx file, and for --split (default: the corpus's, with --family)")
     parser.add_argument("--progress", action=argparse.BooleanOptionalAction,
                         help="show progress on standard error (default: for an --input file, if that is a terminal)")
+    parser.add_argument("--quantization", choices=("float32", "int8"),
+                        help="the format of the matrices that are multiplied (default: the decoder's)")
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
 
 
@@ -76,7 +78,8 @@ def run(arguments: argparse.Namespace) -> None:
     params = search_settings(arguments)
     model, decoder = open_model(params, arguments)
     translator = Translator(params, model, arguments.decoder or decoder, nbest=arguments.nbest, device=arguments.device,
-                            scores=arguments.format == "json", glossary=glossary, shortlist=shortlist)
+                            scores=arguments.format == "json", glossary=glossary, shortlist=shortlist,
+                            quantization=arguments.quantization)
     if document is not None or arguments.split:
         rendered = _translate_segments(document, lines, split, translator, arguments)
     else:

@@ -10,8 +10,11 @@ The entry's `algorithm` names a file of this package, which defines
 * `TAKES_TERMS = True` if its `search` has a fifth argument, the terms that the translations of one sentence contain,
 * `VERIFIES = True` if that kind drafts, and the search returns what the model's `verifier` predicts.
 
-A new algorithm is therefore one file, and nothing here knows it. Any entry may also have `deduplicate: N`: immediate
-repeats of n-grams of up to N words are then removed from the hypotheses, within the decoder's own time.
+A new algorithm is therefore one file, and nothing here knows it. Any entry may also have
+
+* `deduplicate: N`: immediate repeats of n-grams of up to N words are removed from the hypotheses, within the decoder's
+  own time,
+* `quantization: int8`: the model is searched with linear maps of 8 bits (`pipeline.model.quantised`).
 
 Whether compiled code searches is decided here and nowhere else in this package (`engine.door`).
 """
@@ -37,6 +40,7 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.threaded import search_in_threads, search_rows
 from pipeline.engine.door import is_quicker_in_threads, open_engine
 from pipeline.errors import PipelineError
+from pipeline.model.quantised import FORMATS, in_format
 
 Terms = Sequence[Sequence[Sequence[int]]]
 """Per sentence, the tokens of each term that its translation contains."""
@@ -69,7 +73,8 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit,
 
     Args:
         name: of the entry, for error messages.
-        block: `algorithm`, the fields of that file's `Settings`, and `deduplicate` (default 0: no removal).
+        block: `algorithm`, the fields of that file's `Settings`, `deduplicate` (default 0: no removal) and
+            `quantization` (default float32: none).
         limit: the greatest length of a translation.
         shortlist: the part of the vocabulary that is searched for a source; None: all of it. Scores are then relative
             to that part, and sentences are searched one by one, in threads.
@@ -83,6 +88,10 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit,
     if type(longest) is not int or longest < 0:
         raise PipelineError(f"params.yaml: decoders.{name}.deduplicate is {longest!r}; it must be a number of words, "
                             "0 or more")
+    quantization = options.pop("quantization", FORMATS[0])
+    if quantization not in FORMATS:
+        raise PipelineError(f"params.yaml: decoders.{name}.quantization is {quantization!r}; choose one of "
+                            f"{', '.join(FORMATS)}")
     path = f"pipeline.decoding.{algorithm}"
     module = None
     if re.fullmatch(r"[a-z][a-z0-9_]*", algorithm) and importlib.util.find_spec(path):
@@ -101,7 +110,7 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit,
         if model.kind != kind:
             raise PipelineError(f"decoders.{name}: {algorithm} searches {kind} models, and this one is {model.kind}; "
                                 "choose another decoder for its family")
-        model = open_engine(model)
+        model = open_engine(in_format(model, quantization))
         if len(source) and (shortlist is not None or any(terms)):
             found = search_rows(lambda row, sentence: search_one(
                 model, sentence, prefixes[row:row + 1], terms[row] if terms else ()), source)

@@ -11,7 +11,7 @@ from pipeline.engine.choice import engine_in_use, use_engine
 from pipeline.engine.network import Compiled
 from pipeline.engine.packs import Packs, readable
 
-__all__ = ["engine_in_use", "is_quicker_in_threads", "open_engine", "use_engine"]
+__all__ = ["compiles_steps", "engine_in_use", "is_quicker_in_threads", "open_engine", "use_engine"]
 
 LOOPS = frozenset({"beam", "blockwise", "counts_gad", "counts_jacobi", "gad", "greedy", "iad", "jacobi", "lattice",
                    "lattice_gad", "mask_predict", "pair_beam", "speculative", "verify"})
@@ -19,6 +19,9 @@ LOOPS = frozenset({"beam", "blockwise", "counts_gad", "counts_jacobi", "gad", "g
 _LIGHT = 2**25
 """The size of a model's parameters in bytes up to which it is faster to search the sentences of a batch separately
 (`python -m benchmarks.apart`)."""
+
+_WIDE = frozenset({"lattice", "mask_predict"})
+"""Those that read so many tokens of one sentence at once that a batch of sentences does not read weights less often."""
 
 _opened: "WeakKeyDictionary[nn.Module, Any]" = WeakKeyDictionary()
 
@@ -60,6 +63,11 @@ def _compiled_class(network: type) -> type:
     return type(network.__name__, (Compiled, network), {"__doc__": network.__doc__})
 
 
+def compiles_steps(model: Any) -> bool:
+    """Whether compiled code takes the steps of a model: all of a quantised one, narrow ones of another."""
+    return isinstance(model, Compiled) and engine_in_use() == "compiled" and model.packs.decoder is not None
+
+
 def is_quicker_in_threads(algorithm: str, model: Any, source: Tensor) -> bool:
     """Whether a batch is translated faster if its sentences are searched separately, in as many threads as PyTorch has.
 
@@ -68,5 +76,8 @@ def is_quicker_in_threads(algorithm: str, model: Any, source: Tensor) -> bool:
         model: opened.
         source: (B, S) ids.
     """
-    return (len(source) > 1 and algorithm in LOOPS and engine_in_use() == "compiled" and isinstance(model, Compiled)
-            and sum(one.numel() * one.element_size() for one in model.parameters()) <= _LIGHT)
+    if len(source) < 2 or algorithm not in LOOPS or engine_in_use() != "compiled" or not isinstance(model, Compiled):
+        return False
+    if algorithm in _WIDE and model.packs.plain.rounded:  # exact steps of many tokens are torch's
+        return True
+    return sum(one.numel() * one.element_size() for one in model.parameters()) <= _LIGHT

@@ -44,7 +44,7 @@ class Compiled(_Network):
 
     def _encoded(self, source: Tensor, mask: Tensor | None) -> Tensor:
         packed = self.packs.encoder if self._compiles else None
-        if packed is not None and is_small_source(source.numel(), packed.positions.shape[1]):
+        if packed is not None and self._encodes(source.numel(), packed.positions.shape[1]):
             from pipeline.engine.encoder import encode  # numba: half a second that training does not need
             plain = self.packs.plain
             states = np.empty((*source.shape, packed.positions.shape[1]), packed.positions.dtype)
@@ -57,7 +57,7 @@ class Compiled(_Network):
     def _projected(self, memory: Any) -> Tensor:
         B, S, D = memory.states.shape
         packed = self.packs.source if self._compiles else None
-        if packed is None or not is_small_source(B * S, D):
+        if packed is None or not self._encodes(B * S, D):
             own: Tensor = super()._projected(memory)
             return own
         from pipeline.engine.encoder import project_source  # numba: half a second that training does not need
@@ -98,14 +98,18 @@ class Compiled(_Network):
 
     def _edges(self, memory: Any, candidates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         (B, N, K), packed = candidates.shape, self.packs.scorer if self._compiles else None
-        if B == 1 and packed is not None:
+        if packed is not None and (B == 1 or self.packs.plain.rounded):
             from pipeline.engine.scorer import score_edges  # numba: half a second that training does not need
-            source = self._projected(memory)[:, :, 0]
-            if memory.mask is not None:
-                source = source[..., memory.mask.view(-1), :]
-            edges = source.new_empty(1, K), source.new_empty(1, N - 1, K, K), source.new_empty(1, N, K)
-            if score_edges(candidates[0].contiguous().numpy(), source.contiguous().numpy(), packed,
-                           self.packs.plain.pre, self.packs.plain.relu, *(scores[0].numpy() for scores in edges)):
+            sources = self._projected(memory)
+            new = sources.new_empty
+            edges = new(B, K), new(B, N - 1, K, K), new(B, N, K)
+            plain, words = self.packs.plain, candidates.contiguous().numpy()
+            for b in range(B):
+                source = sources[:, :, b] if memory.mask is None else sources[:, :, b, :, memory.mask[b, 0, 0]]
+                if not score_edges(words[b], source.contiguous().numpy(), packed, plain.pre, plain.relu,
+                                   *(scores[b].numpy() for scores in edges)):
+                    break
+            else:
                 return edges
         own: tuple[Tensor, Tensor, Tensor] = super()._edges(memory, candidates)
         return own
@@ -177,7 +181,16 @@ class Compiled(_Network):
     def _decoder(self, rows: int) -> Packed | None:
         """The decoder, where a step over `rows` tokens in all is compiled."""
         packed = self.packs.decoder if self._compiles else None
-        return packed if packed is not None and is_small_step(rows, packed) else None
+        if packed is None or rows == 0:
+            return None
+        return packed if self.packs.plain.rounded or is_small_step(rows, packed) else None
+
+    def _encodes(self, pieces: int, width: int) -> bool:
+        """Whether so many pieces of all sources are encoded by compiled code.
+
+        Rounded weights always are, as are their steps: torch has no products of bytes that are as quick.
+        """
+        return pieces > 0 and (self.packs.plain.rounded or is_small_source(pieces, width))
 
     def _reading(self, packed: Packed, state: Any, tokens: int, mask: Bools) -> tuple[Reading, Ints]:
         """A decoder that reads up to `tokens` more tokens per row, and the number that it has read, (R,)."""

@@ -55,7 +55,7 @@ def pack_decoder(layers: Sequence[Sequence[Block]], embeddings: Floats, position
         projection: (D, V).
         rounded: whether matrices are rounded; see `pack_matrix`.
     """
-    if not _suits(layers):
+    if not _suits(layers, rounded):
         return None
     matrices, vectors = _pack_layers(layers, rounded)
     outputs, output_scale = pack_matrix(projection, rounded)
@@ -66,31 +66,35 @@ def pack_decoder(layers: Sequence[Sequence[Block]], embeddings: Floats, position
         output_bias=np.zeros_like(output_scale), screen=_screen(projection[:, :0] if rounded else projection))
 
 
-def pack_encoder(layers: Sequence[Sequence[Block]], embeddings: Floats, positions: Floats,
-                 norm: Floats) -> PackedEncoder | None:
+def pack_encoder(layers: Sequence[Sequence[Block]], embeddings: Floats, positions: Floats, norm: Floats, *,
+                 rounded: bool) -> PackedEncoder | None:
     """An encoder as compiled code reads it; None where compiled code does not support its shape.
 
     Args:
         layers: of each layer self-attention and feed-forward.
-        embeddings, norm: see `pack_decoder`.
+        embeddings, norm, rounded: see `pack_decoder`.
         positions: (S, D).
     """
-    if not _suits(layers):
+    if not _suits(layers, rounded):
         return None
-    return PackedEncoder(*_pack_layers(layers, False), np.ascontiguousarray(embeddings),
+    return PackedEncoder(*_pack_layers(layers, rounded), np.ascontiguousarray(embeddings),
                          np.ascontiguousarray(positions), np.ascontiguousarray(norm))
 
 
-def pack_source(weight: Floats, bias: Floats) -> PackedSource | None:
+def pack_source(weight: Floats, bias: Floats, *, rounded: bool) -> PackedSource | None:
     """A projection (D, L * 2 * D) as compiled code reads it; None where compiled code does not support its shape."""
-    if len(weight) > _WIDEST or len(weight) % TOGETHER:
+    if not _fits(len(weight), rounded):
         return None
-    return PackedSource(*pack_matrix(weight, False), bias.copy())
+    return PackedSource(*pack_matrix(weight, rounded), bias.copy())
 
 
-def _suits(layers: Sequence[Sequence[Block]]) -> bool:
+def _suits(layers: Sequence[Sequence[Block]], rounded: bool) -> bool:
     width, inner = layers[0][-1][2].shape
-    return width <= _WIDEST and not width % TOGETHER and not inner % TOGETHER
+    return _fits(width, rounded) and not inner % TOGETHER
+
+
+def _fits(width: int, rounded: bool) -> bool:
+    return (rounded or width <= _WIDEST) and not width % TOGETHER
 
 
 def _pack_layers(layers: Sequence[Sequence[Block]], rounded: bool) -> tuple[Panels, Floats]:
@@ -122,7 +126,8 @@ def pack_heads(inner: Floats, inner_bias: Floats, outer: Floats, outer_bias: Flo
 
 
 def pack_scorer(decoder: Packed, cross: Sequence[Block], self_attention: Sequence[tuple[Floats, Floats]],
-                heads: int, projection: Floats, normaliser: tuple[Floats, float]) -> PackedScorer | None:
+                heads: int, projection: Floats, normaliser: tuple[Floats, float], *,
+                rounded: bool) -> PackedScorer | None:
     """A lattice's scorer as compiled code reads it; None where compiled code does not support its shape.
 
     Args:
@@ -132,15 +137,16 @@ def pack_scorer(decoder: Packed, cross: Sequence[Block], self_attention: Sequenc
         heads: of attention.
         projection: (V, D).
         normaliser: weight (D,) and bias of the linear map that predicts the logsumexp over the vocabulary.
+        rounded: whether self-attention is rounded, as the decoder's feed-forward blocks then are.
     """
     D, (weight, bias) = projection.shape[1], normaliser
     if D // heads % TOGETHER:
         return None
     queries, outputs = ([np.ascontiguousarray(one).reshape(heads, D // heads, D) for one in maps]
                         for maps in ([block[2].T for block in cross], [block[4] for block in cross]))
-    matrices: Any = [pack_matrix(one, False)[0] for one, _ in self_attention]
+    matrices, scales = zip(*(pack_matrix(one, rounded) for one, _ in self_attention), strict=True)
     return PackedScorer(
-        decoder, np.stack(matrices), np.stack([one for _, one in self_attention]),
+        decoder, np.stack(matrices), np.stack(scales), np.stack([one for _, one in self_attention]),
         _by_layer_and_head(queries), np.stack([block[3].reshape(heads, D // heads) for block in cross]),
         _by_layer_and_head(outputs), projection - weight, -bias)
 
@@ -148,7 +154,7 @@ def pack_scorer(decoder: Packed, cross: Sequence[Block], self_attention: Sequenc
 def pack_matrix(weight: Floats, rounded: bool) -> tuple[Panels, Floats]:
     """A matrix (K, N) as `matrix.affine` reads it, and the factor of each column, (N,).
 
-    Rounded, it has integers of 8 bits, for drafts: reading weights is most of the work for a few rows.
+    Rounded, it has integers of 8 bits: reading weights is most of the work for a few rows.
     """
     if rounded:
         return _pack_rounded(weight)

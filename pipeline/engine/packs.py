@@ -42,13 +42,13 @@ class Packs:
 
     @cached_property
     def decoder(self) -> Packed | None:
-        """The decoder with exact weights."""
-        return self._decoder(rounded=False)
+        """The decoder with its own weights."""
+        return self._decoder(self.plain.rounded)
 
     @cached_property
     def rounded(self) -> Packed | None:
         """The decoder with weights of 8 bits, for drafts."""
-        return self._decoder(rounded=True)
+        return self.decoder if self.plain.rounded else self._decoder(rounded=True)
 
     @cached_property
     def encoder(self) -> PackedEncoder | None:
@@ -61,13 +61,13 @@ class Packs:
         else:
             embeddings = array(plain.source_embedding * plain.scale)
         return pack_encoder(_arrays(plain.encoder), embeddings, array(plain.source_positions),
-                            array(plain.encoder_norm))
+                            array(plain.encoder_norm), rounded=plain.rounded)
 
     @cached_property
     def source(self) -> PackedSource | None:
         """The projection of encoded sources."""
         weight, bias = self.plain.source_keys_values
-        return pack_source(array(weight), array(bias)) if readable(weight) else None
+        return pack_source(array(weight), array(bias), rounded=self.plain.rounded) if readable(weight) else None
 
     @cached_property
     def chain(self) -> tuple[PackedChain, PackedChain] | None:
@@ -91,7 +91,7 @@ class Packs:
         plain, (self_attention, (weight, bias)) = self.plain, self._network.plain_scorer()
         return pack_scorer(self.decoder, [_arrays([layer])[0][1] for layer in plain.decoder],
                            [(array(one), array(other)) for one, other in self_attention], plain.heads,
-                           array(plain.projection), (array(weight), float(bias)))
+                           array(plain.projection), (array(weight), float(bias)), rounded=plain.rounded)
 
     @cached_property
     def visible(self) -> Bools:

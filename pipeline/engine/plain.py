@@ -46,6 +46,8 @@ class PlainWeights(NamedTuple):
     """Whether the feed-forward blocks have ReLU; else GELU."""
     keeps: bool
     """Whether keys and values of tokens stay valid when more tokens are read."""
+    rounded: bool
+    """Whether the matrices, and the rows that they multiply, are rounded to 8 bits."""
 
 
 class Openable(Protocol):

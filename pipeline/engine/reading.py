@@ -148,6 +148,8 @@ class PackedScorer(NamedTuple):
     """Its embeddings, positions, norms and feed-forward blocks."""
     self_attention: Panels
     """(L, …), each (D, D): self-attention of a row that sees only itself."""
+    self_scale: Floats
+    """(L, D)."""
     self_bias: Floats
     """(L, D)."""
     queries: Panels

@@ -85,7 +85,8 @@ def _read(states: Floats, source: Floats, packed: PackedScorer, pre: bool, relu:
             vectors = packed.decoder.vectors[layer]
             own, cross = vectors[:2 * D].reshape(2, D), vectors[10 * D:12 * D].reshape(2, D)
             normalise(x, own, pre, normed[:m])
-            affine(normed[:m], packed.self_attention[layer], ones[:D], packed.self_bias[layer], moved[:m])
+            affine(normed[:m], packed.self_attention[layer], packed.self_scale[layer], packed.self_bias[layer],
+                   moved[:m])
             add(x, moved, own, pre)
             normalise(x, cross, pre, normed[:m])
             affine(normed[:m], keys[layer], ones[:within], key_bias[layer], weights[:m])

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numba.core import types
+from numba.extending import overload
 
 from pipeline.compiled import njit
 from pipeline.engine.best import best_of
-from pipeline.engine.matrix import product
+from pipeline.engine.matrix import affine, product
 from pipeline.engine.reading import COLUMNS, Floats, Ints, Packed, Screen
 from pipeline.engine.rounding import round_rows
 from pipeline.engine.tile import multiply
@@ -27,6 +29,8 @@ _SAFE = 1.001
 def best_words(x: Floats, packed: Packed, logits: Floats, bounds: Floats, words: Ints) -> None:
     """Write the best word of every state, of equal ones the first.
 
+    A decoder that is rounded itself has no screen: all logits are computed, and are exact.
+
     Args:
         x: (M, D), the decoder's last states.
         packed: the decoder, with its screen.
@@ -34,6 +38,12 @@ def best_words(x: Floats, packed: Packed, logits: Floats, bounds: Floats, words:
         bounds: (M, panels), written: an upper bound of the logits of each panel.
         words: (M,), written.
     """
+    _find_best(x, packed, packed.outputs, logits, bounds, words)
+
+
+@njit(cache=True, nogil=True)
+def _screened(x: Floats, packed: Packed, logits: Floats, bounds: Floats, words: Ints) -> None:
+    """`best_words` of a decoder with a screen."""
     rows, factors = np.empty(x.shape, np.int8), np.empty(len(x), x.dtype)
     round_rows(x, rows, factors)
     product(rows, factors, packed.screen.panels, packed.screen.scale, packed.output_bias, logits)
@@ -52,20 +62,52 @@ def best_words(x: Floats, packed: Packed, logits: Floats, bounds: Floats, words:
 @njit(cache=True, nogil=True)
 def logit_of(x: Floats, m: int, packed: Packed, logits: Floats, word: int) -> float:
     """The exact logit of a word for state m, after `best_words`."""
-    _multiply(x, m, packed, word // COLUMNS, logits)
+    _make_exact(x, m, packed, packed.outputs, word // COLUMNS, logits)
     return float(logits[m, word])
 
 
 @njit(cache=True, nogil=True)
 def count_above(x: Floats, m: int, packed: Packed, logits: Floats, bounds: Floats, logit: float, most: int) -> int:
     """How many logits of state m are above one of them, after `best_words`; counting stops at `most`."""
-    count = 0
-    for panel in range(bounds.shape[1]):
-        if bounds[m, panel] > logit and count < most:
-            _multiply(x, m, packed, panel, logits)
+    count, screened = 0, bounds.shape[1] > 0
+    for panel in range(-(-logits.shape[1] // COLUMNS)):
+        if count < most and (not screened or bounds[m, panel] > logit):
+            _make_exact(x, m, packed, packed.outputs, panel, logits)
             for value in logits[m, panel * COLUMNS:(panel + 1) * COLUMNS]:
                 count += value > logit
     return count
+
+
+def _find_best(x: Any, packed: Any, outputs: Any, logits: Any, bounds: Any, words: Any) -> None:
+    """`best_words` by these weights of the projection."""
+    raise NotImplementedError("compiled code uses an overload")
+
+
+@overload(_find_best, inline="always")
+def _choose_search(x: Any, packed: Any, outputs: Any, logits: Any, bounds: Any, words: Any) -> Any:
+    def exact(x: Any, packed: Any, outputs: Any, logits: Any, bounds: Any, words: Any) -> None:
+        _screened(x, packed, logits, bounds, words)
+
+    def rounded(x: Any, packed: Any, outputs: Any, logits: Any, bounds: Any, words: Any) -> None:
+        affine(x, outputs, packed.output_scale, packed.output_bias, logits)
+        for m in range(len(x)):
+            words[m] = best_of(logits[m])
+    return rounded if isinstance(outputs.dtype, types.Integer) else exact
+
+
+def _make_exact(x: Any, m: Any, packed: Any, outputs: Any, panel: Any, logits: Any) -> None:
+    """Make the logits of a panel exact, for state m after `best_words`."""
+    raise NotImplementedError("compiled code uses an overload")
+
+
+@overload(_make_exact, inline="always")
+def _choose_panel(x: Any, m: Any, packed: Any, outputs: Any, panel: Any, logits: Any) -> Any:
+    def exact(x: Any, m: Any, packed: Any, outputs: Any, panel: Any, logits: Any) -> None:
+        _multiply(x, m, packed, panel, logits)
+
+    def rounded(x: Any, m: Any, packed: Any, outputs: Any, panel: Any, logits: Any) -> None:
+        pass
+    return rounded if isinstance(outputs.dtype, types.Integer) else exact
 
 
 @njit(cache=True, nogil=True)

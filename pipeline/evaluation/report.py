@@ -33,8 +33,8 @@ def build_report(params: Params) -> None:
     speed = read_speed(layout.REPORTS / "speed.json")
     hypotheses = read_texts(layout.HYPOTHESES, timed_decoders(speed), len(sources))
     tokenizer, samples = params.evaluation.bleu_tokenizer, params.evaluation.bootstrap_samples
-    rows = assemble_rows(layout.REPORTS / "quality", speed, hypotheses, references, tokenizer=tokenizer,
-                         samples=samples)
+    rows = assemble_rows(layout.REPORTS / "quality", speed, hypotheses, references,
+                         greedy_of=params.greedy_of, tokenizer=tokenizer, samples=samples)
     judgements = judge(hypotheses, references, speed, tokenizer, samples)
     texts = Texts(sources, references, hypotheses, params.corpus.source_language, params.corpus.target_language)
     picture = quality_speed_png(rows)

@@ -1,6 +1,6 @@
 """One row per decoder: its quality, its speed and its significance side by side (`reports/decoders.json`)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,8 @@ class Row(Quality, System):
     """
 
     p_value_vs_ar: float | None
-    """Paired bootstrap on BLEU against the baseline family under the same decoder or, where it has no such row, under
-    the decoder with as many beams; None if there is none."""
+    """Paired bootstrap on BLEU against the baseline family under the same decoder or, where it has no such row or this
+    one is quantised, under the exact decoder with as many beams; None if there is none."""
     ms_per_sentence: float
     ms_per_sentence_long: float | None
     speedup_vs_beam5: float | None
@@ -62,8 +62,8 @@ class Row(Quality, System):
     drafter_calls: float | None
     """Mean calls of the drafter per sentence; None where nothing is drafted."""
     identical_to_greedy: float | None
-    """Share of sentences with the text of the greedy search of the same family, or of a drafter's verifier; None where
-    there is no such search."""
+    """Share of sentences with the text of the greedy search of the same family, or of a drafter's verifier, in the same
+    number of bits; None where there is no such search."""
     ties: int | None
     """Sentences with another text only because of a certified numerical tie; None where the decoder does not promise
     the text of greedy search."""
@@ -129,7 +129,8 @@ def timed_decoders(speed: Mapping[str, Any]) -> list[Name]:
 
 
 def assemble_rows(quality: Path, speed: Mapping[str, Any], texts: Mapping[Name, Sequence[str]],
-                  references: Sequence[Sequence[str]], *, tokenizer: str = "13a", samples: int = 1000) -> list[Row]:
+                  references: Sequence[Sequence[str]], *, greedy_of: Callable[[str], str] = lambda decoder: "greedy",
+                  tokenizer: str = "13a", samples: int = 1000) -> list[Row]:
     """Join the quality files and the speed report, in the order of the latter.
 
     Args:
@@ -137,13 +138,14 @@ def assemble_rows(quality: Path, speed: Mapping[str, Any], texts: Mapping[Name, 
         speed: from `read_speed`.
         texts: hypotheses (N,) of every decoder in `speed`.
         references: (R, N), R per sentence.
+        greedy_of: the greedy search that a decoder's texts are compared with, see `Params.greedy_of`.
         tokenizer: the tokenizer of BLEU, which the quality files must have used as well.
         samples: resamples of the paired bootstrap.
 
     Raises:
         PipelineError: a decoder was scored but not timed or the reverse, or families were scored differently.
     """
-    scores, greedy = _read_scores(quality, {family for family, _ in timed_decoders(speed)})
+    scores, judges = _read_scores(quality, {family for family, _ in timed_decoders(speed)})
     for family, decoder in sorted(scores.keys() ^ set(timed_decoders(speed))):
         fault = "scored but not timed" if (family, decoder) in scores else "timed but not scored"
         raise PipelineError(f"{quality / family}.json: decoder {decoder!r} of family {family!r} was {fault}; "
@@ -151,7 +153,7 @@ def assemble_rows(quality: Path, speed: Mapping[str, Any], texts: Mapping[Name, 
     p_values = _p_values(speed, texts, references, tokenizer, samples)
     return [Row(family=name[0], decoder=name[1], p_value_vs_ar=p_values[name], **scores[name],
                 **_speed_columns(entry),
-                identical_to_greedy=_share_identical(texts[name], texts.get((greedy[name[0]], "greedy"))))
+                identical_to_greedy=_share_identical(texts[name], texts.get((judges[name[0]], greedy_of(name[1])))))
             for name, entry in zip(timed_decoders(speed), speed["contestants"], strict=True)]
 
 

@@ -225,7 +225,8 @@ def speed_report(timings: Mapping[int, Timings], every: Bools, long: Bools, *, l
         long: (N,) the sentences as long as those of the papers.
         long_rule: what makes a sentence long, in words.
         baseline: the family that speeds are compared with.
-        counterparts: for each decoder, the baseline's with as many beams; decoders without one are absent.
+        counterparts: for each decoder, the baseline's with as many beams, itself where it is one of the baseline's;
+            decoders without one are absent.
         machine: device, threads and versions, copied into the report.
         made: date and commit of the measurement, copied into the report.
 
@@ -247,7 +248,7 @@ def speed_report(timings: Mapping[int, Timings], every: Bools, long: Bools, *, l
             theirs = times[baseline, reference]
             entry[f"speedup_vs_{reference}"] = _long_ratio(theirs, mine, long)
             entry[f"speedup_vs_{reference}_all"] = list(speed_ratio(theirs[every], mine[every]))
-        if family != baseline and decoder in counterparts:
+        if decoder in counterparts and (family, decoder) != (baseline, counterparts[decoder]):
             entry["counterpart"] = counterparts[decoder]
             entry["ratio_vs_ar_same_decoder"] = _long_ratio(times[baseline, counterparts[decoder]], mine, long)
         entries.append(entry)

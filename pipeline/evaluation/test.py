@@ -28,6 +28,7 @@ from pipeline.evaluation.quality import HypothesisLine, figures_of, write_hypoth
 from pipeline.families.base import family_module
 from pipeline.files import read_json, remove, write_json
 from pipeline.model.checkpoint import column_major, load_checkpoint
+from pipeline.model.quantised import in_format
 from pipeline.params import Params, load_params
 from pipeline.training import places
 from pipeline.training.command_line import FamilyCLI, load_module
@@ -66,6 +67,7 @@ class TestModule(lightning.LightningModule):
             self.data = config["training"]["data"]
         self.limit = params.length_limit(self.network.settings.max_length)
         self.decoders = {name: make_decoder(name, params.decoder(name), self.limit) for name in decoders}
+        self.quantization = {name: params.quantization_of(name) for name in decoders}
         self.settings = params.evaluation
         self.lines: dict[str, list[HypothesisLine]] = {name: [] for name in decoders}
         self.drafts: dict[str, list[Drafts]] = {name: [] for name in decoders}
@@ -74,15 +76,18 @@ class TestModule(lightning.LightningModule):
     def test_step(self, batch: Batch, batch_idx: int) -> None:
         if not len(batch.rows):
             return
-        expected: Hypotheses | None = None
+        expected: dict[str, Hypotheses] = {}  # by quantization
         for name, decode in self.decoders.items():
             found = decode(self.network, batch.source)
             if found.verification is not None:
                 ties = None
                 if found.verification.exact:
-                    verifier = getattr(self.network, "verifier", self.network)
-                    expected = expected or greedy.search(open_engine(verifier), batch.source, self.limit)
-                    ties = count_ties(verifier, batch.source, expected, found, f"{self.family} {name}")
+                    quantization = self.quantization[name]
+                    network = in_format(self.network, quantization)
+                    verifier = getattr(network, "verifier", network)
+                    if quantization not in expected:
+                        expected[quantization] = greedy.search(open_engine(verifier), batch.source, self.limit)
+                    ties = count_ties(verifier, batch.source, expected[quantization], found, f"{self.family} {name}")
                 self.drafts[name].append(Drafts(int(found.verification.drafter_calls.sum()), ties))
             columns = (batch.rows.tolist(), self.tokenizer.decode_targets(found.best_words()),
                        found.lengths[:, 0].tolist(), found.calls.tolist(), found.ended[:, 0].tolist())

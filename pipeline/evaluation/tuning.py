@@ -26,6 +26,7 @@ from pipeline.evaluation.clock import clock_device
 from pipeline.evaluation.speed import Contestant, measure
 from pipeline.evaluation.validation import ValidationSample
 from pipeline.model.checkpoint import load_checkpoint
+from pipeline.model.quantised import in_format
 from pipeline.params import Params
 
 Setting = Mapping[str, Any]
@@ -174,7 +175,8 @@ class TuningBench:
     def _current(self) -> dict[str, Any]:
         make_decoder(self._name, self._entry, self._limit)  # checks the entry
         module = importlib.import_module(f"pipeline.decoding.{self._entry['algorithm']}")
-        own = {key: value for key, value in self._entry.items() if key not in ("algorithm", "deduplicate")}
+        common = "algorithm", "deduplicate", "quantization"
+        own = {key: value for key, value in self._entry.items() if key not in common}
         settings = build(module.Settings, own, f"decoders.{self._name}")
         if not (hasattr(settings, "block") and hasattr(settings, "acceptance")):
             raise PipelineError(f"--decoder: {self._name!r} drafts nothing, so there is nothing to tune; choose one of "
@@ -195,7 +197,8 @@ class TuningBench:
         Raises:
             PipelineError: the decoder accepts none of them.
         """
-        verifier = open_engine(getattr(self._network, "verifier", self._network))
+        network = in_format(self._network, self._params.quantization_of(self._name))
+        verifier = open_engine(getattr(network, "verifier", network))
         contestants = [Contestant("", "greedy", partial(greedy.search, verifier, limit=self._limit))]
         tried: list[Setting] = [{}]
         refused = []

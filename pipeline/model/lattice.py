@@ -9,12 +9,10 @@ Devlin et al. 2014).
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pipeline.count_model.model import CountModel
@@ -23,6 +21,7 @@ from pipeline.model.drafter import check_verifier
 from pipeline.model.layers import DecoderLayer
 from pipeline.model.networks import rebuild
 from pipeline.model.orders import make_order
+from pipeline.model.quantised import linear
 from pipeline.model.settings import NetworkSettings, OrderSettings, VocabularySettings
 from pipeline.model.state import Memory
 from pipeline.model.transformer import Transformer
@@ -54,7 +53,7 @@ class LatticeTransformer(Transformer):
         nn.init.zeros_(self.normaliser.bias)
         self.verifier = None
         self._counts: CountModel | None = None
-        self._single_key: list[tuple[Tensor, Tensor]] | None = None
+        self._single_key: list[nn.Linear] | None = None
 
     @property
     def counts(self) -> CountModel:
@@ -171,7 +170,7 @@ class LatticeTransformer(Transformer):
             For each layer, weight (D, D), (in, out), and bias (D,) of self-attention with one key; then weight (D,) and
             bias () of the normaliser.
         """
-        return ([(weight.t(), bias) for weight, bias in self._single_keys()],
+        return ([(own.weight.t(), own.bias) for own in self._single_keys()],
                 (self.normaliser.weight[0], self.normaliser.bias[0]))
 
     def _scored(self, x: Tensor, memory: Memory) -> Tensor:
@@ -179,15 +178,22 @@ class LatticeTransformer(Transformer):
         layers = cast(Sequence[DecoderLayer], self.decoder)
         for layer, own, (keys, values) in zip(layers, self._single_keys(), self._source_keys_values(memory),
                                               strict=True):
-            x = layer.around_self_attention.add(x, partial(F.linear, weight=own[0], bias=own[1]))
+            x = layer.around_self_attention.add(x, own)
             x = layer.after_self_attention(x, keys, values, memory.mask)
         return x
 
-    def _single_keys(self) -> list[tuple[Tensor, Tensor]]:
+    def linear_maps(self) -> list[str]:
+        """See `Transformer.linear_maps`.
+
+        The projection's rows are gathered, and attention's matrices multiplied out per sentence: both stay exact.
+        """
+        return [name for name in super().linear_maps() if name != "projection" and "cross_attention" not in name]
+
+    def _single_keys(self) -> list[nn.Linear]:
         """`SelfAttention.single_key` of each layer, computed once, until `clear_caches`."""
         if self._single_key is None:
             layers = cast(Sequence[DecoderLayer], self.decoder)
-            self._single_key = [layer.self_attention.single_key() for layer in layers]
+            self._single_key = [linear(*layer.self_attention.single_key(), rounded=self.quantised) for layer in layers]
         return self._single_key
 
     def clear_caches(self) -> None:

@@ -56,6 +56,8 @@ class Transformer(Network):
     """(V,), added to the logits of a search; None: no bias."""
     generation = 0
     """Increases whenever the parameters may have changed."""
+    quantised = False
+    """Whether its linear maps are rounded (`pipeline.model.quantised`)."""
 
     def __init__(self, settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int,
                  order: Order) -> None:
@@ -246,7 +248,13 @@ class Transformer(Network):
             source_keys_values=(self.source_keys_values.weight.t(), self.source_keys_values.bias),
             projection=self.projection.weight, output_bias=self.output_bias, visible=self.order_mask,
             heads=self.settings.heads, pre=self.settings.norm == "pre", relu=self.settings.activation == "relu",
-            keeps=True)
+            keeps=True, rounded=self.quantised)
+
+    def linear_maps(self) -> list[str]:
+        """The names of the linear maps that a quantised network rounds."""
+        parts = "encoder", "decoder", "source_keys_values", "projection"
+        return [name for name, module in self.named_modules()
+                if isinstance(module, nn.Linear) and name.split(".")[0] in parts]
 
     def clear_caches(self) -> None:
         """Forget all that was computed from parameters; to be called when they change in evaluation mode."""

@@ -14,11 +14,14 @@ from sentences import sources
 from torch import Tensor
 
 import pipeline.decoding
+from pipeline.decoding import greedy
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.settings import make_decoder
-from pipeline.engine.door import LOOPS
+from pipeline.decoding.settings import Decoder, make_decoder
+from pipeline.engine import door, packing
+from pipeline.engine.door import LOOPS, use_engine
 from pipeline.model.layers import DecoderLayer, EncoderLayer
 from pipeline.model.masked import MaskedTransformer
+from pipeline.model.quantised import FORMATS, quantised
 from pipeline.model.transformer import Transformer
 
 LIMIT = LengthLimit(ratio=1.5, extra=4, longest=23)
@@ -46,12 +49,17 @@ def came_back(*_: Any, **__: Any) -> Tensor:
     raise AssertionError("came back to Python")
 
 
+def decoder(algorithm: str, quantization: str = "float32") -> Decoder:
+    return make_decoder(algorithm, {"algorithm": algorithm, "quantization": quantization,
+                                    **SETTINGS.get(algorithm, {})}, LIMIT)
+
+
+@pytest.mark.parametrize("quantization", FORMATS)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("lengths", [(5,), (3, 6)], ids=["one sentence", "a batch"])
 def test_no_decoders_layers_are_computed_by_torch(tiny: Callable[..., Transformer], monkeypatch: pytest.MonkeyPatch,
-                                                  algorithm: str, lengths: tuple[int, ...]) -> None:
-    model = searched_by(algorithm, tiny)
-    decode = make_decoder(algorithm, {"algorithm": algorithm, **SETTINGS.get(algorithm, {})}, LIMIT)
+                                                  algorithm: str, lengths: tuple[int, ...], quantization: str) -> None:
+    model, decode = searched_by(algorithm, tiny), decoder(algorithm, quantization)
     for layer in (EncoderLayer, DecoderLayer):
         monkeypatch.setattr(layer, "__call__", came_back)
     monkeypatch.setattr(DecoderLayer, "after_self_attention", came_back)
@@ -59,15 +67,36 @@ def test_no_decoders_layers_are_computed_by_torch(tiny: Callable[..., Transforme
     assert len(found.tokens) == len(lengths) and torch.isfinite(found.scores[found.ended]).all()
 
 
+@pytest.mark.parametrize("quantization", FORMATS)
 @pytest.mark.parametrize("algorithm", sorted(LOOPS))
 def test_one_sentence_does_not_come_back_between_steps(tiny: Callable[..., Transformer],
-                                                       monkeypatch: pytest.MonkeyPatch, algorithm: str) -> None:
-    model = searched_by(algorithm, tiny)
-    decode = make_decoder(algorithm, {"algorithm": algorithm, **SETTINGS.get(algorithm, {})}, LIMIT)
+                                                       monkeypatch: pytest.MonkeyPatch, algorithm: str,
+                                                       quantization: str) -> None:
+    model, decode = searched_by(algorithm, tiny), decoder(algorithm, quantization)
     for network in (Transformer, MaskedTransformer):
         for verb in ("step", "advance"):
             monkeypatch.setattr(network, verb, came_back)
     decode(model, sources(5))
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_quantised_text_is_the_same_by_either_engine_and_in_any_batch(tiny: Callable[..., Transformer],
+                                                                        monkeypatch: pytest.MonkeyPatch,
+                                                                        algorithm: str) -> None:
+    model, decode, source = searched_by(algorithm, tiny), decoder(algorithm, "int8"), sources(9, 6, 3)
+    with use_engine("torch"):
+        expected = decode(model, source).best_words()
+    for few in (packing._FEW, 1):  # where exact steps would come from torch, quantised ones stay compiled
+        monkeypatch.setattr(packing, "_FEW", few)
+        monkeypatch.setattr(packing, "_SHORT", few)
+        monkeypatch.setattr(door, "_LIGHT", 0)
+        assert decode(model, source).best_words() == expected
+        for sentence, length, words in zip(source, (9, 6, 3), expected, strict=True):
+            found = decode(model, sentence[None, :length])
+            assert found.best_words() == [words]
+            if found.verification is not None:
+                verifier = quantised(getattr(model, "verifier", model))
+                assert greedy.search(verifier, sentence[None, :length], LIMIT).best_words() == [words]
 
 
 def test_there_are_decoders() -> None:

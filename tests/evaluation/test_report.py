@@ -148,6 +148,15 @@ def rows_of(run: Run) -> list[Row]:
     return assemble_rows(run.root / "reports/quality", speed, texts, [references()], samples=10)
 
 
+def test_a_quantised_decoder_is_compared_with_greedy_search_of_its_own_bits(run: Run) -> None:
+    """Its promise is the text of the quantised model; whether that is as good is another column."""
+    speed = read_speed(run.root / "reports/speed.json")
+    texts = read_texts(run.root / "data/hypotheses", timed_decoders(speed), SENTENCES)
+    rows = assemble_rows(run.root / "reports/quality", speed, texts, [references()], samples=10,
+                         greedy_of={"greedy": "greedy", "beam5": "beam5"}.__getitem__)
+    assert {row.name: row.identical_to_greedy for row in rows}["swift", "beam5"] == 1
+
+
 def test_the_worthwhile_are_those_that_nothing_beats(run: Run) -> None:
     # In the order of their speed each is better than the one before: beam5 mends a sentence of greedy's.
     assert pareto(rows_of(run)) == set(MILLISECONDS)

@@ -220,6 +220,15 @@ def test_the_report_has_the_numbers_of_the_definitions() -> None:
     assert entries[4]["counterpart"] == "beam5"
 
 
+def test_a_quantised_search_of_the_baseline_is_compared_with_its_exact_one() -> None:
+    names = [("ar", "greedy"), ("ar", "beam5"), ("ar", "greedy_int8")]
+    entries = speed_report(synthetic(names, SECONDS[:3]), np.ones(2, dtype=bool), np.array([False, True]),
+                           long_rule="the second", baseline="ar", machine={}, made={},
+                           counterparts={"greedy": "greedy", "beam5": "beam5", "greedy_int8": "greedy"})["contestants"]
+    assert [entry.get("counterpart") for entry in entries] == [None, None, "greedy"]
+    assert entries[2]["ratio_vs_ar_same_decoder"] == pytest.approx([2 / 3, 2 / 3, 2 / 3])
+
+
 def test_without_long_sentences_their_figures_are_null() -> None:
     entries = report([False, False])["contestants"]
     assert isinstance(entries, list)
