@@ -29,6 +29,7 @@ from browser import browse
 import pipeline
 from pipeline.blocks import merge
 from pipeline.cli import main
+from pipeline.commands.serve import listen
 from pipeline.params import parse_params
 from pipeline.service.app import make_server
 from pipeline.service.limits import Limits
@@ -87,7 +88,7 @@ def answer_of(connection: HTTPConnection) -> tuple[int, Any]:
 
 @contextmanager
 def serving(models: list[Model], limits: Limits = LIMITS) -> Iterator[Client]:
-    listening = socket.create_server(("127.0.0.1", 0), backlog=512)
+    listening = listen("127.0.0.1", "0")
     server = make_server(models, limits)
     thread = Thread(target=server.run, args=([listening],))
     thread.start()
@@ -189,6 +190,12 @@ def test_two_hundred_simultaneous_requests_get_each_its_own_translation(client: 
     assert searched >= sum(len(text) for _, _, text in asked)
 
 
+def test_answers_do_not_wait_for_acknowledgements() -> None:
+    """asyncio sets TCP_NODELAY only on such sockets; without it, an answer of two packets took 40 ms more."""
+    with listen("127.0.0.1", "0") as listening:
+        assert listening.proto == socket.IPPROTO_TCP
+
+
 BAD = {
     "no JSON": (b"The red otter", 400, "the body is not JSON"),
     "nothing": (b"", 400, "the body is not JSON"),
@@ -287,6 +294,13 @@ def test_what_waits_is_searched_together_while_the_service_answers(held: Held) -
         assert [set(batch) for batch in held.batches] == [{"a"}, {f"b{n}" for n in range(5)}]
 
 
+def test_a_window_is_over_when_a_batch_is_full(held: Held) -> None:
+    held.released.set()
+    with serving([held], Limits(batch_rows=2, window=1e6)) as client:
+        assert [texts(answer_of(one)) for one in [ask(client, "a"), ask(client, "b")]] == [["A"], ["B"]]
+    assert [set(batch) for batch in held.batches] == [{"a", "b"}]
+
+
 def test_a_full_queue_is_told_with_the_time_to_wait(held: Held) -> None:
     with serving([held], Limits(max_waiting=2)) as client:
         first = ask(client, "a")
@@ -343,7 +357,7 @@ def test_a_body_that_never_arrives(held: Held) -> None:
 
 
 def test_a_service_that_is_stopped_answers_what_is_under_way(held: Held) -> None:
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = listen("127.0.0.1", "0")
     client = Client(listening.getsockname()[1])
     server = make_server([held], LIMITS)
     thread = Thread(target=server.run, args=([listening],))

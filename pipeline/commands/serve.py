@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
     from pipeline.service.app import make_server
 
     limits = _limits(arguments)
-    with _listen(arguments.host, arguments.port) as listening:  # before models are loaded
+    with listen(arguments.host, arguments.port) as listening:  # before models are loaded
         server = make_server(_open_models(load_params(), arguments, limits), limits)
         # uvicorn raises the signal that has stopped it once more; a service that was told to stop has not failed.
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -73,14 +73,24 @@ def _limits(arguments: argparse.Namespace) -> Limits:
         raise PipelineError(f"{_option(field)}:{fault}") from None
 
 
-def _listen(host: str, port: str) -> socket.socket:
+def listen(host: str, port: str) -> socket.socket:
+    """A socket that listens on a port, 0 for any free one.
+
+    Raises:
+        PipelineError: the port is none, or is in use; or the host is not an address of this machine.
+    """
     number = int(port) if port.isascii() and port.isdigit() else -1
     if not 0 <= number < 2**16:
         raise PipelineError(f"--port: {port!r} must be a number from 0 (any free port) to {2**16 - 1}")
+    # asyncio sends at once, without waiting for acknowledgements, on sockets that say that they are of TCP.
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, proto=socket.IPPROTO_TCP)
     try:
-        return socket.create_server((host, number), family=socket.AF_INET6 if ":" in host else socket.AF_INET,
-                                    backlog=2048)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, number))
+        listening.listen(2048)
+        return listening
     except OSError as error:
+        listening.close()
         raise PipelineError(f"--host {host} --port {port}: cannot listen there: {error.strerror}; choose another port, "
                             "or 0 for any free one, and an address of this machine") from None
 

@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import islice
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -96,11 +97,13 @@ class Queue:
                     await self._search(thread, *self._take())
 
     async def _let_others_arrive(self) -> None:
-        """Wait until the window of the line that has waited longest is over, unless there is a full batch before."""
+        """Wait until the window of the line that has waited longest is over, or there is a full batch."""
         oldest = next(iter(self._waiting.values()))
-        remaining = oldest.since + self._limits.window / 1000 - asyncio.get_running_loop().time()
-        if remaining > 0 and len(self) < self._limits.batch_rows:
-            await asyncio.sleep(remaining)
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(oldest.since + self._limits.window / 1000):
+                while len(self) < self._limits.batch_rows:
+                    self._arrived.clear()
+                    await self._arrived.wait()
 
     def _take(self) -> tuple[Search, dict[Found, str]]:
         """The search of the line that has waited longest, and the first lines with the same one."""

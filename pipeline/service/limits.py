@@ -19,7 +19,8 @@ class Limits(Checked):
     """Lines that wait for one model; further requests are refused with status 503."""
     batch_rows: Positive = 32
     """Lines searched together."""
-    window: Amount = 2.0
-    """Milliseconds that a line waits for others to share its batch, if its model is idle."""
+    window: Amount = 0.0
+    """Milliseconds that a line waits for others to share its batch, if its model is idle. While a model is busy, its
+    next batch gathers without a window."""
     patience: Amount = 30.0
     """Seconds that a request has to arrive, and that requests under way have to finish when the service is stopped."""
