@@ -406,7 +406,7 @@ def test_the_command_serves_until_it_is_told_to_stop(workspace: Path) -> None:
     (["--port", "0", "--max-body", "0"], "--max-body: 0 must be at least 1"),
     (["--port", "0", "--window", "-1"], "--window: -1.0 must be at least 0"),
     (["--port", "0", "--family", "nobody"], "--family: family 'nobody' is unknown"),
-    (["--port", "0", "--model", "folder"], "--model: 'folder' must begin with hf:"),
+    (["--port", "0", "--model", "folder"], "folder"),
 ])
 def test_mistakes_are_one_line(workspace: Path, capsys: pytest.CaptureFixture[str], options: list[str],
                                message: str) -> None:

@@ -10,11 +10,11 @@ import dataclasses
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING, get_type_hints
+from typing import TYPE_CHECKING, cast, get_type_hints
 
 from pipeline import layout
 from pipeline.checks import Refused
-from pipeline.commands.translate import add_checkpoint_arguments, open_checkpoint_model
+from pipeline.commands.translate import add_checkpoint_arguments, open_model, search_settings
 from pipeline.errors import PipelineError
 from pipeline.params import Params, load_params
 from pipeline.service.limits import Limits
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     limits = _limits(arguments)
     with listen(arguments.host, arguments.port) as listening:  # before models are loaded
-        server = make_server(_open_models(load_params(), arguments, limits), limits)
+        server = make_server(_open_models(arguments, limits), limits)
         # uvicorn raises the signal that has stopped it once more; a service that was told to stop has not failed.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
@@ -95,16 +95,19 @@ def listen(host: str, port: str) -> socket.socket:
                             "or 0 for any free one, and an address of this machine") from None
 
 
-def _open_models(params: Params, arguments: argparse.Namespace, limits: Limits) -> "list[Searched]":
+def _open_models(arguments: argparse.Namespace, limits: Limits) -> "list[Searched]":
     """The models that the options name, in their order."""
+    from pipeline.interop.model_folder import ModelSettings
     from pipeline.service.models import Searched
     from pipeline.translation import open_family
 
     settings = {"device": arguments.device, "batch_rows": limits.batch_rows}
     if arguments.model is not None:
-        model = open_checkpoint_model(arguments)[1]
-        return [Searched(arguments.model, params.default_decoders, params, model, **settings)]
-    models = []
+        search = search_settings(arguments)
+        model = open_model(search, arguments)[0]
+        decoders = search.default_decoders if isinstance(search, Params) else list(cast(ModelSettings, search).decoders)
+        return [Searched(arguments.model, decoders, search, model, **settings)]
+    params, models = load_params(), []
     for family in dict.fromkeys(arguments.family or _trained(params)):
         print(f"opening {family}", file=sys.stderr, flush=True)
         models.append(Searched(family, params.decoders_of(family), params, open_family(params, family), **settings))

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
 
-from pipeline.params import Params
 from pipeline.trace import NothingDrafted, Trace, Tracer
-from pipeline.translation import TextModel, Translation
+from pipeline.translation import SearchSettings, TextModel, Translation
 
 _FIRST_WORDS = "a b c"
 _REPETITIONS = 3
@@ -49,7 +48,7 @@ class Model(Protocol):
 class Searched:
     """A `Model` that this pipeline searches."""
 
-    def __init__(self, name: str, decoders: Sequence[str], params: Params, model: TextModel, *, device: str,
+    def __init__(self, name: str, decoders: Sequence[str], params: SearchSettings, model: TextModel, *, device: str,
                  batch_rows: int) -> None:
         """Args: those of `pipeline.translation.Translator`.
 
