@@ -27,6 +27,7 @@ VERBS = {
     "analyse": "the papers' tables and figures of this run",
     "report": "write the table, the picture and the page",
     "translate": "translate standard input",
+    "serve": "translate over HTTP, with a page that compares the decoders",
     "explain": "show how drafts are verified, call by call",
     "ddg": "show which token of a translation depends on which (Jacobi decoding)",
     "tune": "choose a decoder, or a drafting decoder's settings, for this machine",
@@ -41,8 +42,9 @@ PRINTING = {"validate", "translate", "explain", "ddg", "tune", "score", "complet
 """Verbs whose product is what they print. The others write files, but with --model they also print their product."""
 EXTRAS = {
     "ctranslate2": "peers", "dvc": "pipeline", "dvclive": "pipeline", "jsonargparse": "pipeline",
-    "matplotlib": "pipeline", "pytorch_lightning": "pipeline", "rich": "pipeline", "ruamel": "pipeline",
-    "sacrebleu": "pipeline", "shtab": "completion", "torchmetrics": "pipeline", "transformers": "peers",
+    "matplotlib": "pipeline", "prometheus_client": "serve", "pytorch_lightning": "pipeline", "rich": "pipeline",
+    "ruamel": "pipeline", "sacrebleu": "pipeline", "shtab": "completion", "starlette": "serve",
+    "torchmetrics": "pipeline", "transformers": "peers", "uvicorn": "serve",
 }
 """The extra of pyproject.toml that installs each library which a verb may import."""
 _FULL = "cannot be written", "free some space"

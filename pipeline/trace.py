@@ -68,6 +68,10 @@ class Trace:
     """A note for the reader if the source or the translation was cut."""
 
 
+class NothingDrafted(PipelineError):
+    """The decoder drafts nothing, so there is no trace."""
+
+
 class Tracer(Translator):
     """Translates lines one by one and keeps the trace."""
 
@@ -75,7 +79,8 @@ class Tracer(Translator):
         """Translate one line.
 
         Raises:
-            PipelineError: the decoder drafts nothing, or cannot search this kind of model.
+            NothingDrafted: by this decoder.
+            PipelineError: the decoder cannot search this kind of model.
         """
         ids, = self.model.encode([line])
         if not ids:
@@ -83,8 +88,8 @@ class Tracer(Translator):
         source = pad_sources([ids], self.model.longest).to(self.device)
         found = self._decode(self.network, source)
         if found.verification is None:
-            raise PipelineError(f"--decoder: {self.decoder!r} drafts nothing, so there is nothing to explain; choose "
-                                "an entry of `decoders` that does, such as one of algorithm gad or iad")
+            raise NothingDrafted(f"--decoder: {self.decoder!r} drafts nothing, so there is nothing to explain; choose "
+                                 "an entry of `decoders` that does, such as one of algorithm gad or iad")
         rounds = found.verification.rounds
         output = output_of(rounds, 0)
         relaxed = [False] * len(output)

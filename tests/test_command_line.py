@@ -30,7 +30,7 @@ def in_a_process(*arguments: str) -> tuple[set[str], str]:
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["translate", "--help"], ["fit", "--help"],
-                                       ["test", "--help"], ["distill", "--help"]], ids=" ".join)
+                                       ["test", "--help"], ["distill", "--help"], ["serve", "--help"]], ids=" ".join)
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     """Or it would take seconds."""
     loaded, printed = in_a_process(*arguments)

@@ -1,0 +1,125 @@
+"""Translate over HTTP, and show in the browser how every decoder translates a sentence.
+
+    curl -H 'Content-Type: application/json' -d '{"text": "The light is on."}' http://127.0.0.1:8000/translate
+
+`docs/serve.md` describes the paths. SIGTERM and control-C stop the service when the requests under way are answered.
+"""
+
+import argparse
+import dataclasses
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING, cast, get_type_hints
+
+from pipeline import layout
+from pipeline.checks import Refused
+from pipeline.commands.translate import add_checkpoint_arguments, open_model, search_settings
+from pipeline.errors import PipelineError
+from pipeline.params import Params, load_params
+from pipeline.service.limits import Limits
+
+if TYPE_CHECKING:
+    from pipeline.service.models import Searched
+
+_LIMITS = {
+    "max_body": ("BYTES", "of a request's body"),
+    "max_lines": ("N", "lines of a request"),
+    "max_words": ("N", "words of a line"),
+    "max_waiting": ("N", "lines that wait for one model; further requests get status 503"),
+    "batch_rows": ("N", "lines searched together"),
+    "window": ("MS", "milliseconds that a line waits for others to share its batch, if its model is idle"),
+    "patience": ("S", "seconds that a request has to arrive, and that requests have to finish once the service is "
+                      "stopped"),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    model = parser.add_mutually_exclusive_group()
+    model.add_argument("--family", action="append", help="a trained block of `families`; may be repeated, and requests "
+                                                         "that name none get the first one (default: all trained "
+                                                         "`systems`)")
+    add_checkpoint_arguments(parser, model)
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, for this "
+                                                            "machine only; 0.0.0.0: for all)")
+    parser.add_argument("--port", default="8000", help="0: any free one (default: 8000)")
+    parser.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
+    kinds = get_type_hints(Limits)
+    for field in dataclasses.fields(Limits):
+        metavar, text = _LIMITS[field.name]
+        parser.add_argument(_option(field.name), type=kinds[field.name], default=field.default, metavar=metavar,
+                            help=f"{text} (default: {field.default})")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from pipeline.service.app import make_server
+
+    limits = _limits(arguments)
+    with listen(arguments.host, arguments.port) as listening:  # before models are loaded
+        server = make_server(_open_models(arguments, limits), limits)
+        # uvicorn raises the signal that has stopped it once more; a service that was told to stop has not failed.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: None)
+        host, port = listening.getsockname()[:2]
+        print(f"http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
+        server.run([listening])
+
+
+def _limits(arguments: argparse.Namespace) -> Limits:
+    try:
+        return Limits(**{field.name: getattr(arguments, field.name) for field in dataclasses.fields(Limits)})
+    except Refused as refused:
+        field, _, fault = str(refused).partition(":")
+        raise PipelineError(f"{_option(field)}:{fault}") from None
+
+
+def listen(host: str, port: str) -> socket.socket:
+    """A socket that listens on a port, 0 for any free one.
+
+    Raises:
+        PipelineError: the port is none, or is in use; or the host is not an address of this machine.
+    """
+    number = int(port) if port.isascii() and port.isdigit() else -1
+    if not 0 <= number < 2**16:
+        raise PipelineError(f"--port: {port!r} must be a number from 0 (any free port) to {2**16 - 1}")
+    # asyncio sends at once, without waiting for acknowledgements, on sockets that say that they are of TCP.
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, proto=socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, number))
+        listening.listen(2048)
+        return listening
+    except OSError as error:
+        listening.close()
+        raise PipelineError(f"--host {host} --port {port}: cannot listen there: {error.strerror}; choose another port, "
+                            "or 0 for any free one, and an address of this machine") from None
+
+
+def _open_models(arguments: argparse.Namespace, limits: Limits) -> "list[Searched]":
+    """The models that the options name, in their order."""
+    from pipeline.interop.model_folder import ModelSettings
+    from pipeline.service.models import Searched
+    from pipeline.translation import open_family
+
+    settings = {"device": arguments.device, "batch_rows": limits.batch_rows}
+    if arguments.model is not None:
+        search = search_settings(arguments)
+        model = open_model(search, arguments)[0]
+        decoders = search.default_decoders if isinstance(search, Params) else list(cast(ModelSettings, search).decoders)
+        return [Searched(arguments.model, decoders, search, model, **settings)]
+    params, models = load_params(), []
+    for family in dict.fromkeys(arguments.family or _trained(params)):
+        print(f"opening {family}", file=sys.stderr, flush=True)
+        models.append(Searched(family, params.decoders_of(family), params, open_family(params, family), **settings))
+    return models
+
+
+def _trained(params: Params) -> list[str]:
+    trained = [family for family in params.systems if layout.checkpoint(family).exists()]
+    if not trained:
+        raise PipelineError("no system of params.yaml has been trained; run `dvc repro`")
+    return trained
+
+
+def _option(field: str) -> str:
+    return "--" + field.replace("_", "-")

@@ -1,0 +1,138 @@
+"""Lines of many requests, searched together: one queue and one thread per model."""
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import islice
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from pipeline.service.limits import Limits
+from pipeline.service.models import Model
+
+_NEWEST = 0.1
+"""The weight of the last batch in the mean time per line."""
+
+
+class Search(NamedTuple):
+    """What is to be done with a line. Lines with the same search can share a batch."""
+
+    decoder: str
+    explained: bool = False
+
+
+class Full(Exception):
+    """Too many lines wait for a model."""
+
+    def __init__(self, seconds: int) -> None:
+        """Args:
+            seconds: after which those that wait now will probably be done.
+        """
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+class _Waiting(NamedTuple):
+    search: Search
+    line: str
+    since: float
+    """By the clock of the event loop."""
+
+
+Found = asyncio.Future[Any]
+"""Of a line: its `Translation`, or its `Explanation`."""
+Observe = Callable[[str, Search, int, float], None]
+"""Takes a model's name, a search, the number of lines of a batch, and the seconds that it took."""
+
+
+class Queue:
+    """The lines that wait for one model. Its methods are called in the event loop, the model's in a thread."""
+
+    def __init__(self, model: Model, limits: Limits, observe: Observe) -> None:
+        """Args:
+            model: to search.
+            limits: of the queue and of a batch.
+            observe: is called after every batch.
+        """
+        self.model, self._limits, self._observe = model, limits, observe
+        self._waiting: dict[Found, _Waiting] = {}
+        self._arrived = asyncio.Event()
+        self._seconds_per_line = 0.0
+
+    def __len__(self) -> int:
+        """The number of lines that wait, without those that are being searched."""
+        return len(self._waiting)
+
+    def put(self, search: Search, lines: Sequence[str]) -> list[Found]:
+        """Let lines wait for a search.
+
+        Raises:
+            Full: there is no room for all of them; then none of them waits.
+        """
+        if len(self) + len(lines) > self._limits.max_waiting:
+            raise Full(max(1, math.ceil(len(self) * self._seconds_per_line)))
+        loop = asyncio.get_running_loop()
+        found: list[Found] = [loop.create_future() for _ in lines]
+        self._waiting |= {one: _Waiting(search, line, loop.time()) for one, line in zip(found, lines, strict=True)}
+        self._arrived.set()
+        return found
+
+    def withdraw(self, found: Sequence[Found]) -> None:
+        """Drop the lines that are not yet being searched, and the results of the others."""
+        for one in found:
+            self._waiting.pop(one, None)
+            one.cancel()
+
+    async def run(self) -> None:
+        """Search what waits, batch by batch, until cancelled."""
+        with ThreadPoolExecutor(1, f"model {self.model.name}") as thread:
+            while True:
+                while not self._waiting:
+                    self._arrived.clear()
+                    await self._arrived.wait()
+                await self._let_others_arrive()
+                if self._waiting:  # not all of them have been withdrawn
+                    await self._search(thread, *self._take())
+
+    async def _let_others_arrive(self) -> None:
+        """Wait until the window of the line that has waited longest is over, or there is a full batch."""
+        oldest = next(iter(self._waiting.values()))
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(oldest.since + self._limits.window / 1000):
+                while len(self) < self._limits.batch_rows:
+                    self._arrived.clear()
+                    await self._arrived.wait()
+
+    def _take(self) -> tuple[Search, dict[Found, str]]:
+        """The search of the line that has waited longest, and the first lines with the same one."""
+        search = next(iter(self._waiting.values())).search
+        same = ((found, one.line) for found, one in self._waiting.items() if one.search == search)
+        batch = dict(islice(same, self._limits.batch_rows))
+        for found in batch:
+            del self._waiting[found]
+        return search, batch
+
+    async def _search(self, thread: ThreadPoolExecutor, search: Search, batch: dict[Found, str]) -> None:
+        lines, started = list(batch.values()), perf_counter()
+        results = await asyncio.get_running_loop().run_in_executor(thread, self._results, search, lines)
+        seconds = perf_counter() - started
+        self._seconds_per_line += _NEWEST * (seconds / len(lines) - self._seconds_per_line)
+        self._observe(self.model.name, search, len(lines), seconds)
+        for found, result in zip(batch, results, strict=True):
+            if found.cancelled():  # withdrawn
+                continue
+            if isinstance(result, Exception):
+                found.set_exception(result)
+            else:
+                found.set_result(result)
+
+    def _results(self, search: Search, lines: list[str]) -> list[Any]:
+        """The result of every line; where a search has failed, its error. A line's error is no other line's."""
+        try:
+            if search.explained:
+                return [self.model.explain(search.decoder, line) for line in lines]
+            return self.model.translate(search.decoder, lines)
+        except Exception as error:
+            return [error] if len(lines) == 1 else [self._results(search, [line])[0] for line in lines]

@@ -1,0 +1,26 @@
+"""What the service accepts."""
+
+from dataclasses import dataclass
+
+from pipeline.checks import Amount, Checked, Positive
+
+
+@dataclass(frozen=True)
+class Limits(Checked):
+    """Bounds of one request, and of all that wait together. Each is an option of `serve`."""
+
+    max_body: Positive = 2**18
+    """Bytes of a request's body."""
+    max_lines: Positive = 100
+    """Lines of a request."""
+    max_words: Positive = 1000
+    """Words of a line. A model translates less of one: what fits into its positions."""
+    max_waiting: Positive = 1000
+    """Lines that wait for one model; further requests are refused with status 503."""
+    batch_rows: Positive = 32
+    """Lines searched together."""
+    window: Amount = 0.0
+    """Milliseconds that a line waits for others to share its batch, if its model is idle. While a model is busy, its
+    next batch gathers without a window."""
+    patience: Amount = 30.0
+    """Seconds that a request has to arrive, and that requests under way have to finish when the service is stopped."""
