@@ -35,11 +35,9 @@ def product(rows: Floats | npt.NDArray[np.int8], factors: Floats, weight: Panels
     The weights are read from memory once, panel by panel. A panel stays in the nearest caches for all groups of rows.
     """
     M, N = out.shape
-    groups = -(-M // MOST_ROWS)
     for panel in range(-(-N // COLUMNS)):
-        for group in range(groups):
-            first = M * group // groups
-            multiply(M * (group + 1) // groups - first, rows, factors, first, weight, panel, scale, bias, out)
+        for first in range(0, M, MOST_ROWS):
+            multiply(min(MOST_ROWS, M - first), rows, factors, first, weight, panel, scale, bias, out)
 
 
 @njit(cache=True, nogil=True)

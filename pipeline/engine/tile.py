@@ -25,7 +25,7 @@ _REGISTERS, _BITS = (32, 512) if "+avx512f" in _FEATURES else (16, 256)
 MOST_ROWS = 7 if _REGISTERS == 32 else 4
 """Rows that are multiplied at a time: as many as there are registers for their sums and products."""
 _ORDER = (1, 0, 2, 3)  # of products that are summed together; it decides the bits of all results
-_ALONE = 2  # rows up to which the processor reads ahead far enough by itself
+_ALONE = 4  # rows up to which the processor reads ahead far enough by itself
 _WIDE = 512  # rows and columns from which a matrix belongs to a model that no cache holds
 _LINE = 64  # bytes
 
@@ -118,24 +118,24 @@ class _Tile:
         begin = builder.mul(builder.mul(steps, builder.add(self.index(self._lines), first)), self.index(_LINE))
         share = builder.gep(builder.bitcast(self.panel, ir.IntType(8).as_pointer()), [begin])
         with cgutils.for_range_slice(builder, self.index(0), self.K, self.index(TOGETHER)) as (k, step):
-            if self.rows > _ALONE:
-                fetched = builder.mul(step, lines)
-                with cgutils.for_range(builder, lines) as loop:
-                    line = builder.mul(builder.add(fetched, loop.index), self.index(_LINE))
-                    self._fetch(builder.gep(share, [line]))
+            fetched = builder.mul(step, lines)
+            with cgutils.for_range(builder, lines) as loop:
+                line = builder.mul(builder.add(fetched, loop.index), self.index(_LINE))
+                self._fetch(builder.gep(share, [line]))
             yield k
 
     def _share(self, part: int, parts: int) -> tuple[ir.Value, ir.Value]:
         """The share of a panel that one of all passes over the panel before it fetches, in lines per step of its loop.
 
         Returns:
-            What the passes before it fetch, and its own share, 0 for a matrix that is in a cache already.
+            What the passes before it fetch, and its own share, 0 where that is no gain.
         """
         builder = self.builder
         passes = builder.mul(self._M, self.index(parts))  # counted by rows
         before = builder.add(builder.mul(self._row, self.index(parts)), self.index(self.rows * part))
         own = builder.add(self.index(self.rows * self._lines), builder.sub(passes, self.index(1)))  # to round up
         wide = builder.and_(*(builder.icmp_signed(">=", size, self.index(_WIDE)) for size in (self.K, self._N)))
+        wide = builder.and_(wide, builder.icmp_signed(">", self._M, self.index(_ALONE)))
         return (builder.sdiv(builder.mul(before, self.index(self._lines)), passes),
                 builder.select(wide, builder.sdiv(own, passes), self.index(0)))
 
