@@ -166,9 +166,9 @@ def measure_widths(vocabulary: int, source: Tensor, rounds: int) -> list[dict[st
         state = model.start(model.encode(source))
         for count in (count for count in TOKENS if count * width <= 8192):
             with torch.inference_mode():
-                step = partial(_step, model, state, torch.full((1, count), len(SPECIALS)))
-                seconds = interleave({"compiled": _clocked(partial(step, few=10**9)),
-                                      "torch": _clocked(partial(step, few=0))}, rounds, warmup=5)
+                step = partial(read_and_forget, model, state, torch.full((1, count), len(SPECIALS)))
+                seconds = interleave({"compiled": timed(partial(step, few=10**9)),
+                                      "torch": timed(partial(step, few=0))}, rounds, warmup=5)
             results.append({
                 "width": width, "tokens": count,
                 **{f"{way}_us": 1e6 * float(np.median(one)) for way, one in seconds.items()},
@@ -211,11 +211,11 @@ def _two_layers(width: int, vocabulary: int) -> Transformer:
     return random_model(OrderSettings("left_to_right"), vocabulary, network)
 
 
-def _step(model: Transformer, state: State, tokens: Tensor, few: int) -> None:
-    """Read tokens and forget them; up to `few` numbers are read by compiled code."""
+def read_and_forget(model: Transformer, state: State, tokens: Tensor, few: int, kept: int = 0) -> None:
+    """Read tokens and forget all but the first `kept`; up to `few` numbers are read by compiled code."""
     with patch.object(packing, "_FEW", few):
         model.step(tokens, state)
-    state.rewind(0)
+    state.rewind(kept)
 
 
 def _step_parts(model: Transformer, source: Tensor, rows: int) -> dict[str, Callable[[int], float]]:
@@ -233,10 +233,10 @@ def _step_parts(model: Transformer, source: Tensor, rows: int) -> dict[str, Call
         model.step(tokens, state)
         state.rewind(12)
 
-    return {"step": _clocked(step), "projection": _clocked(lambda: F.linear(hidden, weight))}
+    return {"step": timed(step), "projection": timed(lambda: F.linear(hidden, weight))}
 
 
-def _clocked(call: Callable[[], Any]) -> Callable[[int], float]:
+def timed(call: Callable[[], Any]) -> Callable[[int], float]:
     def turn(item: int) -> float:
         start = time.perf_counter()
         call()

@@ -14,7 +14,7 @@ from numba.extending import overload
 from pipeline.compiled import njit
 from pipeline.engine.reading import COLUMNS, Floats, Panels
 from pipeline.engine.rounding import round_rows
-from pipeline.engine.tile import multiply
+from pipeline.engine.tile import MOST_ROWS, multiply
 
 
 @njit(cache=True, nogil=True)
@@ -32,19 +32,12 @@ def product(rows: Floats | npt.NDArray[np.int8], factors: Floats, weight: Panels
             out: Floats) -> None:
     """`affine` of rows that are already rounded to bytes, each to be multiplied by one of factors (M,), or are exact.
 
-    The weights are read once, panel by panel.
+    The weights are read from memory once, panel by panel. A panel stays in the nearest caches for all groups of rows.
     """
     M, N = out.shape
     for panel in range(-(-N // COLUMNS)):
-        for m in range(0, M, 4):
-            if M - m >= 4:
-                multiply(4, rows, factors, m, weight, panel, scale, bias, out)
-            elif M - m == 3:
-                multiply(3, rows, factors, m, weight, panel, scale, bias, out)
-            elif M - m == 2:
-                multiply(2, rows, factors, m, weight, panel, scale, bias, out)
-            else:
-                multiply(1, rows, factors, m, weight, panel, scale, bias, out)
+        for first in range(0, M, MOST_ROWS):
+            multiply(min(MOST_ROWS, M - first), rows, factors, first, weight, panel, scale, bias, out)
 
 
 @njit(cache=True, nogil=True)

@@ -2,20 +2,32 @@
 
 From loops over rows of a matrix a compiler makes code that writes every sum to memory and reads it again four products
 later. Here the sums of a few rows and of a panel of 32 columns stay in registers until they are complete. The panel is
-contiguous and read from its beginning to its end, once, or in halves where there are more sums than registers. LLVM
+contiguous and read from its beginning to its end, once, or in parts where there are more sums than registers. LLVM
 translates vectors of 32 numbers into the processor's own.
+
+The weights of a large model come from memory, which is as much work as multiplying them by ten rows. So that both
+happen at once, the next panel is fetched while this one is multiplied, a share of it by every group of rows.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 from pipeline.engine.reading import COLUMNS, OFFSET, TOGETHER
 
+_FEATURES: str = cpu_target.target_context.codegen().magic_tuple()[2]
+_REGISTERS, _BITS = (32, 512) if "+avx512f" in _FEATURES else (16, 256)
+MOST_ROWS = 7 if _REGISTERS == 32 else 4
+"""Rows that are multiplied at a time: as many as there are registers for their sums and products."""
 _ORDER = (1, 0, 2, 3)  # of products that are summed together; it decides the bits of all results
+_ALONE = 4  # rows up to which the processor reads ahead far enough by itself
+_WIDE = 512  # rows and columns from which a matrix belongs to a model that no cache holds
+_LINE = 64  # bytes
 
 
 def _declare(typing_context: Any, rows: Any, x: Any, factors: Any, row: Any, weights: Any, panel: Any, scale: Any,
@@ -23,7 +35,7 @@ def _declare(typing_context: Any, rows: Any, x: Any, factors: Any, row: Any, wei
     """Write some rows of x (M, K) times a panel of a matrix (K, N), * scale + bias, into their place in out (M, N).
 
     Args:
-        rows: a literal, at most 4.
+        rows: from 1 to `MOST_ROWS`; there is code for each number, but for a literal only its own.
         x: floats; or signed bytes where the weights are rounded.
         factors: (M,), of rows of bytes; not read for rows of floats.
         row: the first row.
@@ -32,8 +44,6 @@ def _declare(typing_context: Any, rows: Any, x: Any, factors: Any, row: Any, wei
         scale, bias: (N,).
         out: floats.
     """
-    if not isinstance(rows, types.IntegerLiteral):
-        return None
     return types.void(rows, x, factors, row, weights, panel, scale, bias, out), _write
 
 
@@ -42,31 +52,47 @@ multiply: Any = intrinsic(prefer_literal=True)(_declare)
 
 def _write(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> ir.Value:
     """The instructions of `multiply`."""
+    rows = signature.args[0]
     write = _write_rounded if isinstance(signature.args[1].dtype, types.Integer) else _write_exact
-    write(_Tile(context, builder, signature, arguments), context.codegen().magic_tuple()[2])
+
+    def write_for(number: int) -> None:
+        write(_Tile(number, context, builder, signature, arguments))
+
+    if isinstance(rows, types.IntegerLiteral):
+        write_for(rows.literal_value)
+    else:
+        end = builder.append_basic_block("multiplied")
+        switch = builder.switch(arguments[0], end)
+        for number in range(1, MOST_ROWS + 1):
+            block = builder.append_basic_block(f"rows_{number}")
+            switch.add_case(ir.Constant(arguments[0].type, number), block)
+            builder.position_at_end(block)
+            write_for(number)
+            builder.branch(end)
+        builder.position_at_end(end)
     return context.get_dummy_value()
 
 
 class _Tile:
     """The operands of `multiply` as addresses and sizes, and the instructions that both kinds of weights share."""
 
-    def __init__(self, context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> None:
+    def __init__(self, rows: int, context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> None:
         kinds = signature.args
-        self.builder, self._context = builder, context
-        self.rows: int = kinds[0].literal_value
+        self.builder, self._context, self.rows = builder, context, rows
         self.number, self.bits = context.get_value_type(kinds[8].dtype), kinds[8].dtype.bitwidth
         x, factors, weights, scale, bias, out = (
             context.make_array(kinds[i])(context, builder, arguments[i]) for i in (1, 2, 4, 6, 7, 8))
         row, panel = (context.cast(builder, arguments[i], kinds[i], types.intp) for i in (3, 5))
-        places = [builder.add(row, self.index(r)) for r in range(self.rows)]
-        (_, self.K), (_, N) = (cgutils.unpack_tuple(builder, one.shape) for one in (x, out))
+        places = [builder.add(row, self.index(r)) for r in range(rows)]
+        (self._M, self.K), (_, self._N) = (cgutils.unpack_tuple(builder, one.shape) for one in (x, out))
         begin = builder.mul(panel, self.index(COLUMNS))
         self.panel = builder.gep(weights.data, [builder.mul(begin, self.K)])
         self.x_rows = [builder.gep(x.data, [builder.mul(place, self.K)]) for place in places]
         self.factors = [builder.gep(factors.data, [place]) for place in places]
-        self._out = [builder.gep(out.data, [builder.add(builder.mul(place, N), begin)]) for place in places]
+        self._out = [builder.gep(out.data, [builder.add(builder.mul(place, self._N), begin)]) for place in places]
         self._scale, self._bias = (builder.gep(one.data, [begin]) for one in (scale, bias))
-        self._remaining = builder.sub(N, begin)
+        self._remaining, self._row = builder.sub(self._N, begin), row
+        self._lines = TOGETHER * COLUMNS * kinds[4].dtype.bitwidth // 8 // _LINE
 
     def index(self, value: int) -> ir.Constant:
         return self._context.get_constant(types.intp, value)
@@ -75,6 +101,52 @@ class _Tile:
         """Consecutive numbers of an array, from an index on."""
         source = self.builder.bitcast(self.builder.gep(base, [place]), vector.as_pointer())
         return self.builder.load(source, align=1)
+
+    @contextmanager
+    def steps(self, part: int, parts: int) -> Iterator[ir.Value]:
+        """A loop over the panel, `TOGETHER` numbers of each column at a time, that fetches its share of the next panel.
+
+        Args:
+            part, parts: which of all passes over the panel it is.
+
+        Yields:
+            The index of the first of these numbers.
+        """
+        builder = self.builder
+        steps = builder.sdiv(self.K, self.index(TOGETHER))
+        first, lines = self._share(part, parts)
+        begin = builder.mul(builder.mul(steps, builder.add(self.index(self._lines), first)), self.index(_LINE))
+        share = builder.gep(builder.bitcast(self.panel, ir.IntType(8).as_pointer()), [begin])
+        with cgutils.for_range_slice(builder, self.index(0), self.K, self.index(TOGETHER)) as (k, step):
+            fetched = builder.mul(step, lines)
+            with cgutils.for_range(builder, lines) as loop:
+                line = builder.mul(builder.add(fetched, loop.index), self.index(_LINE))
+                self._fetch(builder.gep(share, [line]))
+            yield k
+
+    def _share(self, part: int, parts: int) -> tuple[ir.Value, ir.Value]:
+        """The share of a panel that one of all passes over the panel before it fetches, in lines per step of its loop.
+
+        Returns:
+            What the passes before it fetch, and its own share, 0 where that is no gain.
+        """
+        builder = self.builder
+        passes = builder.mul(self._M, self.index(parts))  # counted by rows
+        before = builder.add(builder.mul(self._row, self.index(parts)), self.index(self.rows * part))
+        own = builder.add(self.index(self.rows * self._lines), builder.sub(passes, self.index(1)))  # to round up
+        wide = builder.and_(*(builder.icmp_signed(">=", size, self.index(_WIDE)) for size in (self.K, self._N)))
+        wide = builder.and_(wide, builder.icmp_signed(">", self._M, self.index(_ALONE)))
+        return (builder.sdiv(builder.mul(before, self.index(self._lines)), passes),
+                builder.select(wide, builder.sdiv(own, passes), self.index(0)))
+
+    def _fetch(self, address: ir.Value) -> None:
+        """Begin to read a line into the nearest cache; an address without memory does nothing."""
+        number = ir.IntType(32)
+        function = cgutils.get_or_insert_function(
+            self.builder.module, ir.FunctionType(ir.VoidType(), [address.type, number, number, number]),
+            "llvm.prefetch.p0")
+        reading, nearest, data = number(0), number(3), number(1)
+        self.builder.call(function, [address, reading, nearest, data])
 
     def spread(self, vector: ir.VectorType, value: ir.Value) -> ir.Value:
         """A number in all lanes."""
@@ -118,19 +190,18 @@ class _Tile:
         return self.builder.call(function, arguments)
 
 
-def _write_exact(tile: _Tile, features: str) -> None:
+def _write_exact(tile: _Tile) -> None:
     """Add four products at a time to each sum, in the same order for any number of rows."""
     builder = tile.builder
-    registers = 32 * 512 if "+avx512f" in features else 16 * 256
     columns = COLUMNS
-    while 2 * tile.rows * columns * tile.bits > registers:  # all sums, and the products to be added to them
+    while 2 * tile.rows * columns * tile.bits > _REGISTERS * _BITS:  # all sums, and the products to be added to them
         columns //= 2
     vector = ir.VectorType(tile.number, columns)
     totals = [cgutils.alloca_once(builder, vector) for _ in range(tile.rows)]  # LLVM keeps them in registers
     for first in range(0, COLUMNS, columns):
         for total in totals:
             builder.store(ir.Constant(vector, None), total)
-        with cgutils.for_range_slice(builder, tile.index(0), tile.K, tile.index(TOGETHER)) as (k, _):
+        with tile.steps(first // columns, COLUMNS // columns) as k:
             products: list[Any] = [None] * tile.rows
             for ahead in _ORDER:
                 place = builder.add(k, tile.index(ahead))
@@ -145,13 +216,13 @@ def _write_exact(tile: _Tile, features: str) -> None:
         tile.store([builder.load(total) for total in totals], first)
 
 
-def _write_rounded(tile: _Tile, features: str) -> None:
+def _write_rounded(tile: _Tile) -> None:
     """Multiply and add integers, which has no rounding errors: the same on every processor.
 
     The weights' `OFFSET` adds to every sum of a row OFFSET times the sum of the row's numbers.
     """
     builder, number = tile.builder, ir.IntType(32)
-    dot, lanes = choose_dot(features)
+    dot, lanes = choose_dot(_FEATURES)
     vector, parts = ir.VectorType(number, lanes), COLUMNS // lanes
     nothing, ones = ir.Constant(vector, None), ir.Constant(vector, [0x01010101] * lanes)
     totals = [[cgutils.alloca_once_value(builder, nothing) for _ in range(parts)] for _ in range(tile.rows)]
@@ -160,7 +231,7 @@ def _write_rounded(tile: _Tile, features: str) -> None:
     def add(total: ir.Value, weights: ir.Value, numbers: ir.Value) -> None:
         builder.store(dot(builder, builder.load(total), weights, numbers), total)
 
-    with cgutils.for_range_slice(builder, tile.index(0), tile.K, tile.index(TOGETHER)) as (k, _):
+    with tile.steps(0, 1) as k:
         fours = [builder.bitcast(builder.gep(x_row, [k]), number.as_pointer()) for x_row in tile.x_rows]
         numbers = [tile.spread(vector, builder.load(four, align=1)) for four in fours]
         for row, shift in zip(numbers, shifts, strict=True):

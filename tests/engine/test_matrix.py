@@ -1,9 +1,12 @@
 """Products of a few rows with a matrix: numpy's, and for every row the same bits whatever stands beside it."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba.core.registry import cpu_target
 
 from pipeline.engine.matrix import affine, size
 from pipeline.engine.packing import pack_matrix
@@ -55,6 +58,35 @@ def test_the_largest_numbers_do_not_overflow(rounded: bool) -> None:
     weight[:, ::2] = -5
     out = product(x, *pack_matrix(weight, rounded), np.zeros(40))
     np.testing.assert_allclose(out, x @ weight)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("rounded", [False, True])
+@pytest.mark.parametrize(("K", "N"), [(36, 45), (516, 545)])
+def test_a_row_has_the_same_bits_among_up_to_33(kind: type, rounded: bool, K: int, N: int) -> None:
+    """In a matrix of which the next panel is fetched, and in one of which it is not."""
+    x, weight = random(1, 33, K, kind=kind), random(2, K, N, kind=kind)
+    packed, scale = pack_matrix(weight, rounded)
+    every = product(x, packed, scale, weight[0])
+    for M in range(1, 33):
+        some = np.full_like(every[:M], np.nan)
+        affine(x[:M], packed, scale, weight[0], some)
+        assert (some == every[:M]).all()
+
+
+@pytest.mark.skipif("+fma" not in cpu_target.target_context.codegen().magic_tuple()[2], reason="products are rounded")
+def test_four_products_are_summed_and_added_to_the_sum_so_far() -> None:
+    """The order decides the bits of every text that was ever found."""
+    x, weight = random(1, 9, 40, kind=np.float64), random(2, 40, 1, kind=np.float64)
+    for row, found in zip(x, product(x, *pack_matrix(weight, False), np.zeros(1))[:, 0], strict=True):
+        products = [Fraction(a) * Fraction(b) for a, b in zip(row.tolist(), weight[:, 0].tolist(), strict=True)]
+        total = 0.0
+        for k in range(0, 40, 4):
+            four = 0.0
+            for place in (k + 1, k, k + 2, k + 3):
+                four = float(products[place] + Fraction(four))
+            total += four
+        assert found == total
 
 
 def product(x: np.ndarray, packed: Panels, scale: np.ndarray, bias: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ WAYS = [(tile.dot_of_lanes, 4, True), (tile.dot_of_lanes, 8, True), (tile.dot_of
 
 
 @pytest.mark.parametrize(("way", "lanes", "there"), WAYS)
-@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+@pytest.mark.parametrize("rows", sorted({1, 2, 4, tile.MOST_ROWS}))
 def test_sums_of_whole_numbers(monkeypatch: pytest.MonkeyPatch, way: Any, lanes: int, there: bool, rows: int) -> None:
     if not there:
         pytest.skip("this processor has no such instruction")
@@ -27,7 +27,7 @@ def test_sums_of_whole_numbers(monkeypatch: pytest.MonkeyPatch, way: Any, lanes:
     K, N = 52, 2 * COLUMNS + 7
     weights = choose.integers(-127, 128, (K, N))
     weights[:, :4], weights[0] = 127, 127  # so that rounding to 8 bits changes nothing
-    numbers = choose.integers(-127, 128, (6, K))
+    numbers = choose.integers(-127, 128, (rows + 2, K))
     numbers[1] = -127
 
     @njit
@@ -37,8 +37,8 @@ def test_sums_of_whole_numbers(monkeypatch: pytest.MonkeyPatch, way: Any, lanes:
 
     packed, scale = pack_matrix(weights.astype(np.float64), True)
     assert (scale == 1).all()
-    out = np.full((6, N), np.nan)
-    multiply(numbers.astype(np.int8), np.full(6, 0.5), packed, np.full(N, 4.0), np.full(N, 3.0), out)
+    out = np.full((rows + 2, N), np.nan)
+    multiply(numbers.astype(np.int8), np.full(rows + 2, 0.5), packed, np.full(N, 4.0), np.full(N, 3.0), out)
     inside = slice(1, 1 + rows)
     assert (out[inside] == 2 * (numbers @ weights)[inside] + 3).all()
     assert np.isnan(np.delete(out, inside, 0)).all()
