@@ -7,7 +7,7 @@ A model of base size (6+6 layers, feed-forward blocks of four times the width, a
 with random weights in float32. The rows are beams of one sentence of 25 pieces that have read 12 tokens; a step ends
 with all logits. Every time is the least of all repetitions, in which all contestants take turns. A step has to read all
 weights, so it takes at least their bytes over the bandwidth of a core: that of NumPy's sum of as many bytes as integers
-of 64 bits, which is faster than half a copy. `engine/packing.py` takes its bound of a step from the last column.
+of 64 bits, which is faster than half a copy.
 """
 
 from collections.abc import Callable
