@@ -4,9 +4,9 @@ LLVM prefers vectors of 256 bits on processors that have 512, because earlier pr
 Most compiled functions here are products of small matrices, which are faster with 512 bits.
 
 numba keeps machine code next to the source file, and only a change of that file makes it compile again. Here functions
-call those of other files, which are compiled into them, and a profile's workspace contains a copy of this package. So
-the machine code of all copies with the same content is kept in one folder, named after that content, in the user's
-cache (`$XDG_CACHE_HOME`), or in `$NUMBA_CACHE_DIR`.
+call those of other files, which are compiled into them, and a machine may have several clones of this package. So the
+machine code of all copies with the same content is kept in one folder, named after that content, in the user's cache
+(`$XDG_CACHE_HOME`), or in `$NUMBA_CACHE_DIR`.
 """
 
 import atexit

@@ -61,7 +61,7 @@ def test_an_evaluation_depends_on_the_code_of_its_own_decoders_only(
     change_params({"families": {"teacher": {"decoders": ["greedy"]}}})
     described("teacher")
     greedy, beam = (set(read_json(layout.DECODERS / f"{family}.json")["code"]) for family in ("teacher", "interleaved"))
-    assert beam - greedy == {"pipeline.decoding.beam", "pipeline.decoding.beams"} and greedy < beam
+    assert beam - greedy == {f"pipeline.decoding.{name}" for name in ("beam", "beams", "terms")} and greedy < beam
     assert {"pipeline.decoding.greedy", "pipeline.decoding.settings", "pipeline.engine.sentence"} <= greedy
 
 

@@ -183,7 +183,7 @@ class Compiled(_Network):
         packed = self.packs.decoder if self._compiles else None
         if packed is None or rows == 0:
             return None
-        return packed if self.packs.plain.rounded or is_small_step(rows, packed) else None
+        return packed if self.packs.plain.rounded or is_small_step(rows) else None
 
     def _encodes(self, pieces: int, width: int) -> bool:
         """Whether so many pieces of all sources are encoded by compiled code.

@@ -21,9 +21,9 @@ from pipeline.engine.reading import (
     Screen,
 )
 
-_FEW, _WIDEST = 8192, 1024
-"""The size of (R, n, D) embeddings, and the width, up to which a compiled step on one core is faster than torch's on
-two (`python -m benchmarks.step`): 64 tokens of width 128, 8 of width 1,024."""
+_FEW, _WIDEST = 64, 1024
+"""The tokens of a step, and the width, up to which a compiled step on one core is faster than torch's on two
+(`python -m benchmarks.rows`)."""
 
 _SHORT = 2**21
 """The squared number of pieces of all sources, times the width, up to which compiled encoding on one core is faster
@@ -33,9 +33,9 @@ Block = Sequence[Floats]
 """Weight and bias of a normalisation, and of two linear maps; their matrices are (in, out)."""
 
 
-def is_small_step(rows: int, packed: Packed) -> bool:
+def is_small_step(rows: int) -> bool:
     """Whether a compiled step over `rows` tokens is faster than torch's."""
-    return 0 < rows * packed.positions.shape[1] <= _FEW
+    return 0 < rows <= _FEW
 
 
 def is_small_source(pieces: int, width: int) -> bool:

@@ -60,7 +60,7 @@ def test_it_runs_where_it_should(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(decoder, "step", counted)
     network = tiny("left_to_right")
     state = network.start(network.encode(sources(5)))
-    most = packing._FEW // network.settings.width
+    most = packing._FEW
     network.step(tokens(1, 3), state)
     network.step(tokens(1, 20), state)
     assert calls == [3, 20] and most >= 20
