@@ -223,8 +223,8 @@ def test_they_are_whole(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_wide_draft_is_not_compiled(tiny: Tiny) -> None:
     """Many rows are quicker with the library's products on all cores."""
     network, source = tiny(seed=1), sources(5)
-    assert network.reading(network.start(network.encode(source)), 600, 512) is not None
-    assert network.reading(network.start(network.encode(source)), 600, 513) is None
+    assert network.reading(network.start(network.encode(source)), 600, 64) is not None
+    assert network.reading(network.start(network.encode(source)), 600, 65) is None
 
 
 def test_more_tokens_than_places_are_refused(tiny: Tiny) -> None:
