@@ -26,7 +26,7 @@ from pipeline.interop.huggingface import open_checkpoint
 from pipeline.interop.network import HuggingFaceModel, Renumbered
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import Params, load_params
-from pipeline.translation import TextModel
+from pipeline.text_model import TextModel
 
 DECODERS = ("greedy", "beam5", "pj", "pgj3", "pgj5", "hgj3", "hgj5")
 

@@ -1,10 +1,12 @@
 """Speed and BLEU of search with a vocabulary shortlist: `python -m benchmarks.shortlist --family ar` in a run's folder.
 
-All contestants take turns over the test set, one sentence at a time; the minimum of processor time counts.
+All contestants take turns over a split, one sentence at a time; the minimum of processor time counts. Settings are
+chosen on the validation split, and reported on the test split.
 """
 
 import argparse
 import time
+from itertools import product
 
 import numpy as np
 import sacrebleu
@@ -17,24 +19,26 @@ from pipeline.count_model.model import CountModel
 from pipeline.count_model.shortlist import Shortlist
 from pipeline.decoding.settings import make_decoder
 from pipeline.params import load_params
-from pipeline.translation import open_family
+from pipeline.text_model import open_family
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--family", required=True)
     parser.add_argument("--decoder", action="append", help="default: greedy and beam5")
+    parser.add_argument("--split", choices=("validation", "test"), default="validation")
     parser.add_argument("--candidates", type=int, nargs="*", default=[5, 10, 20, 40])
-    parser.add_argument("--frequent", type=int, default=600)
+    parser.add_argument("--frequent", type=int, nargs="*", default=[600])
     parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--lines", type=int, default=400)
+    parser.add_argument("--lines", type=int, help="the first ones of the split (default: all)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     params = load_params()
     model = open_family(params, arguments.family)
     counts = CountModel.open(layout.counts("both"), Tokenizer.load(layout.BPE).digest)
-    lists = {f"{n} candidates": Shortlist(counts, n, arguments.frequent) for n in arguments.candidates}
-    sources, references = (layout.read_lines(layout.CORPUS / f"test.{side}")[:arguments.lines]
+    lists = {f"{n} candidates, {common} frequent": Shortlist(counts, n, common)
+             for n, common in product(arguments.candidates, arguments.frequent)}
+    sources, references = (layout.read_lines(layout.CORPUS / f"{arguments.split}.{side}")[:arguments.lines]
                            for side in ("source", "target"))
     batches = [pad_sources([ids], model.longest) for ids in model.encode(sources)]
     sizes = {name: np.mean([len(one(batch[0].numpy())) for batch in batches]) for name, one in lists.items()}

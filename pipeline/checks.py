@@ -61,9 +61,12 @@ class NotEmpty:
 Positive = Annotated[int, Range(at_least=1)]
 Natural = Annotated[int, Range(at_least=0)]
 """An integer from 0."""
+Position = Annotated[int, Range(at_least=-10_000, at_most=10_000)]
+"""A word position, or a step between two, which may be negative."""
 Seed = Annotated[int, Range(at_least=0, at_most=2 ** 32 - 1)]
 """A seed that NumPy, PyTorch and Lightning all accept."""
 Amount = Annotated[float, Range(at_least=0)]
+AboveZero = Annotated[float, Range(above=0)]
 Share = Annotated[float, Range(at_least=0, at_most=1)]
 ProperShare = Annotated[float, Range(at_least=0, below=1)]
 """A share below 1."""

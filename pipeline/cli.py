@@ -19,6 +19,7 @@ VERBS = {
     "validate": "loss and BLEU of a family's weights on the validation split (LightningCLI)",
     "predict": "translate a split with a family's weights by its quick search (LightningCLI)",
     "test": "translate and score the test split under every decoder of a family (LightningCLI)",
+    "models": "write every system as a model folder",
     "peers": "translate and score the test split with other libraries and the baseline's weights",
     "distill": "translate the training source with the teacher",
     "align": "align the words of the training pairs, or of two text files (fast_align)",

@@ -3,18 +3,14 @@
 The training source is divided into shards of sentences of similar length. Every shard is a file, so an interrupted run
 continues with the first missing one, and devices share the shards. The contents of a shard depend only on the teacher,
 the search and the source: any number of devices writes the same bytes.
-
-A shard begins with the SHA-256 of what follows; a damaged one is translated again.
 """
 
 import dataclasses
 import hashlib
-import io
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytorch_lightning as lightning
@@ -24,66 +20,34 @@ from torch.utils.data import DataLoader
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import count_cut, pad_sources, report_cut
-from pipeline.corpus.pairs import Pairs, write_pairs
+from pipeline.corpus.pairs import Pairs
 from pipeline.decoding.settings import Decoder, make_decoder
+from pipeline.distillation_inputs import Sources, choose_penalty, with_penalty, write_extra_sources
+from pipeline.distillation_shards import Shard, merge_shards
 from pipeline.errors import PipelineError
-from pipeline.files import atomic_path, remove, write_json
-from pipeline.fingerprint import code_digest, digest
+from pipeline.files import read_json, remove, write_json
+from pipeline.fingerprint import code_digest, digest_files
 from pipeline.model.checkpoint import CONFIG, WEIGHTS, load_checkpoint
 from pipeline.model.transformer import Transformer
 from pipeline.params import DistillationSettings, Params
 from pipeline.systems import TEACHER
 from pipeline.training.quiet import quiet_lightning
 
-_DIGEST_BYTES = hashlib.sha256().digest_size
-
-
-class Shard(NamedTuple):
-    """The translations of R sentences."""
-
-    rows: np.ndarray[Any, np.dtype[np.int64]]
-    """(R,) indices of the sentences in the corpus."""
-    ended: np.ndarray[Any, np.dtype[np.bool_]]
-    """(R,), false where a translation reached the length limit."""
-    lengths: np.ndarray[Any, np.dtype[np.int32]]
-    """(R,) tokens per translation, 0 if it did not end."""
-    ids: np.ndarray[Any, np.dtype[np.int32]]
-    """All tokens, one translation after the other."""
-
-    def write(self, path: Path) -> None:
-        """Write the shard atomically."""
-        arrays = io.BytesIO()
-        np.savez(arrays, **self._asdict())
-        with atomic_path(path) as aside:
-            aside.write_bytes(hashlib.sha256(arrays.getvalue()).digest() + arrays.getvalue())
-
-    @classmethod
-    def read(cls, path: Path) -> "Shard | None":
-        """The shard of a file; None if the file is damaged."""
-        content = path.read_bytes()
-        arrays = content[_DIGEST_BYTES:]
-        if hashlib.sha256(arrays).digest() != content[:_DIGEST_BYTES]:
-            return None
-        with np.load(io.BytesIO(arrays), allow_pickle=False) as stored:
-            return cls(*(stored[name] for name in cls._fields))
-
 
 class DistillationModule(lightning.LightningModule):
     """Translates the sources of pairs, in shards, and writes each shard to a file of the folder."""
 
-    def __init__(self, teacher: Transformer, decode: Decoder, pairs: Pairs, folder: Path,
+    def __init__(self, teacher: Transformer, decode: Decoder, sources: Sources, folder: Path,
                  settings: DistillationSettings) -> None:
         super().__init__()
-        self.teacher, self._decode, self._pairs, self._folder = teacher, decode, pairs, folder
+        self.teacher, self._decode, self.sources, self._folder = teacher, decode, sources, folder
         self._batch_rows = settings.batch_rows
-        order = np.argsort(-pairs.source_lengths[:settings.sentences], kind="stable")
-        self.sentences = len(order)
+        order = sources.rows[np.argsort(-sources.lengths, kind="stable")]
         self._shards = [order[start:start + settings.shard_rows] for start in range(0, len(order), settings.shard_rows)]
 
     def missing(self) -> list[int]:
         """The numbers of the shards that are absent or damaged."""
-        paths = map(self._path, range(len(self._shards)))
-        return [shard for shard, path in enumerate(paths) if not path.exists() or Shard.read(path) is None]
+        return [shard for shard, path in enumerate(self.paths()) if not path.exists() or Shard.read(path) is None]
 
     def predict_dataloader(self) -> DataLoader[int]:
         mine: Any = self._todo[self.trainer.global_rank::self.trainer.world_size]  # a list is a data set
@@ -98,29 +62,25 @@ class DistillationModule(lightning.LightningModule):
         self.trainer.strategy.barrier()
 
     def predict_step(self, shard: int, batch_idx: int) -> None:
-        rows = self._shards[shard]
+        rows, sources = self._shards[shard], list[int]()
         translations: list[np.ndarray[Any, np.dtype[np.int32]]] = []
         ended: list[bool] = []
         for start in range(0, len(rows), self._batch_rows):
-            sources = [self._pairs.source(int(row)) for row in rows[start:start + self._batch_rows]]
-            source = pad_sources(sources, self.teacher.settings.max_length).to(self.device)
-            found = self._decode(self.teacher, source)
+            batch = rows[start:start + self._batch_rows].tolist()
+            source = pad_sources([self.sources[row] for row in batch], self.teacher.settings.max_length)
+            found = self._decode(self.teacher, source.to(self.device))
             # A translation without an end is a loop that reached the length limit: students learn nothing from it.
-            lengths = found.lengths[:, 0].where(found.ended[:, 0], -1).tolist()
-            tokens = found.tokens[:, 0].cpu().numpy().astype(np.int32)
+            lengths = found.lengths.where(found.ended, -1).flatten().tolist()
+            tokens = found.tokens.flatten(0, 1).cpu().numpy().astype(np.int32)
+            sources += [row for row in batch for _ in range(found.lengths.shape[1])]
             translations += [row[:max(length, 0)] for row, length in zip(tokens, lengths, strict=True)]
             ended += [length >= 0 for length in lengths]
-        Shard(rows, np.array(ended), np.array([len(row) for row in translations], dtype=np.int32),
+        Shard(np.array(sources), np.array(ended), np.array([len(row) for row in translations], dtype=np.int32),
               np.concatenate(translations)).write(self._path(shard))
 
-    def targets(self) -> Iterator[tuple[int, np.ndarray[Any, np.dtype[np.int32]]]]:
-        """(row, ids) of every sentence whose translation ended, shard by shard; no shard may be `missing`."""
-        for path in map(self._path, range(len(self._shards))):
-            shard = Shard.read(path)
-            assert shard is not None
-            parts = np.split(shard.ids, np.cumsum(shard.lengths)[:-1])
-            yield from ((row, ids) for row, ids, ended in
-                        zip(shard.rows.tolist(), parts, shard.ended.tolist(), strict=True) if ended)
+    def paths(self) -> list[Path]:
+        """The files of all shards."""
+        return [self._path(shard) for shard in range(len(self._shards))]
 
     def _path(self, shard: int) -> Path:
         return self._folder / f"shard-{shard:06d}"
@@ -140,15 +100,28 @@ def distill(params: Params, devices: int | None, accelerator: str) -> None:
     path = layout.BPE / "train.pairs"
     pairs = Pairs.open(path, tokenizer.digest)
     block = params.decoder(settings.decoder)
+    if settings.hypotheses > 1:
+        block = {**block, "nbest": settings.hypotheses}
     limit = params.length_limit(teacher.settings.max_length)
-    decode = make_decoder(settings.decoder, block, limit)
-    fingerprint = teacher_fingerprint(layout.checkpoint(TEACHER), path, {
-        "decoder": block, "limit": dataclasses.asdict(limit), "distillation": dataclasses.asdict(settings)})
+    fingerprint = teacher_fingerprint(layout.checkpoint(TEACHER), [path, *_further_files(settings)], {
+        "decoder": block, "limit": dataclasses.asdict(limit), "distillation": dataclasses.asdict(settings),
+        "corpus": dataclasses.asdict(params.corpus) if settings.extra_sources else None})
     shards = shards_folder(layout.WORK / ".shards", fingerprint)
+    extra, penalty = shards / "extra.pairs", shards / "penalty.json"
+    # The first process prepares both before it starts the others, which find them.
+    if settings.extra_sources and not extra.exists():
+        write_extra_sources(params, tokenizer, extra)
+    if settings.length_penalty and not penalty.exists():
+        device = "cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu"
+        write_json(penalty, choose_penalty(settings, teacher.to(device), tokenizer, lambda alpha: make_decoder(
+            settings.decoder, with_penalty(block, alpha), limit)))
+    chosen = read_json(penalty) if settings.length_penalty else None
+    decode = make_decoder(settings.decoder, with_penalty(block, chosen["alpha"]) if chosen else block, limit)
+    sources = Sources(pairs, settings.sentences, Pairs.open(extra) if settings.extra_sources else None)
     quiet_lightning()
     if devices is None and (accelerator == "cpu" or not torch.cuda.is_available()):
         # Batched search gains more from one process per core than from the threads of one process.
-        devices = min(torch.get_num_threads(), -(-(settings.sentences or len(pairs)) // settings.shard_rows))
+        devices = min(torch.get_num_threads(), -(-len(sources.rows) // settings.shard_rows))
     trainer = lightning.Trainer(accelerator=accelerator, devices="auto" if devices is None else devices, logger=False,
                                 enable_checkpointing=False, enable_model_summary=False,
                                 use_distributed_sampler=False, enable_progress_bar=sys.stderr.isatty())
@@ -156,15 +129,24 @@ def distill(params: Params, devices: int | None, accelerator: str) -> None:
         for other in shards.parent.glob("*"):  # of another teacher, search or source
             if other != shards:
                 remove(other)
-    module = DistillationModule(teacher, decode, pairs, shards, settings)
+    module = DistillationModule(teacher, decode, sources, shards, settings)
     trainer.predict(module, return_predictions=False)
     trainer.strategy.barrier()
     if trainer.is_global_zero:
         report = layout.REPORTS / "distilled.json"
         remove(report)  # of the folder that is replaced now
-        write_json(report, write_distilled(module, pairs, tokenizer.target_size, layout.DISTILLED))
+        description = write_distilled(module, tokenizer.target_size, layout.DISTILLED)
+        further = {"extra_sources": len(sources.rows) - sources.corpus} if settings.extra_sources else {}
+        write_json(report, description | further | ({"length_penalty": chosen} if chosen else {}))
         remove(shards.parent)
     trainer.strategy.barrier()  # no process returns while the first one still writes
+
+
+def _further_files(settings: DistillationSettings) -> list[Path]:
+    """The files of the corpus that further settings read."""
+    validation = [layout.BPE / "validation.pairs", layout.CORPUS / "validation.target"]
+    return [*(validation if settings.length_penalty else []),
+            *([layout.CORPUS / f"{split}.source" for split in layout.SPLITS] if settings.extra_sources else [])]
 
 
 def shards_folder(folder: Path, fingerprint: dict[str, Any]) -> Path:
@@ -172,32 +154,34 @@ def shards_folder(folder: Path, fingerprint: dict[str, Any]) -> Path:
     return folder / hashlib.sha256(json.dumps(fingerprint, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def teacher_fingerprint(checkpoint: Path, pairs: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Everything on which the shards depend; the file of pairs names its vocabulary."""
-    return {"teacher": digest(*((checkpoint / name).read_bytes() for name in (CONFIG, WEIGHTS))),
-            "source": digest(pairs.read_bytes()), "settings": settings, "code": code_digest("distillation.py")}
+def teacher_fingerprint(checkpoint: Path, files: list[Path], settings: dict[str, Any]) -> dict[str, Any]:
+    """Everything on which the shards depend; the first file, of pairs, names its vocabulary.
+
+    Raises:
+        PipelineError: a file is absent or cannot be read.
+    """
+    return {"teacher": digest_files(checkpoint / name for name in (CONFIG, WEIGHTS)),
+            "files": digest_files(files), "settings": settings,
+            "code": code_digest("distillation*.py")}
 
 
-def write_distilled(module: DistillationModule, pairs: Pairs, vocabulary: int, out: Path) -> dict[str, Any]:
-    """Merge the shards into `out/train.pairs`, in the order of the corpus, and describe them.
+def write_distilled(module: DistillationModule, vocabulary: int, out: Path) -> dict[str, Any]:
+    """Merge the shards into `out/train.pairs`, in the order of the sources, and describe them.
+
+    Of equal translations of a source one is kept.
 
     Raises:
         PipelineError: a shard is missing or damaged.
     """
     if missing := module.missing():
         raise PipelineError(f"{out}: {len(missing)} shards are missing or damaged; run the same command again")
-    targets = dict(module.targets())
-    rows = sorted(targets)
-    if not rows:
-        raise PipelineError(f"{out}: no translation of the teacher ended before the length limit; train it longer")
-    with atomic_path(out) as folder:
-        folder.mkdir()
-        distilled = ((pairs.source(row), targets[row].tolist()) for row in rows)
-        write_pairs(folder / "train.pairs", distilled, vocabulary, pairs.digest)
-    lengths = np.array([len(targets[row]) for row in rows])
+    sources = module.sources
+    rows, lengths = merge_shards(module.paths(), sources, vocabulary, out)
+    compared = lengths[rows < sources.corpus]  # the further sources have no references
+    raw = sources.pairs.target_lengths[:sources.corpus]
     longest = module.teacher.settings.max_length
-    cut = count_cut(pairs.source_lengths[:module.sentences], longest)
-    report_cut(cut, module.sentences, longest)
-    return {"pairs": len(rows), "without_end": module.sentences - len(rows), "sources_cut": cut,
-            "tokens": int(lengths.sum()), "mean_length": round(float(lengths.mean()), 2),
-            "raw_mean_length": round(float(pairs.target_lengths[:module.sentences].mean()), 2)}
+    cut = count_cut(sources.lengths, longest)
+    report_cut(cut, len(sources.rows), longest)
+    return {"pairs": len(rows), "without_end": len(sources.rows) - len(np.unique(rows)), "sources_cut": cut,
+            "tokens": int(lengths.sum()), "mean_length": round(float(compared.mean()) if len(compared) else 0.0, 2),
+            "raw_mean_length": round(float(raw.mean()), 2)}

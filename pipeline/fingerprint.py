@@ -1,12 +1,17 @@
 """Hashes of data and of code, by which an unfinished run finds out whether it may continue."""
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
+
+from pipeline.files import reading
 
 _PACKAGE = Path(__file__).parent
 _COMPUTES = ("compiled.py", "corpus/**/*.py", "count_model/**/*.py", "decoding/**/*.py", "families/**/*.py",
              "engine/**/*.py", "model/**/*.py", "training/**/*.py", "vocabulary.py")
 """The code of training and search. Code that writes files and reports is not among it: a repair there costs no run."""
+
+_PIECE = 1 << 20
 
 
 def digest(*parts: bytes) -> str:
@@ -14,6 +19,21 @@ def digest(*parts: bytes) -> str:
     found = hashlib.sha256()
     for part in parts:
         found.update(len(part).to_bytes(8, "little") + part)
+    return found.hexdigest()
+
+
+def digest_files(paths: Iterable[Path]) -> str:
+    """`digest` of the contents of files, read piece by piece.
+
+    Raises:
+        PipelineError: a file is absent or cannot be read.
+    """
+    found = hashlib.sha256()
+    for path in paths:
+        with reading(path), open(path, "rb") as file:
+            found.update(path.stat().st_size.to_bytes(8, "little"))
+            while piece := file.read(_PIECE):
+                found.update(piece)
     return found.hexdigest()
 
 

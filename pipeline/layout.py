@@ -18,6 +18,8 @@ TRAINING_SIDES = {"raw": BPE / "train.pairs", "distilled": DISTILLED / "train.pa
 HYPOTHESES = Path("data/hypotheses")
 PEERS = Path("data/peers")
 """The baseline in the formats of other libraries."""
+MODELS = Path("data/models")
+"""The model folder of each system."""
 PAGE = Path("data/page/index.html")
 MACHINE = Path("data/machine.json")
 INPUTS = Path("data/inputs.json")

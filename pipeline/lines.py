@@ -5,11 +5,14 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 from pipeline.errors import PipelineError
+
+_PACKED = 1 << 17  # compressed bytes read at once
 
 UnicodeForm = Literal["NFC", "NFKC", "none"]
 
@@ -18,18 +21,51 @@ _BLANKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a file, plain or .gz, without their line ends; the file is opened at the first line.
+    """Yield the lines of a file, plain, .gz or .zst, without their line ends; the file is opened at the first line.
 
     Raises:
         PipelineError: the file cannot be read or decompressed, or is not UTF-8.
     """
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
+        with _open(path) as file:
             yield from decode_lines(file, str(path))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise PipelineError(f"{path}: cannot be decompressed ({error}); fetch the file again") from None
     except OSError as error:
         raise PipelineError(f"{path}: cannot be read: {error.strerror}; check the path and the permissions") from None
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[Iterable[bytes]]:
+    if path.suffix == ".gz":
+        with gzip.open(path, "rb") as file:
+            yield file
+        return
+    with open(path, "rb") as file:
+        yield _unpack_zstandard(file, path) if path.suffix == ".zst" else file
+
+
+def _unpack_zstandard(file: IO[bytes], path: Path) -> Iterator[bytes]:
+    """Yield lines; the library's own readers take a truncated file for a complete one."""
+    try:
+        import zstandard
+    except ImportError:
+        raise PipelineError(f"{path}: needs zstandard; run pip install 'fast-nmt-decoding[scale]'") from None
+    frame, line = None, b""
+    while packed := file.read(_PACKED):
+        while packed:
+            frame = frame or zstandard.ZstdDecompressor().decompressobj()
+            try:
+                *lines, line = (line + frame.decompress(packed)).split(b"\n")
+            except zstandard.ZstdError as error:
+                raise EOFError(error) from None
+            yield from (one + b"\n" for one in lines)
+            packed = frame.unused_data
+            frame = None if frame.eof else frame
+    if frame is not None:
+        raise EOFError("it ends within a frame")
+    if line:
+        yield line
 
 
 def read_aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:

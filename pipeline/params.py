@@ -16,7 +16,7 @@ from pipeline.peer_settings import FAMILY as PEER
 from pipeline.peer_settings import PeerSettings
 from pipeline.sources.settings import CorpusSettings
 from pipeline.strict_yaml import read_yaml
-from pipeline.systems import check_systems, find_family
+from pipeline.systems import TEACHER, check_sides, check_systems, find_family
 
 if TYPE_CHECKING:
     from pipeline.decoding.limits import LengthLimit
@@ -51,6 +51,15 @@ class DistillationSettings(Checked):
     sentences: Positive | None = None
     """The number of training sentences to translate, from the first; null: all. For runs whose students learn only
     from the corpus."""
+    hypotheses: Positive = 1
+    """The number of translations per sentence, the best ones of a beam search or drawn by sampling; each is a pair."""
+    length_penalty: tuple[Amount, ...] = ()
+    """Exponents of the decoder's length penalty (`alpha`): the one with the best validation BLEU is taken; empty: the
+    decoder's own."""
+    validation_sentences: Positive = 500
+    """The number of validation sentences, from the first, on which it is chosen."""
+    extra_sources: bool = False
+    """Whether source sentences that the corpus has without a translation are translated too."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +72,15 @@ class EvaluationSettings(Checked):
     """sacreBLEU's tokenizer: 13a, intl, zh, ja-mecab, ko-mecab, …"""
     bootstrap_samples: Positive = 1000
     """Samples of the paired test against the baseline."""
-    metrics: tuple[Literal["edits", "gleu"], ...] = ()
-    """Further metrics, for correctors: precision, recall and F0.5 of edits, GLEU."""
+    metrics: tuple[Literal["edits", "errant", "gleu", "sari", "rouge"], ...] = ()
+    """Further metrics. For correctors: precision, recall and F0.5 of edits, as found by `edits` (any language) or
+    `errant` (English), and GLEU; for simplification SARI; for summaries ROUGE-L."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if {"edits", "errant"} <= set(self.metrics):
+            raise PipelineError("params.yaml: evaluation.metrics: edits and errant both give precision, recall and "
+                                "F0.5; choose one of them")
 
 
 @dataclass(frozen=True)
@@ -126,6 +142,11 @@ class Params(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_systems(self.systems, self.families, {"students": self.students, "lattices": self.lattices})
+        check_sides((TEACHER, *self.starts), self.families, self.distillation.sentences,
+                    self.corpus.noise is not None)
+        if "errant" in self.evaluation.metrics and self.corpus.target_language != "en":
+            raise PipelineError("params.yaml: evaluation.metrics: 'errant' knows only English (en), but corpus."
+                                f"target_language is {self.corpus.target_language!r}; choose 'edits'")
         if self.baseline not in self.systems:
             raise PipelineError(f"params.yaml: baseline: {self.baseline!r} is not among the systems, "
                                 f"{', '.join(self.systems)}")
@@ -139,12 +160,26 @@ class Params(Checked):
                 self.decoder(decoder, f"families.{name}.decoders")
         for decoder in self.default_decoders:
             self.decoder(decoder, "default_decoders")
-        self.decoder(self.distillation.decoder, "distillation.decoder")
+        self._check_distillation()
         if self.analyses.lattice in self.systems:
             self.decoder(self.analyses.decoder, "analyses.decoder")
         for name, decoders in self.analyses.drafting.decoders.items():
             for decoder in decoders if name in self.systems else ():
                 self.decoder(decoder, f"analyses.drafting.decoders.{name}")
+
+    def _check_distillation(self) -> None:
+        """Raise a PipelineError unless the decoder and the corpus can do what distillation asks of them."""
+        settings, block = self.distillation, self.decoder(self.distillation.decoder, "distillation.decoder")
+        most = settings.hypotheses if block.get("algorithm") == "sample" else block.get("beams", 1)
+        if settings.hypotheses > most:
+            raise PipelineError(f"params.yaml: distillation.hypotheses: {settings.hypotheses}, but the decoder "
+                                f"{settings.decoder} finds at most {most}; choose one with more beams, or sampling")
+        if settings.length_penalty and "beams" not in block:
+            raise PipelineError(f"params.yaml: distillation.length_penalty: the decoder {settings.decoder} has no "
+                                "length penalty; choose a beam search, or remove length_penalty")
+        if settings.extra_sources and not hasattr(self.corpus.reader, "read_monolingual"):
+            raise PipelineError(f"params.yaml: distillation.extra_sources: the corpus source {self.corpus.source} has "
+                                "no sentences without translations; set extra_sources to false")
 
     @property
     def starts(self) -> dict[str, str]:

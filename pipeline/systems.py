@@ -4,7 +4,8 @@
 and `lattices`, which give for every family that the systems need the one that it starts from.
 """
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,30 @@ def check_systems(systems: tuple[str, ...], families: Mapping[str, FamilySetting
                                 f"students.{student} is {start!r}; a drafter starts from its verifier")
 
 
+def check_sides(needed: Collection[str], families: Mapping[str, FamilySettings], sentences: int | None,
+                noise: bool) -> None:
+    """Raise a PipelineError unless a run makes the training data of every family that it trains.
+
+    Args:
+        needed: the families that are trained.
+        families: all of them.
+        sentences: the number of sentences that are distilled; None: all.
+        noise: whether the corpus has synthetic pairs.
+    """
+    for name in needed:
+        side = find_family(name, families, "systems").data.side
+        if side == "synthetic" and not noise:
+            raise PipelineError(f"params.yaml: families.{name}.data.side is 'synthetic', but the corpus has no "
+                                "synthetic pairs; set corpus.noise, or another side")
+        if side in ("distilled", "both") and name == TEACHER:
+            raise PipelineError(f"params.yaml: families.{name}.data.side is {side!r}, but distilled data are what the "
+                                "teacher translates once it is trained; set it to raw")
+        if side in ("distilled", "both") and sentences is not None:
+            raise PipelineError(f"params.yaml: families.{name}.data.side is {side!r}, but distillation.sentences "
+                                f"leaves distilled data of only {sentences} sentences; remove distillation.sentences, "
+                                "or set the side to raw")
+
+
 def find_family(name: str, families: Mapping[str, FamilySettings], where: str) -> FamilySettings:
     """The family of that name.
 
@@ -117,7 +142,9 @@ def find_family(name: str, families: Mapping[str, FamilySettings], where: str) -
         PipelineError: there is no such family; the message begins with the option or key that names it, `where`.
     """
     if name not in families:
-        raise PipelineError(f"{where}: family {name!r} is unknown; params.yaml has {', '.join(families)}")
+        near = difflib.get_close_matches(name, families, 1)
+        raise PipelineError(f"{where}: family {name!r} is unknown; {f'did you mean {near[0]}? ' if near else ''}"
+                            f"params.yaml has {', '.join(families)}")
     return families[name]
 
 

@@ -18,6 +18,7 @@ from pipeline.decoder_facts import describe_decoders
 from pipeline.dvc_index import PIPELINE
 from pipeline.errors import PipelineError
 from pipeline.evaluation.machine import describe_machine
+from pipeline.evaluation.quality import check_scorers
 from pipeline.files import atomic_path, remove, write_json, write_text
 from pipeline.names import check_name
 from pipeline.params import PARAMS, load_params, parse_params
@@ -62,9 +63,13 @@ def write_facts(folder: Path) -> None:
     what the decoders of each system are.
 
     The stage `facts` does this in every `dvc repro`; after it, `dvc status` shows whether anything has changed.
+
+    Raises:
+        PipelineError: params.yaml is not valid, or asks for a score that nothing installed here computes.
     """
     with chdir(folder):  # to which the paths of params.yaml are relative
         params = load_params()
+        check_scorers(params.evaluation)
         write_json(layout.MACHINE, describe_machine())
         write_json(layout.INPUTS, describe_inputs(params.corpus))
         with atomic_path(layout.DECODERS) as aside:

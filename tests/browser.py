@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,9 @@ for descriptor, end in enumerate(ends, 3):
     os.dup2(end, descriptor)
 os.execvp(sys.argv[3], sys.argv[3:])
 """
+
+_PATIENCE = 60
+"""Seconds without an answer or event after which a browser hangs; usually there are milliseconds."""
 
 
 class Browser:
@@ -73,6 +77,9 @@ class Browser:
 
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
+            if not select.select([self._answers], [], [], _PATIENCE)[0]:
+                raise RuntimeError(f"the browser has been silent for {_PATIENCE} seconds; its last events: "
+                                   f"{[event.get('method') for event in self.seen[-5:]]}")
             read = os.read(self._answers, 2**16)
             if not read:
                 raise RuntimeError("the browser has ended")
@@ -100,4 +107,8 @@ def browse(program: str, folder: Path) -> Iterator[Browser]:
         os.close(requests)
         os.close(answers)
         process.terminate()
-        process.wait()
+        try:
+            process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -15,8 +15,9 @@ from model_folders import LINES, export
 import pipeline
 from pipeline import PairLine, PipelineError, Scorer, Translator
 from pipeline.cli import VERBS, main
+from pipeline.glossary import Glossary
 from pipeline.params import load_params
-from pipeline.translation import open_family
+from pipeline.text_model import open_family, open_folder
 
 ROOT = Path(__file__).parents[1]
 
@@ -53,6 +54,19 @@ def test_a_decoder_may_be_a_function(folder: Path) -> None:
     ours = Translator.from_pretrained(folder, greedy.search, device="cpu")
     assert [one.hypotheses for one in ours(LINES)] == [
         one.hypotheses for one in Translator.from_pretrained(folder, "greedy", device="cpu")(LINES)]
+
+
+def test_a_function_that_can_force_nothing_says_so_in_a_line(folder: Path) -> None:
+    from pipeline.decoding import greedy
+
+    message = "a decoder that is a function takes no prefixes and no glossary; name a decoder"
+    translator = Translator.from_pretrained(folder, greedy.search, device="cpu")
+    assert len(list(translator(LINES, prefixes=[""] * len(LINES)))) == len(LINES)
+    with pytest.raises(PipelineError, match=f"^{message}$"):
+        list(translator(LINES, prefixes=["mip"] * len(LINES)))
+    model, settings = open_folder(folder)
+    with pytest.raises(PipelineError, match=f"^{message}$"):
+        list(Translator(settings, model, greedy.search, device="cpu", glossary=Glossary({"moth": "lumo"}))(LINES))
 
 
 def test_the_documented_names_are_there_and_no_others() -> None:

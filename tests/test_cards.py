@@ -18,6 +18,7 @@ from pipeline.interop.cards import licence_of
 from pipeline.interop.folder import MARKER
 from pipeline.model.checkpoint import WEIGHTS
 from pipeline.params import load_params
+from pipeline.sources.readers import huggingface
 
 ROOT = Path(__file__).parents[1]
 
@@ -98,6 +99,25 @@ def test_the_corpus_has_a_data_card(workspace: Path) -> None:
         assert [row["translation"]["en"] for row in rows] == layout.read_lines(layout.CORPUS / f"{split}.source")
         assert [row["translation"]["xx"] for row in rows] == layout.read_lines(layout.CORPUS / f"{split}.target")
         assert {row["reference2"] for row in rows} == {"abc" if split == "test" else ""}
+
+
+def test_datasets_loads_the_corpus(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every line of every split, whatever it contains, by its card; and the source `huggingface` reads it back."""
+    datasets = pytest.importorskip("datasets", reason="the extra `huggingface` is not installed")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", workspace / "cache")
+    lines = layout.read_lines(layout.CORPUS / "test.target")
+    lines[0] = 'a "quoted" {name}\\ \u2028 \t \U0001f9a6'
+    (layout.CORPUS / "test.target").write_text("".join(line + "\n" for line in lines))
+    (layout.CORPUS / "test.target2").write_text("abc\n" * len(lines))
+    assert main(["export", "corpus", "--output", "out/corpus"]) == 0
+    loaded = datasets.load_dataset("out/corpus")
+    read = huggingface.read(huggingface.Settings("out/corpus"), ("en", "xx"))
+    assert list(loaded) == list(layout.SPLITS) and loaded["test"]["reference2"] == ["abc"] * len(lines)
+    for split in layout.SPLITS:
+        pairs = list(zip(*(layout.read_lines(layout.CORPUS / f"{split}.{side}") for side in ("source", "target")),
+                         strict=True))
+        assert [(row["translation"]["en"], row["translation"]["xx"]) for row in loaded[split]] == pairs
+        assert list(read[split]) == pairs
 
 
 # The hub, which no test contacts.

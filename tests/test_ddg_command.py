@@ -84,7 +84,7 @@ def test_an_output_that_cannot_be_written(workspace: Path, monkeypatch: pytest.M
     if output == ".":
         Path("empty").mkdir()
         monkeypatch.chdir("empty")  # which would be replaced under the shell that is in it
-        monkeypatch.setattr("pipeline.commands.ddg.load_params", None)
+        monkeypatch.setattr("pipeline.model_options.load_params", None)
     assert ddg(SENTENCE, "--output", output) == 2
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith("error: ") and message in said

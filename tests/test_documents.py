@@ -9,9 +9,10 @@ import pytest
 
 from pipeline.cli import main
 from pipeline.documents.segments import splitter, translate_segments, whole_line
+from pipeline.placeholders import lost_placeholders
 from pipeline.sources.readers.po import read_catalogue
 from pipeline.sources.readers.tmx import read_memory
-from pipeline.translation import Translation, lost_placeholders
+from pipeline.translation import Translation
 
 Translate = Callable[..., tuple[int, bytes, str]]
 

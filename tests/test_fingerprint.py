@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.fingerprint import code_digest, digest
+from pipeline.fingerprint import code_digest, digest, digest_files
 
 
 @pytest.fixture
@@ -33,3 +33,11 @@ def test_files_that_change_places_are_seen(package: Path) -> None:
 
 def test_parts_are_told_apart() -> None:
     assert digest(b"ab", b"c") != digest(b"a", b"bc")
+
+
+def test_files_have_the_digest_of_their_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.fingerprint._PIECE", 3)
+    contents = [b"seven b", b"", b"abc"]
+    for number, content in enumerate(contents):
+        (tmp_path / str(number)).write_bytes(content)
+    assert digest_files(tmp_path / str(number) for number in range(3)) == digest(*contents)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from pipeline.cli import main
-from pipeline.distillation import Shard
+from pipeline.distillation_shards import Shard
 from pipeline.errors import PipelineError
 from pipeline.model.checkpoint import save_checkpoint, unique_weights
 from pipeline.model.settings import VocabularySettings

@@ -15,6 +15,7 @@ import pytest
 import torch
 from drafters import drafter
 from model_folders import LINES, export
+from sacrebleu import corpus_bleu
 
 from pipeline import Translator, layout
 from pipeline.cli import main
@@ -22,7 +23,7 @@ from pipeline.interop.folder import MARKER
 from pipeline.model.checkpoint import WEIGHTS, load_checkpoint, save_checkpoint, unique_weights
 from pipeline.model.settings import VocabularySettings
 from pipeline.params import load_params
-from pipeline.translation import open_family
+from pipeline.text_model import open_family
 
 ROOT = Path(__file__).parents[1]
 
@@ -94,6 +95,49 @@ def test_the_commands_need_nothing_but_the_folder(folder: Path, tmp_path: Path, 
     assert status == 2 and "'greedy' drafts nothing" in error
     status, _, error = run(text, "translate", "--model", "elsewhere", "--target-language", "de")
     assert status == 2 and "has been trained for one pair of languages" in error
+
+
+def test_a_folder_is_tested_timed_and_inspected_under_its_own_decoders(
+        folder: Path, tmp_path: Path, change_params: Callable[[dict[str, Any]], None],
+        run: Callable[..., tuple[int, str, str]]) -> None:
+    """Whatever decoders params.yaml has by now; which also sets how to score and to time."""
+    short = {"limit": {"ratio": 0.0, "extra": 6}, "decoders": {"beam3": {"algorithm": "beam", "beams": 2}},
+             "speed": {"sentences": 2, "repetitions": 1, "warmup": 0}}
+    change_params({"limit": short["limit"]})
+    export()
+    pictures = ["ddg", LINES[3], "--device", "cpu", "--output"]
+    by_family = run("", *pictures, "of_family", "--family", "teacher")
+    change_params(short)
+    status, printed, _ = run("", "test", "--model", f"{folder}/", "--output", "quality.json")
+    figures = json.loads(Path("quality.json").read_text())["decoders"]
+    texts = [one.hypotheses[0] for one in Translator.from_pretrained(folder, "beam3", device="cpu")(
+        layout.read_lines(layout.CORPUS / "test.source"))]
+    assert status == 0 and printed.startswith(f"{folder}/ greedy: BLEU ") and list(figures) == ["greedy", "beam3"]
+    assert figures["beam3"]["bleu"] == corpus_bleu(texts, [layout.read_lines(layout.CORPUS / "test.target")]).score
+    status, printed, _ = run("", "speed", "--model", str(folder), "--output", "speed.json")
+    rows = json.loads(Path("speed.json").read_text())["decoders"]
+    assert status == 0 and [row["name"] for row in rows] == ["greedy", "beam3"] and printed.count("\n") == 3
+    assert run("", "speed", "--model", str(folder), "--peer", "x")[2].startswith("error: --peer: other libraries")
+    Path("params.yaml").unlink()
+    assert run("", *pictures, "of_folder", "--model", str(folder)) == (
+        0, by_family[1], by_family[2].replace("of_family", "of_folder"))
+    assert {path.name: path.read_bytes() for path in Path("of_folder").iterdir()} == {
+        path.name: path.read_bytes() for path in Path("of_family").iterdir()}
+
+
+def test_the_pipeline_writes_a_folder_of_every_system(lattice_family: Path, capsys: pytest.CaptureFixture[str],
+                                                      change_params: Callable[[dict[str, Any]], None]) -> None:
+    """As the export does, and none of a family that is no system any more."""
+    assert main(["models"]) == 0
+    systems = load_params().systems
+    assert sorted(path.name for path in layout.MODELS.iterdir()) == sorted(systems) and len(systems) > 1
+    for family in systems:
+        assert {path.name: path.read_bytes() for path in (layout.MODELS / family).iterdir()} == {
+            path.name: path.read_bytes() for path in export(family).iterdir()}
+    shutil.rmtree(layout.checkpoint(systems[-1]))
+    capsys.readouterr()
+    assert main(["models"]) == 2 and capsys.readouterr().err.count("\n") == 1
+    assert len(list(layout.MODELS.iterdir())) == len(systems)  # those of before
 
 
 def other_weights(folder: Path) -> None:

@@ -180,6 +180,11 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("decoders.greedy", "greedy", "params.decoders.greedy must be a block of keys, not 'greedy'"),
     ("decoders.beam5", ..., "decoder 'beam5' is unknown"),
     ("distillation.decoder", "beam99", "distillation.decoder: decoder 'beam99' is unknown"),
+    ("distillation.hypotheses", 6, "distillation.hypotheses: 6, but the decoder beam5 finds at most 5; choose"),
+    ("distillation", {"decoder": "greedy", "length_penalty": [1]}, "length_penalty: the decoder greedy has no"),
+    ("distillation.length_penalty", [-1], r"distillation.length_penalty\[0\]: -1.0 must be at least 0"),
+    ("families.ar.start_with.positions", [-1, -1], r"start_with.positions: \[-1, -1\] begins a table that is learned"),
+    ("families.ar.start_with.weights", "decoder", "start_with.weights is 'decoder'; choose one of all, encoder"),
     ("limit.ratio", "twice", "params.limit.ratio is 'twice'; it must be of type float"),
     ("evaluation.batch_row", 3, "params.evaluation.batch_row is unknown"),
     ("seed", -1, "^params.yaml: params.seed: -1 must be at least 0 and at most 4294967295$"),
@@ -202,6 +207,14 @@ def test_one_mistake(path: str, value: Any, message: str) -> None:
     with pytest.raises(PipelineError, match=message) as caught:
         parse_params(changed(path, value))
     assert "\n" not in str(caught.value)
+
+
+def test_a_corpus_without_further_sources_is_named() -> None:
+    content = changed("distillation.extra_sources", True)
+    assert parse_params(content).distillation.extra_sources
+    content["corpus"] |= {"source": "tsv", "tsv": {"train": "a", "validation": "b", "test": "c"}}
+    with pytest.raises(PipelineError, match="extra_sources: the corpus source tsv has no sentences"):
+        parse_params(content)
 
 
 NO_NAMES = ["", ".", "..", "../../x", "a/b", "a\\b", ".work", "-rf", "a b", "a;b", "a'b", "$(x)", "a.b", "a@b", "a\nb",

@@ -30,14 +30,16 @@ import pipeline
 from pipeline.blocks import merge
 from pipeline.cli import main
 from pipeline.commands.serve import listen
+from pipeline.errors import PipelineError
 from pipeline.params import parse_params
 from pipeline.service.app import make_server
 from pipeline.service.limits import Limits
 from pipeline.service.models import Explanation, Model, Searched
 from pipeline.service.requests import Refused, Wanted, parse
 from pipeline.strict_yaml import read_yaml
+from pipeline.text_model import open_family
 from pipeline.trace import Fate, Marked, MarkedRound, Trace
-from pipeline.translation import Translation, open_family
+from pipeline.translation import Translation
 
 LIMITS = Limits(max_body=100_000, max_lines=4, max_words=1000, batch_rows=8)
 
@@ -395,6 +397,19 @@ def test_the_command_serves_until_it_is_told_to_stop(workspace: Path) -> None:
             assert process.returncode == 0
         finally:
             process.kill()
+
+
+def test_a_model_folder_is_named_as_the_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by its path, which is of this machine, and which requests would have to repeat."""
+    served: list[tuple[str, tuple[str, ...]]] = []
+
+    def stop(models: list[Searched], limits: Limits) -> None:
+        served.extend((model.name, model.decoders) for model in models)
+        raise PipelineError("enough")
+
+    monkeypatch.setattr("pipeline.service.app.make_server", stop)
+    assert main(["serve", "--port", "0", "--device", "cpu", "--model", f"{folder.resolve()}/"]) == 2
+    assert served == [("teacher", ("greedy", "beam3"))]
 
 
 @pytest.mark.parametrize(("options", "message"), [

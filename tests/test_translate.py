@@ -4,18 +4,23 @@ import io
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from memory import held_bytes
 
 from pipeline.cli import main
+from pipeline.count_model.shortlist import Shortlist
 from pipeline.decoding import greedy
 from pipeline.errors import PipelineError
 from pipeline.glossary import Glossary
 from pipeline.params import load_params
-from pipeline.translation import Translator, lost_placeholders, open_family
+from pipeline.placeholders import lost_placeholders
+from pipeline.text_model import open_family, open_shortlist
+from pipeline.translation import Translator
 
 Translate = Callable[..., tuple[int, bytes, str]]
 
@@ -195,7 +200,7 @@ def test_an_output_that_exists_survives_an_error(translate: Translate, workspace
 def test_an_output_that_would_replace_something_else(
         translate: Translate, workspace: Path, monkeypatch: pytest.MonkeyPatch, output: str, message: str) -> None:
     """Said before a model is loaded."""
-    monkeypatch.setattr("pipeline.commands.translate.load_params", None)
+    monkeypatch.setattr("pipeline.model_options.load_params", None)
     (workspace / "in.txt").write_text("The red otter\n")
     (workspace / "link.txt").symlink_to("in.txt")
     status, printed, error = translate(b"", "--input", "in.txt", "--output", output)
@@ -345,13 +350,17 @@ def test_decoders_of_other_models(lattice_family: Path, translate: Translate, fa
     assert (status, printed) == (2, b"") and error.startswith(f"error: {message}") and error.count("\n") == 1
 
 
-def test_a_shortlist_by_the_counts_of_the_corpus(lattice_family: Path, translate: Translate) -> None:
-    """One with the whole vocabulary changes nothing."""
-    text = b"The red otter paints the lantern no 1 .\n\nThe pale moth\n"
+def test_a_shortlist_by_the_counts_of_the_corpus(lattice_family: Path, translate: Translate,
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    """One with the whole vocabulary changes nothing, and the smallest has pieces for more beams than any decoder."""
+    text = b"The red otter paints the lantern no 1 .\n\nThe pale moth\nx\n"
+    for family, decoder in (("interleaved", "greedy"), ("teacher", "beam3")):
+        status, printed, _ = translate(text, "--shortlist", "0", "--decoder", decoder, family=family)
+        assert status == 0 and printed.count(b"\n") == 4
+    assert len(open_shortlist(0)(np.array([], np.int64))) > 50
+    monkeypatch.setattr("pipeline.text_model.Shortlist", partial(Shortlist, frequent=120))
     for decoder in ("greedy", "beam3"):
         assert translate(text, "--decoder", decoder, "--shortlist", "40") == translate(text, "--decoder", decoder)
-    status, printed, _ = translate(text, "--shortlist", "2", family="interleaved")
-    assert status == 0 and printed.count(b"\n") == 3
     for number, decoder, message in (("-1", "greedy", "error: shortlist: -1 candidates"),
                                      ("5", "lattice8", "error: decoders.lattice8: lattice cannot search a shortlist")):
         status, printed, error = translate(text, "--shortlist", number, "--decoder", decoder, family="lattice")

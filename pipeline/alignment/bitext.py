@@ -2,6 +2,7 @@
 
 from array import array
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,6 +52,19 @@ class Bitext(NamedTuple):
     def swapped(self) -> "Bitext":
         """Return the other direction."""
         return Bitext(self.target, self.source)
+
+    def blocks(self, words: int) -> Iterator["Bitext"]:
+        """Yield all pairs in blocks of about this number of words on both sides."""
+        return (self.part(*block) for block in self.cuts(words))
+
+    def cuts(self, words: int) -> Iterator[tuple[int, int]]:
+        """Yield the bounds of blocks of at most this number of source and target words, or of one pair."""
+        first = 0
+        while first < self.pairs:
+            ends = (np.searchsorted(side.offsets, side.offsets[first] + words // 2, side="right") - 1 for side in self)
+            last = max(first + 1, int(min(ends)))
+            yield first, last
+            first = last
 
     def part(self, first: int, last: int) -> "Bitext":
         """Return the pairs first .. last - 1; the ids are not copied."""

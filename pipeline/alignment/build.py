@@ -4,8 +4,9 @@ Raw and distilled targets are aligned as one corpus, and counted both separately
 of the data that its scorer is trained on.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.alignment.bitext import Bitext
 from pipeline.alignment.counting import Aligned, count
+from pipeline.alignment.group import ALONE, Group
 from pipeline.alignment.settings import AlignmentSettings, CountSettings
 from pipeline.cores import usable_cores
 from pipeline.corpus.bpe import Tokenizer
@@ -27,6 +29,7 @@ FORMAT = "links 1"
 TABLE = "lexicon.tsv"
 _TABLE_MINIMUM = 0.01
 _REMEDY = "run `python -m pipeline align` again"
+_BLOCK = 1 << 20  # words looked at once
 _PROJECTED_PAIRS = 4_500_000
 _QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _WINDOW = 3
@@ -34,41 +37,88 @@ _WINDOW = 3
 
 
 def align(sides: Mapping[str, Path], tokenizer: Tokenizer, settings: AlignmentSettings, out: Path,
-          report: Path) -> None:
-    """Align encoded corpora, `sides` by name, in both directions and as one corpus.
+          report: Path, group: Group = ALONE) -> None:
+    """Align encoded corpora, `sides` by name, in both directions and as one corpus. The first of a group writes.
 
     Writes a folder completely or not at all: for each side SIDE.safetensors (`heads`: the source position of every
     target word or -1, which `count_sides` reads) and SIDE.pharaoh (both directions, symmetrised), and one lexical
     table, `lexicon.tsv`. Figures are written to a JSON file.
     """
-    from pipeline.alignment.directions import align_both
+    from pipeline.alignment.directions import align_both, links_of
     from pipeline.alignment.pharaoh import write_pharaoh
     from pipeline.alignment.progress import progress
-    from pipeline.alignment.symmetrise import symmetrise
     from pipeline.alignment.table import write_table
 
     bitexts = {side: _open_bitext(path, tokenizer) for side, path in sides.items()}
-    with progress(settings.iterations, "forward", "reverse") as callbacks:
-        forward, reverse = align_both(list(bitexts.values()), settings, usable_cores(), callbacks)
-    model = forward.model
-    figures: dict[str, Any] = {
-        name: {"cross_entropy": [round(step.cross_entropy, 4) for step in direction.model.history],
-               "tension": round(direction.model.tension, 4)}
-        for name, direction in (("forward", forward), ("reverse", reverse))}
+    with TemporaryDirectory(dir=_existing(out.parent)) as name:
+        with progress(settings.iterations, "forward", "reverse", rank=group.rank) as callbacks:
+            forward, reverse = align_both(list(bitexts.values()), settings, usable_cores(), Path(name), callbacks,
+                                          group)
+        if group.rank:
+            return
+        model = forward.model
+        figures: dict[str, Any] = {
+            name: {"cross_entropy": [round(step.cross_entropy, 4) for step in direction.model.history],
+                   "tension": round(direction.model.tension, 4)}
+            for name, direction in (("forward", forward), ("reverse", reverse))}
+        with atomic_path(out) as folder:
+            folder.mkdir(parents=True)
+            for (side, bitext), heads, back in zip(bitexts.items(), forward.heads, reverse.heads, strict=True):
+                _write_heads(folder / f"{side}.safetensors", heads, bitext, tokenizer, model.tension,
+                             model.null_probability)
+                links = write_pharaoh(folder / f"{side}.pharaoh", links_of(bitext, heads, back, settings.symmetrise))
+                figures[side] = {"pairs": bitext.pairs, "links": links, "unlinked_target_words": _unlinked(heads)}
+            write_table(folder / TABLE, model, tokenizer.source_pieces, tokenizer.target_pieces, _TABLE_MINIMUM)
+            remove(report)  # it describes what is replaced now
+        write_json(report, figures)
+
+
+def take_links(sides: Mapping[str, Path], links: Mapping[str, Path], tokenizer: Tokenizer,
+               settings: AlignmentSettings, out: Path, report: Path) -> None:
+    """Write what `align` writes for `count_sides`, from links of the pieces in Pharaoh format, by side.
+
+    The prior of the settings is recorded: the tension and null probability of other aligners are not known.
+
+    Raises:
+        PipelineError: a side without links, or links of another corpus.
+    """
+    from pipeline.alignment.directions import on_disk
+    from pipeline.alignment.pharaoh import read_heads
+
+    if set(links) != set(sides):
+        raise PipelineError(f"--links: of {', '.join(links)}; give SIDE=FILE for each of {', '.join(sides)}")
+    figures = {}
     with atomic_path(out) as folder:
         folder.mkdir(parents=True)
-        columns = zip(bitexts.items(), forward.heads, forward.links, reverse.links, strict=True)
-        for (side, bitext), heads, there, back in columns:
-            write_arrays(folder / f"{side}.safetensors", {"heads": heads}, {
-                "format": FORMAT, "digest": tokenizer.digest, "pairs": str(bitext.pairs),
-                "tension": repr(model.tension), "null_probability": repr(model.null_probability)})
-            links = symmetrise(there, back, settings.symmetrise)
-            write_pharaoh(folder / f"{side}.pharaoh", links)
-            figures[side] = {"pairs": bitext.pairs, "links": len(links.source),
-                             "unlinked_target_words": round(float((heads < 0).mean()), 4)}
-        write_table(folder / TABLE, model, tokenizer.source_pieces, tokenizer.target_pieces, _TABLE_MINIMUM)
+        for side, path in sides.items():
+            bitext = _open_bitext(path, tokenizer)
+            heads = on_disk(len(bitext.target.ids), folder)
+            read_heads(links[side], bitext, heads)
+            _write_heads(folder / f"{side}.safetensors", heads, bitext, tokenizer, settings.tension,
+                         settings.null_probability)
+            figures[side] = {"pairs": bitext.pairs, "unlinked_target_words": _unlinked(heads)}
         remove(report)  # it describes what is replaced now
     write_json(report, figures)
+
+
+def _write_heads(path: Path, heads: NDArray[np.int32], bitext: Bitext, tokenizer: Tokenizer, tension: float,
+                 null_probability: float) -> None:
+    write_arrays(path, {"heads": heads}, {
+        "format": FORMAT, "digest": tokenizer.digest, "pairs": str(bitext.pairs), "tension": repr(tension),
+        "null_probability": repr(null_probability)})
+
+
+def _unlinked(heads: NDArray[np.int32]) -> float:
+    return round(sum(int((part < 0).sum()) for part in _blocks(heads)) / max(1, len(heads)), 4)
+
+
+def _existing(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _blocks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    return (array[start:start + _BLOCK] for start in range(0, len(array), _BLOCK))
 
 
 def read_aligned(pairs: Path, path: Path, tokenizer: Tokenizer) -> tuple[Aligned, dict[str, float]]:
@@ -95,9 +145,11 @@ def read_aligned(pairs: Path, path: Path, tokenizer: Tokenizer) -> tuple[Aligned
     if aligned_pairs != bitext.pairs or heads.shape != bitext.target.ids.shape:
         raise PipelineError(f"{path}: links of {aligned_pairs} pairs with {heads.size} target words, but the "
                             f"corpus has {bitext.pairs} with {len(bitext.target.ids)}; {_REMEDY}")
-    if heads.dtype != np.int32 or bool((heads < -1).any()):
+    if heads.dtype != np.int32 or any(bool((part < -1).any()) for part in _blocks(heads)):
         raise PipelineError(f"{path}: damaged: links that are neither positions nor -1; {_REMEDY}")
-    if bool((heads >= np.repeat(bitext.source.lengths, bitext.target.lengths)).any()):
+    offsets = bitext.target.offsets
+    if any(bool((heads[offsets[first]:offsets[last]] >= np.repeat(part.source.lengths, part.target.lengths)).any())
+           for first, last in bitext.cuts(_BLOCK) for part in [bitext.part(first, last)]):
         raise PipelineError(f"{path}: links to words after the end of their source, so of another corpus; {_REMEDY}")
     return Aligned(bitext, heads), prior
 

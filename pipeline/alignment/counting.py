@@ -7,11 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.alignment.bitext import Bitext
+from pipeline.alignment.lexicon import cut
 from pipeline.count_model.lengths import fit_lengths
 from pipeline.count_model.look_up import EMPTY_WORD
 from pipeline.count_model.model import CountModel, Floats, Ints, LexicalTable, Table
 
 _CHUNK = 1 << 21  # target words counted at once
+_MOST = 1 << 24
+"""Target words whose source words are counted in one pass over the corpus, 16 bytes each if all were distinct."""
 
 
 class Aligned(NamedTuple):
@@ -90,21 +93,40 @@ def count(aligned: Sequence[Aligned], *, top: int, target_vocabulary: int, copie
     lengths = [np.concatenate([side.lengths for side in sides])
                for sides in zip(*(one.bitext for one in aligned), strict=True)]
     longest = int(max(side.max(initial=0) for side in lengths))
-    reach, V = 2 * longest + 1, target_vocabulary
-    lexical, prior, position = _Counter(), _Counter(), _Counter()
+    V = target_vocabulary
+    prior, position, occurrences = _Counter(), _Counter(), np.zeros(len(copies), np.int64)
     for one in aligned:
         for words in one.chunks():
-            lexical.add((words.x * reach + words.offset + longest) * V + words.y)
+            occurrences += np.bincount(words.x, minlength=len(copies))
             prior.add((words.S * (longest + 1) + words.t) * (longest + 1) + words.a)
             position.add(words.t * V + words.y)
             position.add(words.y)  # row 0: at any position
-    kind = np.uint16 if V <= 1 << 16 else np.uint32
-    keys, table = _table(*lexical.result(), V, top, kind)
+    kind, reach = np.uint16 if V <= 1 << 16 else np.uint32, 2 * longest + 1
+    keys, table = _joined([_table(*_lexical(aligned, part, longest, V).result(), V, top, kind)
+                           for part in cut(occurrences, _MOST)])
     first = np.searchsorted(keys // reach, np.arange(len(copies) + 1)).astype(np.int64)
     _, priors = _table(*prior.result(), longest + 1, longest + 1, np.uint16, rows=(longest + 1) ** 2)
     _, positions = _table(*position.result(), V, top, kind, rows=longest + 1)
     return CountModel(LexicalTable(first, (keys % reach - longest).astype(np.int16), table), priors, positions, copies,
                       fit_lengths(*lengths), longest, tension, null_probability, target_vocabulary, digest)
+
+
+def _lexical(aligned: Sequence[Aligned], part: tuple[int, int], longest: int, V: int) -> _Counter:
+    """Count the source words first .. last - 1 of a part, by ((x, offset), y)."""
+    counter = _Counter()
+    for one in aligned:
+        for words in one.chunks():
+            keys = (words.x * (2 * longest + 1) + words.offset + longest) * V + words.y
+            counter.add(keys[(part[0] <= words.x) & (words.x < part[1])])
+    return counter
+
+
+def _joined(parts: Sequence[tuple[Ints, Table]]) -> tuple[Ints, Table]:
+    """Join the rows of several tables, one after the other."""
+    names, tables = zip(*parts, strict=True)
+    items, probabilities = (np.concatenate(column) for column in zip(*(table[1:] for table in tables), strict=True))
+    sizes = np.concatenate([np.diff(table.starts) for table in tables])
+    return np.concatenate(names), Table(np.append(0, np.cumsum(sizes)), items, probabilities)
 
 
 def _table(keys: Ints, counts: Ints, width: int, top: int, kind: type, rows: int | None = None) -> tuple[Ints, Table]:

@@ -10,7 +10,7 @@ multiplication. Everything here depends only on lengths and is tabulated once pe
 few.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from pipeline.alignment.bitext import Bitext
 from pipeline.compiled import njit
+
+_BLOCK = 1 << 18  # pairs whose lengths are compared at once
 
 
 class Shapes(NamedTuple):
@@ -50,11 +52,39 @@ class Prior(NamedTuple):
 
 def find_shapes(bitexts: Sequence[Bitext]) -> tuple[Shapes, list[NDArray[np.int32]]]:
     """Return the shapes of a corpus, and the shape of every pair of every bitext."""
-    codes = [bitext.source.lengths << 32 | bitext.target.lengths for bitext in bitexts]
-    every, found = np.unique(np.concatenate(codes), return_inverse=True)
+    every = np.empty(0, np.int64)
+    for bitext in bitexts:
+        for codes in _codes(bitext):
+            every = np.union1d(every, codes)
     shapes = Shapes(every >> 32, every & 0xFFFFFFFF, np.append(0, np.cumsum(every & 0xFFFFFFFF)))
-    ends = np.cumsum([len(code) for code in codes])
-    return shapes, np.split(found.astype(np.int32), ends[:-1])
+    return shapes, [np.concatenate([np.empty(0, np.int32), *(np.searchsorted(every, codes).astype(np.int32)
+                                                             for codes in _codes(bitext))]) for bitext in bitexts]
+
+
+def _codes(bitext: Bitext) -> Iterator[NDArray[np.int64]]:
+    """Yield both lengths of the pairs as one number, in blocks."""
+    for start in range(0, bitext.pairs, _BLOCK):
+        source, target = (np.diff(side.offsets[start:start + _BLOCK + 1]) for side in bitext)
+        yield source << 32 | target
+
+
+@njit(cache=True, nogil=True)
+def cut_shapes(shape_of: NDArray[np.int32], weights: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Cut pairs into ranges whose weights, which are those of their shapes, sum to at most `most`, or of one pair.
+
+    Returns:
+        First pair and last pair + 1 of every range, shape (ranges, 2).
+    """
+    bounds = [0]
+    total = 0
+    for pair, shape in enumerate(shape_of):
+        if total + weights[shape] > most and pair > bounds[-1]:
+            bounds.append(pair)
+            total = 0
+        total += weights[shape]
+    bounds.append(len(shape_of))
+    starts = np.array(bounds)
+    return np.column_stack((starts[:-1], starts[1:])) if len(shape_of) else np.empty((0, 2), np.int64)
 
 
 @njit(cache=True, nogil=True)

@@ -25,9 +25,9 @@ def expect(shapes: Shapes, prior: Prior, shape_of: NDArray[np.int32], cells: NDA
 
     Args:
         shape_of: shape of every pair.
-        cells: entry of every cell (`lexicon.look_up`), none unknown.
-        probabilities: of all entries.
-        counts: expected links of all entries, in units; updated.
+        cells: place of every cell's entry (`lexicon.Cells`), none unknown.
+        probabilities: of the entries of these pairs.
+        counts: their expected links, in units; updated.
         mass: expected words with a source word at every position of every shape, in units; updated.
 
     Returns:
@@ -63,6 +63,13 @@ def expect(shapes: Shapes, prior: Prior, shape_of: NDArray[np.int32], cells: NDA
 
 
 @njit(cache=True, nogil=True)
+def spread(counts: NDArray[np.int64], entries: NDArray[np.int32], total: NDArray[np.int64]) -> None:
+    """Add the counts of some entries to those of all."""
+    for place, entry in enumerate(entries):
+        total[entry] += counts[place]
+
+
+@njit(cache=True, nogil=True)
 def maximise(starts: NDArray[np.int64], first: int, last: int, counts: NDArray[np.int64], alpha: float,
              probabilities: NDArray[np.float64]) -> None:
     """Set the probabilities of the rows first .. last - 1 from their counts, and the counts to 0.
@@ -72,7 +79,7 @@ def maximise(starts: NDArray[np.int64], first: int, last: int, counts: NDArray[n
 
     Args:
         starts: of the lexicon.
-        counts: expected links in units, one row per thread, shape (threads, entries).
+        counts: expected links in units, shape (entries).
         probabilities: shape (entries); written.
     """
     for row in range(first, last):
@@ -81,16 +88,13 @@ def maximise(starts: NDArray[np.int64], first: int, last: int, counts: NDArray[n
             continue
         total = np.int64(0)
         for entry in range(begin, end):
-            for thread in range(1, len(counts)):
-                counts[0, entry] += counts[thread, entry]
-                counts[thread, entry] = 0
-            total += counts[0, entry]
+            total += counts[entry]
         if alpha > 0:
             scale = digamma(total / UNIT + alpha * (end - begin))
             without_links = max(np.exp(digamma(alpha) - scale), _SMALLEST)  # 90 % of the entries
         for entry in range(begin, end):
-            count = counts[0, entry]
-            counts[0, entry] = 0
+            count = counts[entry]
+            counts[entry] = 0
             if alpha == 0:
                 probabilities[entry] = count / total if total else 0.0
             elif count == 0:
@@ -105,7 +109,7 @@ def choose(shapes: Shapes, prior: Prior, shape_of: NDArray[np.int32], cells: NDA
     """Write the most probable source position of every target word, from 0, or -1 for none.
 
     Args:
-        probabilities: of all entries and, at the end, 0 for the unknown ones.
+        probabilities: of the entries of these pairs and, at the end, 0 for the unknown ones, whose place is -1.
         links: shape (target words); written. Ties are decided for no link, then for the first position.
     """
     base, word = 0, 0

@@ -21,28 +21,36 @@ Differences from the public fast_align, which departs from the paper's mathemati
 * A pair of words that never occurred together has probability 0 and is never linked. There, 1e-9 is the lower bound of
   all pairs.
 
-The corpus is cut into shards whose entries in the lexicon are looked up again in every iteration (`lexicon`), or kept
-if those of all shards fit into `_CACHE` bytes.
+The corpus is cut into shards. A thread gathers the probabilities that its shard needs, counts with entries of the shard
+alone, and adds these counts to the only array that has all, so memory does not grow with threads. A shard's entries are
+looked up again in every iteration (`lexicon`), or kept as far as the memory that the settings allow suffices. Several
+processes (`group`) divide the shards; their sums are of integers, and of floats in the order of the shards, so they are
+one process's to the last bit.
 """
 
 import math
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.alignment.bitext import Bitext
-from pipeline.alignment.diagonal import Prior, Shapes, expected_feature, find_shapes, tabulate
-from pipeline.alignment.expectation import UNIT, choose, expect, maximise
-from pipeline.alignment.lexicon import Lexicon, collect, cut, look_up
+from pipeline.alignment.diagonal import Prior, Shapes, cut_shapes, expected_feature, find_shapes, tabulate
+from pipeline.alignment.expectation import UNIT, choose, expect, maximise, spread
+from pipeline.alignment.group import ALONE, Group
+from pipeline.alignment.lexicon import Cells, Lexicon, collect, cut, look_up
 from pipeline.alignment.progress import IterationCallback
 from pipeline.alignment.settings import AlignmentSettings
 
-_CACHE = 1 << 29
-"""Bytes of looked-up entries (4 a cell) that are kept between iterations."""
+_BYTES_PER_ENTRY = 24
+"""Of the lexicon: its word and, while it is collected, its key; its probability and its count."""
+_BYTES_PER_CELL = 16
+"""Of a shard that a thread works on: its place, and the entries, probabilities and counts of the shard, of which there
+are fewer than cells."""
 _MOST_CELLS = 1 << 23
 """Cells of a shard of a large corpus."""
 _SHARDS = 32
@@ -74,41 +82,53 @@ class AlignmentModel:
     history: tuple[FitStep, ...]
     """One item per iteration."""
 
-    def align(self, bitext: Bitext, *, threads: int = 1) -> NDArray[np.int32]:
+    def align(self, bitext: Bitext, *, threads: int = 1, links: NDArray[np.int32] | None = None,
+              group: Group = ALONE) -> NDArray[np.int32]:
         """Return the most probable source word of every target word.
+
+        Args:
+            links: the array to write and return, shape (target words), for example of a file; None: a new one.
+            group: the processes that divide the pairs; all of them return all links.
 
         Returns:
             Positions in the source sentence from 0, or -1 for none, packed like `bitext.target.ids`. Ties are decided
             for no link, then for the first position. A word that occurred with no word of the source sentence in
             training has no link.
         """
-        corpus = _Corpus([bitext], self.lexicon, keep=False)
+        corpus = _Corpus([bitext], self.lexicon, keep=0)
         prior = tabulate(corpus.shapes, self.tension, self.null_probability)
-        probabilities = np.append(self.probabilities, 0.0)
-        links = np.empty(len(bitext.target.ids), np.int32)
+        if links is None:
+            links = np.empty(len(bitext.target.ids), np.int32)
+        links[:] = 0  # which adds nothing to what other processes find
 
-        def align_shard(shard: int) -> None:
-            part = corpus.shards[shard]
-            choose(corpus.shapes, prior, part.shape_of, corpus.cells(shard), probabilities, links[part.words])
+        def align_shard(number: int) -> None:
+            shard, cells = corpus.shards[number], corpus.cells(number)
+            choose(corpus.shapes, prior, corpus.shape_of(shard), cells.places,
+                   np.append(self.probabilities[cells.entries], 0.0), links[corpus.words(shard)])
 
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(align_shard, range(len(corpus.shards))))  # list: raise what a thread raised
+            list(pool.map(align_shard, group.share(len(corpus.shards))))  # list: raise what a thread raised
+        group.add(links)
         return links
 
 
 def train(bitexts: Sequence[Bitext], settings: AlignmentSettings, *, threads: int,
-          callback: IterationCallback | None = None) -> AlignmentModel:
+          callback: IterationCallback | None = None, group: Group = ALONE) -> AlignmentModel:
     """Fit P(target | source) to one or several corpora, as one; for the other direction, swap them first.
 
-    Memory: 12 bytes per pair of words that occur together, 8 more per thread, and up to `_CACHE` bytes of look-ups.
+    All processes of the group return the same model. Memory: half of `settings.memory`, unless the pairs of words that
+    occur together need more.
     """
     with ThreadPoolExecutor(threads) as pool:
-        lexicon = collect(bitexts, threads, pool)
-        corpus = _Corpus(bitexts, lexicon, keep=True)
+        lexicon = collect(bitexts, threads, pool, group)
         entries = len(lexicon.words)
+        spare = settings.memory * 10**6 // 2 - _BYTES_PER_ENTRY * entries
+        corpus = _Corpus(bitexts, lexicon)
+        workers = min(threads, max(1, spare // (_BYTES_PER_CELL * corpus.most_cells)))
+        corpus.keep = spare - workers * _BYTES_PER_CELL * corpus.most_cells
         rows = cut(np.diff(lexicon.starts), entries // (4 * threads) + 1)
         probabilities = np.full(entries, 1 / max(1, lexicon.starts[1]))
-        counts = np.zeros((threads, entries), np.int64)
+        counts = np.zeros(entries, np.int64)
         words = sum(len(bitext.target.ids) for bitext in bitexts)
         tension, history = float(settings.tension), []
 
@@ -117,7 +137,7 @@ def train(bitexts: Sequence[Bitext], settings: AlignmentSettings, *, threads: in
 
         for iteration in range(1, settings.iterations + 1):
             prior = tabulate(corpus.shapes, tension, float(settings.null_probability))
-            log_likelihood, feature, mass = _expect(corpus, prior, probabilities, counts, pool)
+            log_likelihood, feature, mass = _expect(corpus, prior, probabilities, counts, pool, workers, group)
             history.append(FitStep(-log_likelihood / math.log(2) / max(1, words), tension))
             if settings.optimise_tension and iteration > 1:
                 tension = _climb(corpus.shapes, tension, feature, mass, words)
@@ -128,24 +148,34 @@ def train(bitexts: Sequence[Bitext], settings: AlignmentSettings, *, threads: in
 
 
 def _expect(corpus: "_Corpus", prior: Prior, probabilities: NDArray[np.float64], counts: NDArray[np.int64],
-            pool: Executor) -> tuple[float, float, NDArray[np.float64]]:
-    """Add the expected links of a corpus to `counts`, shape (threads, entries).
+            pool: Executor, workers: int, group: Group) -> tuple[float, float, NDArray[np.float64]]:
+    """Add the expected links of a corpus to `counts`, shape (entries).
 
     Returns:
         Log-likelihood in nats, expectation of h, and expected words with a source word, shape (positions).
     """
-    found = [(0.0, 0.0)] * len(corpus.shards)
-    mass = np.zeros((len(counts), corpus.shapes.positions), np.int64)
-    remaining = iter(range(len(corpus.shards)))  # a shard goes to whichever thread is free
+    found: dict[int, tuple[float, float]] = {}
+    mass = np.zeros((workers, corpus.shapes.positions), np.int64)
+    mine = group.share(len(corpus.shards))
+    remaining = iter(mine)  # a shard goes to whichever thread is free
+    adding = Lock()
 
     def work(thread: int) -> None:
-        for shard in remaining:
-            found[shard] = expect(corpus.shapes, prior, corpus.shards[shard].shape_of, corpus.cells(shard),
-                                  probabilities, counts[thread], mass[thread])
+        for number in remaining:
+            cells = corpus.cells(number)
+            here = np.zeros(len(cells.entries), np.int64)
+            found[number] = expect(corpus.shapes, prior, corpus.shape_of(corpus.shards[number]), cells.places,
+                                   probabilities[cells.entries], here, mass[thread])
+            with adding:
+                spread(here, cells.entries, counts)
 
-    list(pool.map(work, range(len(counts))))
-    log_likelihood, feature = (math.fsum(part) for part in zip((0.0, 0.0), *found, strict=True))
-    return log_likelihood, feature, mass.sum(0) / UNIT
+    list(pool.map(work, range(workers)))
+    group.add(counts)
+    total = mass.sum(0)
+    group.add(total)
+    every = group.collect([found[number] for number in mine], len(corpus.shards))
+    log_likelihood, feature = (math.fsum(part) for part in zip((0.0, 0.0), *every, strict=True))
+    return log_likelihood, feature, total / UNIT
 
 
 def _climb(shapes: Shapes, tension: float, feature: float, mass: NDArray[np.float64], words: int) -> float:
@@ -157,33 +187,48 @@ def _climb(shapes: Shapes, tension: float, feature: float, mass: NDArray[np.floa
 
 
 class _Shard(NamedTuple):
-    pairs: Bitext
-    shape_of: NDArray[np.int32]
-    words: slice
-    """Its target words in its bitext."""
+    """Pairs first .. last - 1 of one of the bitexts."""
+
+    bitext: int
+    first: int
+    last: int
 
 
 class _Corpus:
     """Bitexts cut into shards. The cut depends only on them, so that sums over shards do not depend on threads."""
 
-    def __init__(self, bitexts: Sequence[Bitext], lexicon: Lexicon, *, keep: bool) -> None:
-        """With `keep`, look-ups are kept if they all fit into `_CACHE` bytes."""
-        self.shapes, shape_of = find_shapes(bitexts)
-        self._lexicon = lexicon
-        pair_cells = [((self.shapes.m + 1) * self.shapes.n)[each] for each in shape_of]
-        cells = sum(int(each.sum()) for each in pair_cells)
+    def __init__(self, bitexts: Sequence[Bitext], lexicon: Lexicon, keep: int = 0) -> None:
+        """Look-ups are kept as long as they take no more than `keep` bytes."""
+        self.keep = keep
+        self.shapes, self._shape_of = find_shapes(bitexts)
+        self._bitexts, self._lexicon = bitexts, lexicon
+        cells_of = (self.shapes.m + 1) * self.shapes.n
+        cells = sum(int(np.bincount(shapes, minlength=len(cells_of)) @ cells_of) for shapes in self._shape_of)
         most = min(_MOST_CELLS, cells // _SHARDS + 1)
-        self.shards = [_Shard(bitext.part(first, last), shapes[first:last],
-                              slice(bitext.target.offsets[first], bitext.target.offsets[last]))
-                       for bitext, shapes, each in zip(bitexts, shape_of, pair_cells, strict=True)
-                       for first, last in cut(each, most)]
-        self._kept: dict[int, NDArray[np.int32]] | None = {} if keep and 4 * cells <= _CACHE else None
+        self.shards = [_Shard(number, first, last) for number, shapes in enumerate(self._shape_of)
+                       for first, last in cut_shapes(shapes, cells_of, most).tolist()]
+        self.most_cells = most
+        """Cells of a shard that has more than one pair, at most."""
+        self._kept: dict[int, Cells] = {}
 
-    def cells(self, shard: int) -> NDArray[np.int32]:
+    def shape_of(self, shard: _Shard) -> NDArray[np.int32]:
+        """Return the shape of every pair."""
+        return self._shape_of[shard.bitext][shard.first:shard.last]
+
+    def words(self, shard: _Shard) -> slice:
+        """Return its target words in its bitext."""
+        offsets = self._bitexts[shard.bitext].target.offsets
+        return slice(int(offsets[shard.first]), int(offsets[shard.last]))
+
+    def cells(self, number: int) -> Cells:
         """Return the entries of a shard's cells."""
-        if self._kept is not None and shard in self._kept:
-            return self._kept[shard]
-        cells = look_up(self._lexicon, self._lexicon.target_types, *self.shards[shard].pairs)
-        if self._kept is not None:
-            self._kept[shard] = cells
+        if number in self._kept:
+            return self._kept[number]
+        shard = self.shards[number]
+        cells = look_up(self._lexicon, self._lexicon.target_types,
+                        *self._bitexts[shard.bitext].part(shard.first, shard.last))
+        size = cells.places.nbytes + cells.entries.nbytes
+        if size <= self.keep:
+            self.keep -= size
+            self._kept[number] = cells
         return cells

@@ -13,11 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.alignment.bitext import Bitext, Side
+from pipeline.alignment.group import ALONE, Group
 from pipeline.compiled import njit
 from pipeline.errors import PipelineError
 
 _KEYS = 1 << 22
 """Most word pairs that a thread collects at once, 8 bytes each."""
+_BLOCK = 1 << 23
+"""Words of the corpus in which a thread looks for them at once, 8 bytes each."""
 
 
 class Lexicon(NamedTuple):
@@ -35,10 +38,19 @@ class Lexicon(NamedTuple):
         return int(self.words[end - 1]) + 1 if end else 0
 
 
-def collect(bitexts: Sequence[Bitext], threads: int, pool: Executor) -> Lexicon:
-    """Find all pairs of words that occur together.
+class Cells(NamedTuple):
+    """The cells of some pairs, by the entries that these pairs need."""
 
-    Memory: 16 bytes per pair of words, and 32 MB per thread.
+    places: NDArray[np.int32]
+    """Where in `entries` the entry of every cell is, shape (cells); -1: the lexicon lacks the pair of words."""
+    entries: NDArray[np.int32]
+    """The distinct entries, by row."""
+
+
+def collect(bitexts: Sequence[Bitext], threads: int, pool: Executor, group: Group = ALONE) -> Lexicon:
+    """Find all pairs of words that occur together; each process of a group looks for a share of them.
+
+    Memory: 16 bytes per pair of words, and 100 MB per thread.
 
     Raises:
         PipelineError: there are 2^31 pairs of words or more.
@@ -55,11 +67,16 @@ def collect(bitexts: Sequence[Bitext], threads: int, pool: Executor) -> Lexicon:
 
     def row_keys(part: tuple[int, int]) -> NDArray[np.int64]:
         bound = int(bounds[part[0]:part[1]].sum())
-        keys = np.concatenate([_keys(*bitext, *part, bound, targets) for bitext in bitexts])
-        keys.sort()  # np.unique would hash: ten times slower here
-        return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
+        keys = np.empty(0, np.int64)
+        for bitext in bitexts:
+            for block in bitext.blocks(_BLOCK):
+                keys = np.concatenate([keys, _keys(*block, *part, bound, targets)])
+                keys.sort()  # np.unique would hash: ten times slower here
+                keys = keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
+        return keys
 
-    keys = np.concatenate([np.flatnonzero(seen), *pool.map(row_keys, ranges)])
+    mine = list(pool.map(row_keys, [ranges[number] for number in group.share(len(ranges))]))
+    keys = np.concatenate([np.flatnonzero(seen), *group.collect(mine, len(ranges))])
     if len(keys) >= 1 << 31:
         raise PipelineError(f"{len(keys)} pairs of words occur together, too many to align at once; align a part of "
                             "the corpus, or fewer distinct words (BPE)")
@@ -135,8 +152,8 @@ def _keys(source: Side, target: Side, low: int, high: int, bound: int, target_ty
 
 
 @njit(cache=True, nogil=True)
-def look_up(lexicon: Lexicon, target_types: int, source: Side, target: Side) -> NDArray[np.int32]:
-    """Return the entry of every cell of some pairs, shape (cells); of words that the lexicon lacks, its size.
+def look_up(lexicon: Lexicon, target_types: int, source: Side, target: Side) -> Cells:
+    """Return the entry of every cell of some pairs.
 
     The cells of a pair of m and n words are an (m + 1, n) matrix, whose row 0 is for no source word.
     """
@@ -145,9 +162,11 @@ def look_up(lexicon: Lexicon, target_types: int, source: Side, target: Side) -> 
     for sentence in range(len(source.offsets) - 1):
         m = source.offsets[sentence + 1] - source.offsets[sentence]
         before[sentence + 1] = before[sentence] + (m + 1) * (target.offsets[sentence + 1] - target.offsets[sentence])
-    cells = np.full(before[-1], len(lexicon.words), np.int32)
+    places = np.full(before[-1], -1, np.int32)
+    entries, found = np.empty(min(before[-1], len(lexicon.words)), np.int32), 0
     starts, sentences, positions = _occurrences(source, 0, rows - 1)
     entry_of = np.full(target_types, -1, np.int32)  # the entry of a word in the row, if it has one
+    place_of = np.empty(target_types, np.int32)  # where that is in `entries`, or -1 before it is
     for row in range(rows):
         begin, end = lexicon.starts[row], lexicon.starts[row + 1]
         first, last = (0, len(source.offsets) - 1) if row == 0 else (starts[row - 1], starts[row])
@@ -155,6 +174,7 @@ def look_up(lexicon: Lexicon, target_types: int, source: Side, target: Side) -> 
             continue
         for entry in range(begin, end):
             entry_of[lexicon.words[entry]] = entry
+            place_of[lexicon.words[entry]] = -1
         for at in range(first, last):
             sentence, j = (at, 0) if row == 0 else (sentences[at], positions[at] + 1)
             start, n = target.offsets[sentence], target.offsets[sentence + 1] - target.offsets[sentence]
@@ -162,5 +182,8 @@ def look_up(lexicon: Lexicon, target_types: int, source: Side, target: Side) -> 
                 f = target.ids[start + i]
                 # Entries of earlier rows are still in the array; they are outside of this row's range.
                 if f < target_types and begin <= entry_of[f] < end:
-                    cells[before[sentence] + j * n + i] = entry_of[f]
-    return cells
+                    if place_of[f] < 0:
+                        place_of[f], entries[found] = found, entry_of[f]
+                        found += 1
+                    places[before[sentence] + j * n + i] = place_of[f]
+    return Cells(places, entries[:found].copy())

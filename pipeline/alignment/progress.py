@@ -9,8 +9,14 @@ IterationCallback = Callable[[int, float, float], None]
 
 
 @contextmanager
-def progress(iterations: int, *directions: str) -> Iterator[list[IterationCallback]]:
-    """Yield a function for the iterations of each direction; they may be called from different threads."""
+def progress(iterations: int, *directions: str, rank: int = 0) -> Iterator[list[IterationCallback | None]]:
+    """Yield a function for the iterations of each direction; they may be called from different threads.
+
+    Only the first process of a group shows anything; the others have None.
+    """
+    if rank:
+        yield [None for _ in directions]
+        return
     if not sys.stderr.isatty():
         yield [_line_printer(direction) for direction in directions]
         return

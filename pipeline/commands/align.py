@@ -3,8 +3,9 @@
 Without --source, the stage of dvc.yaml: the training pairs and, if there are any, the teacher's translations. With it,
 tokenised text is read and links are written in Pharaoh format: one line per pair, SOURCE-TARGET positions from 0. By
 default every target word is linked to at most one source word; --reverse does the opposite, --symmetrise combines both.
-Text may be compressed (.gz). Empty files are an error; an empty line is a sentence without words. The folders of --out
-and --table must exist; existing files are replaced, but not --source and --target.
+Text may be compressed (.gz, .zst). Empty files are an error; an empty line is a sentence without words. The folders of
+--out and --table must exist; existing files are replaced, but not --source and --target. Processes that torchrun or
+SLURM start align together, with the result of one.
 """
 
 import argparse
@@ -17,9 +18,14 @@ from pipeline.errors import PipelineError
 from pipeline.files import locked
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from pipeline.alignment.bitext import Bitext
     from pipeline.alignment.fast_align import AlignmentModel
-    from pipeline.alignment.links import Links
+    from pipeline.alignment.group import Group
+
+    Heads = NDArray[np.int32] | None
 
 _DEFAULT = AlignmentSettings()
 _TABLE_MINIMUM = 0.01
@@ -27,6 +33,8 @@ _TABLE_MINIMUM = 0.01
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     # Options are None unless given: without --source they would be ignored, so they are refused.
+    parser.add_argument("--links", nargs="+", metavar="SIDE=FILE", help="do not align the corpus of params.yaml, but "
+                        "take links of its pieces in Pharaoh format, for example raw=FILE distilled=FILE")
     parser.add_argument("--source", type=Path, help="text file, one sentence per line, words separated by spaces")
     parser.add_argument("--target", type=Path, help="its translation, line by line")
     parser.add_argument("--out", type=Path, help="links in Pharaoh format")
@@ -42,6 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help=f"omit less probable lines from the table (default: {_TABLE_MINIMUM})")
     parser.add_argument("--show", type=int, metavar="LINE", help="print the links of this line (from 1)")
     parser.add_argument("--threads", type=int, help="default: all cores; the result does not depend on it")
+    parser.add_argument("--memory", type=int, metavar="MB", help="aim to stay within these megabytes (default: "
+                        f"{_DEFAULT.memory}); the result does not depend on it")
     parser.add_argument("--iterations", type=int, help=f"default: {_DEFAULT.iterations}")
     parser.add_argument("--null-probability", type=float, metavar="P",
                         help=f"prior of a word without a link (default: {_DEFAULT.null_probability})")
@@ -53,6 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    if arguments.links is not None:
+        _take_links(arguments)
+        return
     given = {name: value for name, value in vars(arguments).items() if value is not None}
     if not given:
         _align_corpus()
@@ -67,17 +80,32 @@ def run(arguments: argparse.Namespace) -> None:
 def _align_corpus() -> None:
     from pipeline import layout
     from pipeline.alignment.build import align
+    from pipeline.alignment.group import launched_group
     from pipeline.corpus.bpe import Tokenizer
     from pipeline.params import load_params
 
     with locked(layout.ALIGNMENT):
         align(layout.TRAINING_SIDES, Tokenizer.load(layout.BPE), load_params().alignment, layout.ALIGNMENT,
-              layout.REPORTS / "alignment.json")
+              layout.REPORTS / "alignment.json", launched_group())
+
+
+def _take_links(arguments: argparse.Namespace) -> None:
+    from pipeline import layout
+    from pipeline.alignment.build import take_links
+    from pipeline.corpus.bpe import Tokenizer
+    from pipeline.params import load_params
+
+    if any(value is not None for name, value in vars(arguments).items() if name != "links"):
+        raise PipelineError("--links: takes no other option; what is linked is the corpus of params.yaml")
+    links = {side: Path(path) for side, _, path in (text.partition("=") for text in arguments.links)}
+    with locked(layout.ALIGNMENT):
+        take_links(layout.TRAINING_SIDES, links, Tokenizer.load(layout.BPE), load_params().alignment, layout.ALIGNMENT,
+                   layout.REPORTS / "alignment.json")
 
 
 def _settings(given: dict[str, object]) -> AlignmentSettings:
-    chosen = {name: given[name] for name in ("iterations", "null_probability", "tension", "alpha", "symmetrise")
-              if name in given}
+    names = ("iterations", "null_probability", "tension", "alpha", "symmetrise", "memory")
+    chosen = {name: given[name] for name in names if name in given}
     return AlignmentSettings(**chosen, optimise_tension="fixed_tension" not in given)  # type: ignore[arg-type]
 
 
@@ -99,41 +127,44 @@ def _align_text(arguments: argparse.Namespace, settings: AlignmentSettings) -> N
     bitext, source_words, target_words = read_text(arguments.source, arguments.target, bool(arguments.lowercase))
     if arguments.show is not None and not 1 <= arguments.show <= bitext.pairs:
         raise PipelineError(f"--show: {arguments.show} is no line of {arguments.source}, which has {bitext.pairs}")
+    from pipeline.alignment.directions import links_of
+    from pipeline.alignment.group import launched_group
     from pipeline.alignment.pharaoh import write_pharaoh
 
     threads = arguments.threads or usable_cores()
     words = (target_words, source_words) if arguments.reverse else (source_words, target_words)
-    if arguments.symmetrise is None:
-        model, links = _one_way(bitext, settings, threads, bool(arguments.reverse))
-    else:
-        model, links = _both_ways(bitext, settings, threads)
+    group = launched_group()
+    model, forward, reverse = _heads(bitext, settings, threads, arguments, group)
+    if group.rank:
+        return
     if arguments.table is not None:
         from pipeline.alignment.table import write_table
 
         write_table(arguments.table, model, *words, minimum=minimum)
-    write_pharaoh(arguments.out, links)
-    print(f"{arguments.out}: {len(links.source)} links of {links.pairs} pairs")
+    count = write_pharaoh(arguments.out, links_of(bitext, forward, reverse, settings.symmetrise))
+    print(f"{arguments.out}: {count} links of {bitext.pairs} pairs")
     if arguments.show is not None:
         from pipeline.alignment.drawing import draw
 
-        print(draw(bitext, links, arguments.show - 1, source_words, target_words))
+        before = 0
+        for links in links_of(bitext, forward, reverse, settings.symmetrise):
+            if before < arguments.show <= before + links.pairs:
+                shown = bitext.part(before, before + links.pairs)
+                print(draw(shown, links, arguments.show - 1 - before, source_words, target_words))
+            before += links.pairs
 
 
-def _one_way(bitext: "Bitext", settings: AlignmentSettings, threads: int,
-             reverse: bool) -> tuple["AlignmentModel", "Links"]:
-    from pipeline.alignment.directions import align_direction
+def _heads(bitext: "Bitext", settings: AlignmentSettings, threads: int, arguments: argparse.Namespace,
+           group: "Group") -> "tuple[AlignmentModel, Heads, Heads]":
+    """Return the model for the table, and the heads of both directions, or None of the one that was not asked for."""
+    from pipeline.alignment.directions import align_both, align_direction
     from pipeline.alignment.progress import progress
 
-    with progress(settings.iterations, "reverse" if reverse else "forward") as (show,):
-        model, _, (links,) = align_direction([bitext], settings, threads, show, reverse=reverse)
-    return model, links
-
-
-def _both_ways(bitext: "Bitext", settings: AlignmentSettings, threads: int) -> tuple["AlignmentModel", "Links"]:
-    from pipeline.alignment.directions import align_both
-    from pipeline.alignment.progress import progress
-    from pipeline.alignment.symmetrise import symmetrise
-
-    with progress(settings.iterations, "forward", "reverse") as callbacks:
-        forward, reverse = align_both([bitext], settings, threads, callbacks)
-    return forward.model, symmetrise(forward.links[0], reverse.links[0], settings.symmetrise)
+    folder, reverse = arguments.out.parent, bool(arguments.reverse)
+    if arguments.symmetrise is not None:
+        with progress(settings.iterations, "forward", "reverse", rank=group.rank) as callbacks:
+            there, back = align_both([bitext], settings, threads, folder, callbacks, group)
+        return there.model, there.heads[0], back.heads[0]
+    with progress(settings.iterations, "reverse" if reverse else "forward", rank=group.rank) as (show,):
+        model, (heads,) = align_direction([bitext], settings, threads, folder, show, reverse, group)
+    return model, *((None, heads) if reverse else (heads, None))

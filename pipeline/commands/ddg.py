@@ -9,9 +9,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from pipeline.commands.translate import add_model_arguments, open_model
 from pipeline.errors import PipelineError
-from pipeline.params import load_params
+from pipeline.model_options import add_model_arguments, open_model
 
 PAGE, PICTURES = "ddg.html", ("ddg.png", "ddg.svg")
 
@@ -31,23 +30,23 @@ def run(arguments: argparse.Namespace) -> None:
     if any("\ud800" <= letter <= "\udfff" for letter in sentence):  # bytes of the command line that are not UTF-8
         raise PipelineError("sentence: not UTF-8; convert it first (iconv -t UTF-8)")
 
+    from pipeline.device import pick_device
     from pipeline.evaluation.analyses import chart
     from pipeline.evaluation.analyses.jacobi.page import render_page
     from pipeline.evaluation.analyses.jacobi.picture import draw
     from pipeline.evaluation.analyses.jacobi.sentence import inspect, render
     from pipeline.files import atomic_path
-    from pipeline.translation import pick_device
 
-    params = load_params()
-    model, _ = open_model(params, arguments)
+    opened = open_model(arguments)
+    model = opened.model
     model.network.to(pick_device(arguments.device))
-    inspected = inspect(model, params.length_limit(model.longest), sentence)
+    inspected = inspect(model, opened.settings.length_limit(model.longest), sentence)
     if inspected.warning:
         print(inspected.warning, file=sys.stderr)
     sys.stdout.buffer.write(render(inspected, shutil.get_terminal_size().columns).encode())
     sys.stdout.buffer.flush()
     figure = draw(inspected)
-    page = render_page(inspected, params.corpus.source_language, params.corpus.target_language)
+    page = render_page(inspected, *opened.languages)
     contents = [page.encode(), chart.png(figure), chart.svg(figure)]
     with atomic_path(output) as folder:
         folder.mkdir()

@@ -17,7 +17,8 @@ import os
 import sys
 from pathlib import Path
 
-from pipeline.commands.translate import add_model_arguments, open_model, read_utf8, search_settings
+from pipeline.documents.plain import read_utf8
+from pipeline.model_options import add_model_arguments, open_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,10 +34,9 @@ def run(arguments: argparse.Namespace) -> None:
     lines = read_utf8(arguments.input)  # a missing file is reported before a model is loaded
     from pipeline.trace import Tracer, render
 
-    params = search_settings(arguments)
-    model, decoder = open_model(params, arguments)
-    tracer = Tracer(params, model, arguments.decoder or decoder, device=arguments.device)
-    pieces, colour = model.text.target_pieces, _wants_colour(arguments.color)
+    opened = open_model(arguments)
+    tracer = Tracer(opened.settings, opened.model, arguments.decoder or opened.decoders[0], device=arguments.device)
+    pieces, colour = opened.model.text.target_pieces, _wants_colour(arguments.color)
     for number, line in enumerate(lines, 1):
         trace = tracer.trace(line)
         if trace.warning:

@@ -25,9 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from itertools import islice
 
-    from pipeline.commands.translate import read_utf8
+    from pipeline.documents.plain import read_utf8
     from pipeline.errors import PipelineError
-    from pipeline.translation import PairLine, Scorer, open_family, open_folder
+    from pipeline.scoring import PairLine, Scorer
+    from pipeline.text_model import open_family, open_folder
 
     lines = enumerate(read_utf8(arguments.input), 1)
     model = (open_folder(Path(arguments.model))[0] if arguments.family is None

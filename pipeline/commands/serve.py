@@ -10,12 +10,12 @@ import dataclasses
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING, cast, get_type_hints
+from typing import TYPE_CHECKING, get_type_hints
 
 from pipeline import layout
 from pipeline.checks import Refused
-from pipeline.commands.translate import add_checkpoint_arguments, open_model, search_settings
 from pipeline.errors import PipelineError
+from pipeline.model_options import add_checkpoint_arguments, open_model
 from pipeline.params import Params, load_params
 from pipeline.service.limits import Limits
 
@@ -97,16 +97,13 @@ def listen(host: str, port: str) -> socket.socket:
 
 def _open_models(arguments: argparse.Namespace, limits: Limits) -> "list[Searched]":
     """The models that the options name, in their order."""
-    from pipeline.interop.model_folder import ModelSettings
     from pipeline.service.models import Searched
-    from pipeline.translation import open_family
+    from pipeline.text_model import open_family
 
     settings = {"device": arguments.device, "batch_rows": limits.batch_rows}
     if arguments.model is not None:
-        search = search_settings(arguments)
-        model = open_model(search, arguments)[0]
-        decoders = search.default_decoders if isinstance(search, Params) else list(cast(ModelSettings, search).decoders)
-        return [Searched(arguments.model, decoders, search, model, **settings)]
+        opened = open_model(arguments)
+        return [Searched(opened.name, opened.decoders, opened.settings, opened.model, **settings)]
     params, models = load_params(), []
     for family in dict.fromkeys(arguments.family or _trained(params)):
         print(f"opening {family}", file=sys.stderr, flush=True)

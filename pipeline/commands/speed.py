@@ -1,6 +1,7 @@
 """Time the teacher and all students under all their decoders, interleaved sentence by sentence: reports/speed.json.
 
-With --model, time only that checkpoint, under any decoders and by its own library, and print a table.
+With --model, time only that model folder or checkpoint, under any of its decoders, a checkpoint also by its own
+library, by the block `speed` of params.yaml, and print a table.
 """
 
 import argparse
@@ -8,18 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import layout
-from pipeline.commands.translate import add_checkpoint_arguments, open_checkpoint_model, read_utf8
+from pipeline.documents.plain import read_utf8
 from pipeline.errors import PipelineError
 from pipeline.files import check_output
+from pipeline.model_options import add_checkpoint_arguments, open_model
 from pipeline.params import load_params
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint_arguments(parser)
     parser.add_argument("--decoder", action="append", metavar="NAME",
-                        help="an entry of `decoders` for the --model; repeat it for several (default: greedy)")
+                        help="an entry of `decoders` for the --model; repeat it for several (default: all of the model "
+                             "folder; greedy for hf:NAME)")
     parser.add_argument("--peer", action="append", metavar="NAME",
-                        help="an entry of `peers` of library hf: the --model by its own library; repeat it for several")
+                        help="an entry of `peers` of library hf: the --model hf:NAME by its own library; repeat it for "
+                             "several")
     parser.add_argument("--input", type=Path, help="text file for the --model (default: the test split)")
     parser.add_argument("--output", type=Path, help="JSON of the --model's figures")
 
@@ -36,15 +40,22 @@ def run(arguments: argparse.Namespace) -> None:
     lines = list(read_utf8(source))
     if arguments.output is not None:
         check_output(arguments.output, source)
-    from pipeline.evaluation.checkpoint import time_checkpoint
+    from pipeline.evaluation.checkpoint import peers_of, time_checkpoint
     from pipeline.evaluation.machine import describe_machine
     from pipeline.evaluation.peers import Numbering
     from pipeline.files import write_json
 
-    checkpoint, model = open_checkpoint_model(arguments)
-    numbering = Numbering(checkpoint.network.source_ids, checkpoint.network.symbols.first)
-    rows = time_checkpoint(params, model, arguments.decoder or ["greedy"], lines, peers=arguments.peer or (),
-                           folder=checkpoint.folder, numbering=numbering)
+    opened = open_model(arguments)
+    model, settings, checkpoint = opened.model, opened.settings, opened.checkpoint
+    if checkpoint is not None:
+        numbering = Numbering(checkpoint.network.source_ids, checkpoint.network.symbols.first)
+        rows = time_checkpoint(settings, params.speed, model, arguments.decoder or ["greedy"], lines,
+                               peers_of(params, arguments.peer or ()), checkpoint.folder, numbering)
+    elif arguments.peer:
+        raise PipelineError("--peer: other libraries search checkpoints of transformers; export the family to hf and "
+                            "name that folder, --model hf:FOLDER")
+    else:
+        rows = time_checkpoint(settings, params.speed, model, arguments.decoder or opened.decoders, lines)
     print(_table(rows))
     if arguments.output is not None:
         write_json(arguments.output, {"model": arguments.model, "machine": describe_machine(), "decoders": rows})

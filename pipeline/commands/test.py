@@ -6,7 +6,8 @@ Any option of LightningCLI may follow, for example --ckpt_path FILE, or --traine
 (the figures do not depend on the number of devices). With options, the files go to a folder of their own unless
 --in-place is among them.
 
-With --model, score that checkpoint under any decoders, on the test split or on files, and print the figures.
+With --model, score that model folder or checkpoint under any of its decoders, on the test split or on files, by the
+block `evaluation` of params.yaml, and print the figures.
 
 Sources that are longer than the model's limit are cut; their number is printed and in the JSON.
 """
@@ -15,9 +16,10 @@ import argparse
 from pathlib import Path
 
 from pipeline import layout
-from pipeline.commands.translate import add_model_arguments, open_model, read_utf8
+from pipeline.documents.plain import read_utf8
 from pipeline.errors import PipelineError
 from pipeline.files import check_output
+from pipeline.model_options import add_model_arguments, open_model
 from pipeline.params import load_params
 from pipeline.training import options
 
@@ -27,8 +29,8 @@ PASSES_ON = True
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
     parser.add_argument("--decoder", action="append", metavar="NAME",
-                        help="an entry of `decoders` in params.yaml; repeat it for several (default: the family's, or "
-                             "greedy)")
+                        help="an entry of `decoders`; repeat it for several (default: all of the family or of the "
+                             "model folder; greedy for hf:NAME)")
     parser.add_argument("--input", type=Path, help="sources for the --model (default: the test split)")
     parser.add_argument("--reference", type=Path, action="append",
                         help="their translations, one per line; repeat it for several")
@@ -68,9 +70,9 @@ def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
     from pipeline.evaluation.checkpoint import score_checkpoint
     from pipeline.files import write_json
 
-    params = load_params()
-    model, _ = open_model(params, arguments)
-    figures = score_checkpoint(params, model, arguments.decoder or ["greedy"], sources, references)
+    evaluation, opened = load_params().evaluation, open_model(arguments)
+    model, decoders = opened.model, arguments.decoder or (opened.decoders if opened.checkpoint is None else ["greedy"])
+    figures = score_checkpoint(opened.settings, evaluation, model, decoders, sources, references)
     cut = count_cut(np.array([len(ids) for ids in model.encode(sources)]), model.longest)
     report_cut(cut, len(sources), model.longest)
     for name, one in figures.items():

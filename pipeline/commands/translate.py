@@ -12,19 +12,20 @@ import sys
 from collections.abc import Iterable, Iterator
 from itertools import tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
+from pipeline.documents.plain import read_columns, read_utf8
 from pipeline.errors import PipelineError
 from pipeline.files import check_output
-from pipeline.lines import decode_lines, read_lines
-from pipeline.params import Params, load_params
+from pipeline.model_options import add_model_arguments, open_model
+from pipeline.params import load_params
+from pipeline.placeholders import lost_placeholders
 
 if TYPE_CHECKING:
     from pipeline.documents.po import Catalogue
     from pipeline.documents.segments import Split
     from pipeline.documents.tmx import Memory
-    from pipeline.interop.huggingface import HuggingFaceCheckpoint
-    from pipeline.translation import SearchSettings, TextModel, Translation, Translator
+    from pipeline.translation import Translation, Translator
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +68,8 @@ def run(arguments: argparse.Namespace) -> None:
     document = _open_document(arguments)
     from pipeline.documents.segments import splitter, whole_line
     from pipeline.glossary import Glossary
-    from pipeline.translation import Translator, open_shortlist
+    from pipeline.text_model import open_shortlist
+    from pipeline.translation import Translator
 
     split = splitter(_languages(arguments)[0]) if arguments.split else whole_line
     glossary = arguments.glossary and Glossary.read(arguments.glossary)
@@ -75,17 +77,16 @@ def run(arguments: argparse.Namespace) -> None:
         raise PipelineError("--shortlist: is made of the count model of a run's corpus; give a --family of a run, or "
                             "leave it out")
     shortlist = None if arguments.shortlist is None else open_shortlist(arguments.shortlist)
-    params = search_settings(arguments)
-    model, decoder = open_model(params, arguments)
-    translator = Translator(params, model, arguments.decoder or decoder, nbest=arguments.nbest, device=arguments.device,
-                            scores=arguments.format == "json", glossary=glossary, shortlist=shortlist,
-                            quantization=arguments.quantization)
+    opened = open_model(arguments)
+    translator = Translator(opened.settings, opened.model, arguments.decoder or opened.decoders[0],
+                            nbest=arguments.nbest, device=arguments.device, scores=arguments.format == "json",
+                            glossary=glossary, shortlist=shortlist, quantization=arguments.quantization)
     if document is not None or arguments.split:
         rendered = _translate_segments(document, lines, split, translator, arguments)
     else:
         prefixes = None
         if arguments.prefix:
-            columns, again = tee(_columns(lines, str(arguments.input or "standard input")))
+            columns, again = tee(read_columns(lines, str(arguments.input or "standard input")))
             lines, prefixes = (source for source, _ in columns), (prefix for _, prefix in again)
         # A person waits for lines, a file does not.
         ahead = 1 if arguments.input is None and sys.stdin.isatty() else 32
@@ -150,7 +151,6 @@ def _translate_segments(document: "Catalogue | Memory | None", lines: Iterable[s
                         translator: "Translator", arguments: argparse.Namespace) -> Iterator[bytes]:
     """Translate the segments of a document, or lines that are split into sentences; notes go to standard error."""
     from pipeline.documents.segments import translate_segments
-    from pipeline.translation import lost_placeholders
 
     def translate(sentences: list[str]) -> "Iterator[Translation]":
         return _with_progress(translator(sentences), len(sentences), arguments)
@@ -195,123 +195,8 @@ def _note(text: str) -> None:
         print(text, file=sys.stderr)
 
 
-def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name the model to search."""
-    model = parser.add_mutually_exclusive_group(required=True)
-    model.add_argument("--family", help="a trained block of `families` in params.yaml")
-    add_checkpoint_arguments(parser, model)
-
-
-def add_checkpoint_arguments(parser: argparse.ArgumentParser, group: Any = None) -> None:
-    """Add the options that name a model of another library; --model is added to `group`, if given."""
-    own = "FOLDER: a model folder (`export folder`), with its own decoders; " if group else ""
-    (group or parser).add_argument(
-        "--model", metavar="FOLDER|hf:NAME" if group else "hf:NAME",
-        help=f"{own}hf:NAME: a Marian, Pegasus, BART, mBART-50, M2M100, NLLB or T5 checkpoint of Hugging Face "
-             "transformers, a folder or a repository")
-    parser.add_argument("--source-language", metavar="CODE",
-                        help="of a multilingual --model, in its own code: en_XX, eng_Latn, en, …")
-    parser.add_argument("--target-language", metavar="CODE", help="of a multilingual --model")
-
-
-def search_settings(arguments: argparse.Namespace) -> "SearchSettings":
-    """Where the decoders of the model that the options name are: in its model folder, or in params.yaml.
-
-    Raises:
-        PipelineError: there is no such model folder, or params.yaml cannot be read.
-    """
-    if _model_folder(arguments) is None:
-        return load_params()
-    from pipeline.interop.model_folder import read_settings
-
-    return read_settings(Path(arguments.model))
-
-
-def open_model(params: "SearchSettings", arguments: argparse.Namespace) -> "tuple[TextModel, str]":
-    """The model that the options of `add_model_arguments` name, and its default decoder; notes go to standard error.
-
-    Args:
-        params: of params.yaml; for a model folder, any.
-        arguments: the options.
-
-    Raises:
-        PipelineError: there is no such model, or the options do not suit it.
-    """
-    from pipeline.translation import open_family, open_folder
-
-    folder = _model_folder(arguments)
-    if folder is None and arguments.family is None:
-        return open_checkpoint_model(arguments)[1], cast(Params, params).default_decoders[0]
-    if arguments.source_language or arguments.target_language:
-        raise PipelineError("--source-language, --target-language: a family has been trained for one pair of "
-                            "languages; leave them out")
-    if folder is None:
-        params = cast(Params, params)
-        return open_family(params, arguments.family), params.decoders_of(arguments.family)[0]
-    model, settings = open_folder(folder)
-    return model, settings.default_decoder
-
-
-def _model_folder(arguments: argparse.Namespace) -> Path | None:
-    """The model folder that --model names; None: it names a checkpoint of another library, or is not given."""
-    from pipeline.interop.huggingface import PREFIX
-
-    return None if arguments.model is None or arguments.model.startswith(PREFIX) else Path(arguments.model)
-
-
-def open_checkpoint_model(arguments: argparse.Namespace) -> "tuple[HuggingFaceCheckpoint, TextModel]":
-    """The model that the options of `add_checkpoint_arguments` name; notes go to standard error.
-
-    Raises:
-        PipelineError: there is no such model, or the languages do not suit it.
-    """
-    from pipeline.interop.huggingface import PREFIX, open_checkpoint
-    from pipeline.translation import TextModel
-
-    if not arguments.model.startswith(PREFIX):
-        raise PipelineError(f"--model: {arguments.model!r} must begin with {PREFIX}, as in {PREFIX}FOLDER; a family of "
-                            "params.yaml is chosen with --family")
-    found = open_checkpoint(arguments.model.removeprefix(PREFIX), arguments.source_language, arguments.target_language)
-    for note in found.notes:
-        print(f"note: {note}", file=sys.stderr)
-    # Their tokenizers convert text to the Unicode form that they were trained with.
-    return found, TextModel(found.network, found.text, found.longest, "none")
-
-
-def read_utf8(path: Path | None) -> Iterator[str]:
-    """The lines of a text file or of standard input, by the rules of the corpus (`pipeline.lines`).
-
-    Args:
-        path: of a file; None: standard input.
-
-    Raises:
-        PipelineError: at once if the file cannot be opened; later if a line cannot be read or is not UTF-8.
-    """
-    name = str(path or "standard input")
-    try:
-        if path is not None:
-            path.open("rb").close()
-        elif sys.stdin is None:
-            raise PipelineError(f"{name}: closed; redirect it, or name a file with --input")
-    except OSError as error:
-        raise PipelineError(f"{name}: cannot be read: {error.strerror}; check the path and the permissions") from None
-    return decode_lines(sys.stdin.buffer, name) if path is None else read_lines(path)
-
-
-def _columns(lines: Iterator[str], name: str) -> Iterator[tuple[str, str]]:
-    """The source and the prefix of every line of a file of this name."""
-    for number, line in enumerate(lines, start=1):
-        source, *prefix = line.split("\t")
-        if len(prefix) > 1:
-            raise PipelineError(f"{name}:{number}: has {len(prefix)} tabs; with --prefix a line is a source, a tab and "
-                                "the beginning of its translation")
-        yield source, prefix[0] if prefix else ""
-
-
 def _render(number: int, result: "Translation", arguments: argparse.Namespace) -> bytes:
     import json
-
-    from pipeline.translation import lost_placeholders
 
     if result.warning:
         _note(f"line {number}: {result.warning}")

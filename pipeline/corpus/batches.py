@@ -54,6 +54,8 @@ class Slice:
     weight: float
     """Factor of the summed token losses of this slice, by which Lightning's averages over devices and over accumulated
     slices are the mean over all target tokens of the batch."""
+    epoch: int = 0
+    """How often all rows have been used before."""
 
 
 class TrainingBatches(Sampler[Slice]):
@@ -104,7 +106,7 @@ class TrainingBatches(Sampler[Slice]):
             parts = self._slices * self._world
             weight = parts / float(self._lengths[batch].sum())
             for index in range(self._slices):
-                yield Slice(batch[index * self._world + self._rank::parts], weight)
+                yield Slice(batch[index * self._world + self._rank::parts], weight, epoch)
 
 
 class EvaluationBatches(Sampler[Slice]):

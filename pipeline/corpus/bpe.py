@@ -5,10 +5,11 @@ from pathlib import Path
 
 import sentencepiece
 
+from pipeline.corpus.pairs import Ids
 from pipeline.errors import PipelineError
 from pipeline.files import read_json, reading
 from pipeline.fingerprint import digest
-from pipeline.vocabulary import SPECIALS
+from pipeline.vocabulary import SPECIALS, UNK
 
 JOINT_MODELS = ("joint.model",)
 SEPARATE_MODELS = ("source.model", "target.model")
@@ -69,6 +70,19 @@ class Tokenizer:
         """Encode normalised target sentences."""
         return self._target.encode(sentences)
 
+    def resampled(self, pairs: Sequence[tuple[Ids, Ids]], dropout: float,
+                  seeds: Sequence[int]) -> list[tuple[Ids, Ids]]:
+        """Encode pairs of ids anew with BPE-dropout: each merge is left out with a probability.
+
+        The result depends only on the ids and the seed of each pair. A side with unknown pieces, whose text is lost,
+        keeps its ids.
+        """
+        found = []
+        for (source, target), seed in zip(pairs, seeds, strict=True):
+            sentencepiece.set_random_generator_seed(seed)
+            found.append((_resampled(self._source, source, dropout), _resampled(self._target, target, dropout)))
+        return found
+
     def decode_target(self, ids: Iterable[int]) -> str:
         """Return the text of one target; special ids other than unk are left out.
 
@@ -89,6 +103,14 @@ class Tokenizer:
 
 def _pieces(processor: sentencepiece.SentencePieceProcessor) -> list[str]:
     return [processor.id_to_piece(token) for token in range(len(processor))]
+
+
+def _resampled(processor: sentencepiece.SentencePieceProcessor, ids: Ids, dropout: float) -> Ids:
+    pieces = list(map(int, ids))
+    if UNK in pieces:
+        return ids
+    sampled: list[int] = processor.encode(processor.decode(pieces), enable_sampling=True, alpha=dropout, nbest_size=-1)
+    return sampled
 
 
 def _load_model(model: bytes, name: str) -> sentencepiece.SentencePieceProcessor:

@@ -1,6 +1,7 @@
 """Makes padded tensors from encoded pairs, for training and evaluation on any number of devices."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -14,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 from pipeline.corpus.batches import EvaluationBatches, Slice, TrainingBatches
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
-from pipeline.corpus.pairs import Pairs
+from pipeline.corpus.pairs import Ids, Pairs
 from pipeline.corpus.settings import DataSettings, Side
 from pipeline.errors import PipelineError
 from pipeline.layout import SYNTHETIC
@@ -38,6 +39,20 @@ class Batch(NamedTuple):
     """Factor of the summed token losses; see `batches.Slice`."""
 
 
+@dataclass(frozen=True)
+class Resample:
+    """BPE-dropout of training pairs; a pair's pieces depend only on the seed, the epoch and its row."""
+
+    tokenizer: Tokenizer
+    dropout: float
+    seed: int
+
+    def __call__(self, pairs: Sequence[tuple[Ids, Ids]], batch: Slice) -> list[tuple[Ids, Ids]]:
+        seeds = [int(np.random.SeedSequence([self.seed, batch.epoch, row]).generate_state(1)[0])
+                 for row in batch.rows.tolist()]
+        return self.tokenizer.resampled(pairs, self.dropout, seeds)
+
+
 class PairBatches(Dataset[Batch]):
     """Collates slices of one or several files of pairs, whose rows are numbered consecutively.
 
@@ -45,17 +60,25 @@ class PairBatches(Dataset[Batch]):
     (`PairsDataModule.train_dataloader`).
     """
 
-    def __init__(self, files: Sequence[Pairs], longest: int) -> None:
-        self.files, self.longest = files, longest
+    def __init__(self, files: Sequence[Pairs], longest: int, resample: "Resample | None" = None) -> None:
+        """Args:
+            files: of pairs.
+            longest: the limit of tokens per source and target, end symbol included.
+            resample: encodes training pairs anew, unless they become longer than the limit.
+        """
+        self.files, self.longest, self.resample = files, longest, resample
         self._starts = np.cumsum([0, *map(len, files)])
         self.source_lengths = np.concatenate([np.minimum(pairs.source_lengths + 1, longest) for pairs in files])
         self.target_lengths = np.concatenate([pairs.target_lengths + 1 for pairs in files]).astype(np.int64)
 
     def __getitem__(self, batch: Slice) -> Batch:
         which = np.searchsorted(self._starts, batch.rows, side="right") - 1
-        sources = [self.files[f].source(int(row - self._starts[f])) for f, row in zip(which, batch.rows, strict=True)]
-        targets = [self.files[f].target(int(row - self._starts[f]))[:self.longest - 1]
-                   for f, row in zip(which, batch.rows, strict=True)]
+        places = [(self.files[f], int(row - self._starts[f])) for f, row in zip(which, batch.rows, strict=True)]
+        pairs: list[tuple[Ids, Ids]] = [(file.source(row), file.target(row)) for file, row in places]
+        if self.resample is not None:
+            anew = self.resample(pairs, batch)
+            pairs = [pair if max(map(len, pair)) < self.longest else pairs[place] for place, pair in enumerate(anew)]
+        sources, targets = [source for source, _ in pairs], [target[:self.longest - 1] for _, target in pairs]
         lengths = torch.tensor([len(target) for target in targets], dtype=torch.long)
         target = torch.full((len(targets), max(map(len, targets), default=0)), PAD)
         for row, ids in zip(target, targets, strict=True):
@@ -72,7 +95,7 @@ class PairsDataModule(lightning.LightningDataModule):
 
     def __init__(self, folder: str, distilled: str, side: Side = "raw", batch_tokens: int = 600,
                  evaluation_rows: int = 64, validation_sentences: int | None = None, longest: int = 256, seed: int = 1,
-                 workers: int = 0, predicted: Split = "test") -> None:
+                 workers: int = 0, bpe_dropout: float = 0.0, predicted: Split = "test") -> None:
         """Args:
             folder: of the `bpe` stage.
             distilled: folder of the `distill` stage, which is read if `side` requires it.
@@ -84,11 +107,12 @@ class PairsDataModule(lightning.LightningDataModule):
                 validation, with a notice; longer targets of training are an error.
             seed: of the order of batches.
             workers: processes that collate; 0: the training process collates.
+            bpe_dropout: probability with which a merge is left out in training.
             predicted: the split whose sources `predict` translates.
         """
         super().__init__()
         self.save_hyperparameters(logger=False)
-        self.settings = DataSettings(side, batch_tokens, workers)
+        self.settings = DataSettings(side, batch_tokens, workers, bpe_dropout)
         self.folder, self.distilled = Path(folder), Path(distilled)
         self.evaluation_rows, self.longest, self.seed = evaluation_rows, longest, seed
         self.validation_sentences, self.predicted = validation_sentences, predicted
@@ -117,7 +141,9 @@ class PairsDataModule(lightning.LightningDataModule):
         if trainer.overfit_batches:
             raise PipelineError("--trainer.overfit_batches: Lightning would choose rows by its own sampler; use "
                                 "--trainer.limit_train_batches and --trainer.max_epochs")
-        data = PairBatches([Pairs.open(path) for path in self.training_paths()], self.longest)
+        dropout = self.settings.bpe_dropout
+        data = PairBatches([Pairs.open(path) for path in self.training_paths()], self.longest,
+                           Resample(self.tokenizer, dropout, self.seed) if dropout else None)
         longest = int(data.target_lengths.max())
         if longest > self.longest:
             raise PipelineError(f"{self.folder}: a target has {longest} tokens, the model takes {self.longest}; lower "

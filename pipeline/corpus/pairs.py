@@ -14,8 +14,8 @@ import os
 import shutil
 import struct
 import tempfile
-from array import array
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -35,13 +35,14 @@ _VERSION = 1
 _HEADER = struct.Struct("<8sIIQQQ32s")
 _ALIGNMENT = 8
 _CHUNK = 4096  # pairs converted to arrays at once
+_OFFSETS = 1 << 16  # offsets checked at once
 _REMEDY = "run `dvc repro` to produce it again"
 
 
 def write_pairs(path: Path, pairs: Iterable[tuple[Ids, Ids]], vocabulary: int, digest: str) -> int:
     """Stream encoded pairs into a file and return their number.
 
-    This takes 8 bytes of memory per pair, for the lengths; the ids are kept in temporary files in the folder of `path`.
+    Lengths and ids are kept in temporary files in the folder of `path`, so memory does not grow with the pairs.
 
     Args:
         path: file to write.
@@ -54,30 +55,37 @@ def write_pairs(path: Path, pairs: Iterable[tuple[Ids, Ids]], vocabulary: int, d
         PipelineError: the disk is full.
     """
     id_bytes = 2 if vocabulary <= 1 << 16 else 4
-    lengths = array("i"), array("i")  # source, target
-    with (atomic_path(path) as aside, tempfile.TemporaryFile(dir=path.parent) as source_ids,
-          tempfile.TemporaryFile(dir=path.parent) as target_ids):
+    with ExitStack() as stack:
+        aside = stack.enter_context(atomic_path(path))
+        # Of the source and of the target, lengths and ids.
+        spills = [[stack.enter_context(tempfile.TemporaryFile(dir=path.parent)) for _ in range(2)] for _ in range(2)]
+        count, tokens = 0, [0, 0]
         remaining = iter(pairs)
         while chunk := list(islice(remaining, _CHUNK)):
-            for side, spill in enumerate((source_ids, target_ids)):
+            count += len(chunk)
+            for side, (lengths, ids) in enumerate(spills):
                 rows = [pair[side] for pair in chunk]
-                lengths[side].extend(map(len, rows))
-                spill.write(_pack(rows, vocabulary, id_bytes))
-        offsets = [_row_starts(side) for side in lengths]
+                spilt = np.fromiter(map(len, rows), dtype="<i4")
+                tokens[side] += int(spilt.sum())
+                lengths.write(spilt.tobytes())
+                ids.write(_pack(rows, vocabulary, id_bytes))
         with open(aside, "wb") as file:
-            file.write(_HEADER.pack(_MAGIC, _VERSION, id_bytes, len(lengths[0]), int(offsets[0][-1]),
-                                    int(offsets[1][-1]), bytes.fromhex(digest)))
-            for row_starts in offsets:
-                file.write(row_starts.tobytes())
-            for spill in (source_ids, target_ids):
-                _append_aligned(file, spill)
-    return len(lengths[0])
+            file.write(_HEADER.pack(_MAGIC, _VERSION, id_bytes, count, *tokens, bytes.fromhex(digest)))
+            for lengths, _ in spills:
+                _write_row_starts(file, lengths)
+            for _, ids in spills:
+                _append_aligned(file, ids)
+    return count
 
 
-def _row_starts(lengths: "array[int]") -> NDArray[np.int64]:
-    starts = np.zeros(len(lengths) + 1, dtype="<i8")
-    np.cumsum(lengths, out=starts[1:])
-    return starts
+def _write_row_starts(file: IO[bytes], lengths: IO[bytes]) -> None:
+    start = np.zeros(1, "<i8")
+    file.write(start.tobytes())
+    lengths.seek(0)
+    while chunk := lengths.read(4 * _CHUNK):
+        starts = start + np.cumsum(np.frombuffer(chunk, "<i4"), dtype="<i8")
+        file.write(starts.tobytes())
+        start = starts[-1:]
 
 
 def _pack(rows: list[Ids], vocabulary: int, id_bytes: int) -> bytes:
@@ -125,7 +133,7 @@ class Pairs:
                   for start, (count, kind) in zip(starts, header.arrays(), strict=False)]
         for side, offsets, tokens in (("source", arrays[0], header.source_tokens),
                                       ("target", arrays[1], header.target_tokens)):
-            if offsets[0] != 0 or offsets[-1] != tokens or (offsets[1:] < offsets[:-1]).any():
+            if offsets[0] != 0 or offsets[-1] != tokens or not _is_rising(offsets):
                 raise PipelineError(f"{path}: damaged: the {side} offsets do not rise from 0 to {tokens}; {_REMEDY}")
         return cls(path, header.digest, (arrays[0], arrays[1]), (arrays[2], arrays[3]))
 
@@ -175,6 +183,11 @@ class Pairs:
             raise IndexError(f"row {index} of {len(self)} pairs")
         start, end = self._offsets[side][index:index + 2]
         return self._ids[side][start:end]
+
+
+def _is_rising(offsets: NDArray[np.int64]) -> bool:
+    return not any((part[1:] < part[:-1]).any() for start in range(0, len(offsets), _OFFSETS)
+                   for part in [offsets[start:start + _OFFSETS + 1]])
 
 
 class _Header(NamedTuple):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pipeline.checks import Checked, Natural, Positive, Range
+from pipeline.checks import Checked, Natural, Positive, ProperShare, Range
 
 Side = Literal["raw", "distilled", "both", "synthetic"]
 
@@ -35,3 +35,6 @@ class DataSettings(Checked):
     """Target tokens of one optimiser step over all devices and accumulated batches, padding included."""
     workers: Natural = 0
     """Processes that collate batches; 0: the training process itself."""
+    bpe_dropout: ProperShare = 0.0
+    """Probability with which a merge of the byte-pair encoding is left out in training (Provilkov et al. 2020), drawn
+    anew for every sentence in every epoch. Batches then have more tokens than `batch_tokens`."""

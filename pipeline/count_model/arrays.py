@@ -8,26 +8,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path
 
 _LENGTH = 8
 """Bytes of the number that is the header's length. The header is a multiple of them, so that all arrays are aligned."""
-_KINDS = {"U8": "u1", "I16": "<i2", "U16": "<u2", "I32": "<i4", "U32": "<u4", "I64": "<i8", "F32": "<f4", "F64": "<f8"}
+_KINDS = {"U8": "u1", "I16": "<i2", "U16": "<u2", "I32": "<i4", "U32": "<u4", "F32": "<f4", "F64": "<f8", "I64": "<i8"}
+"""In the order of the safetensors library, which writes the last ones first."""
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
     """Write a safetensors file completely or not at all; equal content gives equal bytes."""
-    content = memoryview(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
-    start = _LENGTH + int.from_bytes(content[:_LENGTH], "little")
-    # The library writes the metadata in a different order every time.
-    header = json.dumps({"__metadata__": dict(metadata), **json.loads(bytes(content[_LENGTH:start]))}).encode()
+    # The bytes that the safetensors library would write, which would copy all arrays.
+    ordered = sorted(((name, np.ascontiguousarray(array)) for name, array in arrays.items()),
+                     key=lambda item: (-list(_KINDS).index(_kind(item[1])), item[0]))
+    described, end = {}, 0
+    for name, array in ordered:
+        described[name] = {"dtype": _kind(array), "shape": list(array.shape), "data_offsets": [end, end + array.nbytes]}
+        end += array.nbytes
+    header = json.dumps({"__metadata__": dict(metadata), **described}).encode()
     header += b" " * (-len(header) % _LENGTH)
     with atomic_path(path) as aside, open(aside, "wb") as file:
         file.write(len(header).to_bytes(_LENGTH, "little") + header)
-        file.write(content[start:])
+        for _, array in ordered:
+            file.write(array.reshape(-1).view(np.uint8).data)
+
+
+def _kind(array: NDArray[Any]) -> str:
+    code = array.dtype.newbyteorder("<").str.replace("|", "")
+    for name, known in _KINDS.items():
+        if code == known:
+            return name
+    raise ValueError(f"an array of {array.dtype} cannot be written")
 
 
 def map_arrays(path: Path, remedy: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:

@@ -1,12 +1,13 @@
-"""A model of another library under this project's decoders: the quality and the speed of its translations.
+"""A model of a folder or of another library under this project's decoders: its quality and its speed.
 
 The figures of a trained family go into the reports of its workspace; these are returned to the caller.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,17 +19,20 @@ from pipeline.evaluation.clock import clock_device, spread
 from pipeline.evaluation.peers import Numbering, timed_peers
 from pipeline.evaluation.quality import score
 from pipeline.evaluation.speed import Contestant, costs_of, measure, speed_ratio
-from pipeline.params import Params
-from pipeline.translation import TextModel, Translator
+from pipeline.params import EvaluationSettings, Params, SpeedSettings
+from pipeline.peer_settings import PeerSettings
+from pipeline.text_model import SearchSettings, TextModel
+from pipeline.translation import Translator
 
 
-def score_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], sources: Sequence[str],
-                     references: Sequence[Sequence[str]]) -> dict[str, dict[str, Any]]:
+def score_checkpoint(params: SearchSettings, settings: EvaluationSettings, model: TextModel, decoders: Sequence[str],
+                     sources: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, dict[str, Any]]:
     """Translate lines under several decoders and score them.
 
     Args:
-        params: with the decoders, the length limit and the settings of the evaluation.
-        model: of any library.
+        params: with the decoders and the length limit.
+        settings: of the evaluation.
+        model: of a folder or of any library.
         decoders: entries of `decoders`.
         sources: (N,) lines.
         references: (R, N).
@@ -43,28 +47,43 @@ def score_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], 
     figures: dict[str, dict[str, Any]] = {}
     first: list[str] = []
     for name in decoders:
-        found = list(Translator(params, model, name, batch_rows=params.evaluation.batch_rows)(sources))
+        found = list(Translator(params, model, name, batch_rows=settings.batch_rows)(sources))
         texts = [one.hypotheses[0] for one in found]
         first = first or texts
-        quality = score(texts, references, params.evaluation.bleu_tokenizer, sources=sources,
-                        metrics=params.evaluation.metrics)
+        quality = score(texts, references, settings.bleu_tokenizer, sources=sources, metrics=settings.metrics)
         figures[name] = {**asdict(quality), "calls": sum(one.calls for one in found) / len(found),
                          f"identical_to_{decoders[0]}": float(np.mean([a == b for a, b in
                                                                        zip(texts, first, strict=True)]))}
     return figures
 
 
-def time_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], sources: Sequence[str], *,
-                    peers: Sequence[str], folder: Path, numbering: Numbering) -> list[dict[str, Any]]:
+def peers_of(params: Params, names: Sequence[str]) -> dict[str, PeerSettings]:
+    """The entries of `peers` that search a checkpoint of transformers, by these names.
+
+    Raises:
+        PipelineError: an unknown name, or a peer of another library.
+    """
+    for name in names:
+        if name not in params.peers:
+            raise PipelineError(f"--peer: {name!r} is unknown; params.yaml has {', '.join(params.peers) or 'none'}")
+        if params.peers[name].library != "hf":
+            raise PipelineError(f"--peer: {name!r} is of {params.peers[name].library}, which does not read checkpoints "
+                                "of transformers; choose one of library hf")
+    return {name: params.peers[name] for name in names}
+
+
+def time_checkpoint(params: SearchSettings, settings: SpeedSettings, model: TextModel, decoders: Sequence[str],
+                    sources: Sequence[str], peers: Mapping[str, PeerSettings] = MappingProxyType({}),
+                    folder: Path = Path(), numbering: Numbering | None = None) -> list[dict[str, Any]]:
     """Time several decoders, and the model's own library, interleaved sentence by sentence.
 
     Args:
-        params: with the decoders, the length limit, the peers and the block `speed`, whose number of sentences, evenly
-            spread over their lengths, is timed.
-        model: of any library.
+        params: with the decoders and the length limit.
+        settings: of the clock; their number of sentences, evenly spread over their lengths, is timed.
+        model: of a folder or of any library.
         decoders: entries of `decoders`, at least one; the others are compared with the first.
         sources: lines; those without words are left out.
-        peers: entries of `peers` of the library `hf`.
+        peers: of the library `hf`, by name; for a checkpoint of transformers.
         folder, numbering: of the checkpoint, for the peers.
 
     Returns:
@@ -72,15 +91,9 @@ def time_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], s
         "tokens_per_second_batch32", "speedup": [ratio, low, high] against the first decoder}.
 
     Raises:
-        PipelineError: an unknown name, a peer of another library, or no sentence with words.
+        PipelineError: an unknown decoder, or no sentence with words.
     """
-    for name in peers:
-        if name not in params.peers:
-            raise PipelineError(f"--peer: {name!r} is unknown; params.yaml has {', '.join(params.peers) or 'none'}")
-        if params.peers[name].library != "hf":
-            raise PipelineError(f"--peer: {name!r} is of {params.peers[name].library}, which does not read checkpoints "
-                                "of transformers; choose one of library hf")
-    settings, device = params.speed, clock_device(params.speed)
+    device = clock_device(settings)
     network = model.network.to(device)
     limit = params.length_limit(model.longest)
     contestants = [
@@ -91,8 +104,7 @@ def time_checkpoint(params: Params, model: TextModel, decoders: Sequence[str], s
         raise PipelineError("speed: no line of the input has a word in it, so there is nothing to time")
     rows = spread(np.array([len(ids) for ids in encoded], np.int32), np.arange(len(encoded)), settings.sentences)
     sentences = [pad_sources([encoded[row]], model.longest).to(device) for row in rows]
-    with timed_peers({name: params.peers[name] for name in peers}, lambda peer: folder, limit, sentences,
-                     settings.warmup, device, numbering) as others:
+    with timed_peers(peers, lambda peer: folder, limit, sentences, settings.warmup, device, numbering) as others:
         timings = measure([*contestants, *others], sentences, repetitions=settings.repetitions,
                           warmup=settings.warmup, device=device)
     seconds = timings[1].medians

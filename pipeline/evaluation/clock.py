@@ -13,6 +13,7 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding.settings import make_decoder
+from pipeline.device import pick_device
 from pipeline.evaluation.machine import describe_machine
 from pipeline.evaluation.peers import describe, timed_peers
 from pipeline.evaluation.provenance import made_now
@@ -22,7 +23,6 @@ from pipeline.files import write_json
 from pipeline.interop.peers.process import folder_of
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import Params, SpeedSettings
-from pipeline.translation import pick_device
 
 
 def time_all(params: Params, out: Path) -> None:

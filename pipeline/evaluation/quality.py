@@ -15,8 +15,11 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
 from pipeline.errors import PipelineError
-from pipeline.evaluation.edits import score_edits
-from pipeline.evaluation.gleu import score_gleu
+from pipeline.evaluation.metrics.edits import score_edits
+from pipeline.evaluation.metrics.errant import load_annotator, score_errant
+from pipeline.evaluation.metrics.gleu import score_gleu
+from pipeline.evaluation.metrics.rouge import score_rouge
+from pipeline.evaluation.metrics.sari import score_sari
 from pipeline.files import write_text
 from pipeline.lines import read_lines
 from pipeline.params import EvaluationSettings
@@ -55,7 +58,7 @@ class HypothesisLine:
 class Quality:
     """Corpus scores in percent over all references, each with the signature that defines it.
 
-    The measures of grammatical error correction are None unless they were asked for.
+    The measures of other tasks than translation are None unless they were asked for.
     """
 
     bleu: float
@@ -67,10 +70,14 @@ class Quality:
     precision: float | None = None
     recall: float | None = None
     f05: float | None = None
-    """F0.5 of the edits, like precision and recall."""
+    """F0.5 of the edits, like precision and recall, which the metric `edits` or `errant` finds."""
     edits_signature: str | None = None
     gleu: float | None = None
     gleu_signature: str | None = None
+    sari: float | None = None
+    sari_signature: str | None = None
+    rouge_l: float | None = None
+    rouge_signature: str | None = None
 
 
 def write_hypotheses(path: Path, lines: Sequence[HypothesisLine], sentences: Sequence[int]) -> None:
@@ -129,7 +136,7 @@ def score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], tokeni
         references: (R, N), R per sentence.
         tokenizer: sacreBLEU's name of BLEU's tokenizer: `13a` for spaced scripts, `zh`, `ja-mecab`, ...
         sources: (N,), which the further metrics need.
-        metrics: any of `edits` and `gleu`.
+        metrics: see `EvaluationSettings.metrics`.
 
     Raises:
         PipelineError: no sentences, another number of references than hypotheses, or an unknown tokenizer.
@@ -145,9 +152,22 @@ def score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], tokeni
         check_counts("sources", sources, references)
     if "edits" in metrics:
         figures |= score_edits(hypotheses, sources, references)._asdict()
+    if "errant" in metrics:
+        figures |= score_errant(hypotheses, sources, references)._asdict()
     if "gleu" in metrics:
         figures |= score_gleu(hypotheses, sources, references)._asdict()
+    if "sari" in metrics:
+        figures |= score_sari(hypotheses, sources, references)._asdict()
+    if "rouge" in metrics:
+        figures |= score_rouge(hypotheses, references)._asdict()
     return Quality(**figures)
+
+
+def check_scorers(settings: EvaluationSettings) -> None:
+    """Raise a PipelineError unless everything that scores is installed, so that a run fails before it trains."""
+    make_bleu(settings.bleu_tokenizer)
+    if "errant" in settings.metrics:
+        load_annotator()
 
 
 def figures_of(lines: Sequence[HypothesisLine], references: Sequence[Sequence[str]], sources: Sequence[str],

@@ -70,12 +70,17 @@ class Row(Quality, System):
 
     @property
     def quality(self) -> float:
-        """The score that decoders are compared by: F0.5 where it was measured, BLEU elsewhere."""
-        return self.bleu if self.f05 is None else self.f05
+        """The score that decoders are compared by: that of the task, BLEU of translations."""
+        return self._judged[1]
 
     @property
     def quality_name(self) -> str:
-        return "BLEU" if self.f05 is None else "F0.5"
+        return self._judged[0]
+
+    @property
+    def _judged(self) -> tuple[str, float]:
+        scores = {"F0.5": self.f05, "SARI": self.sari, "ROUGE-L": self.rouge_l}
+        return next(((name, score) for name, score in scores.items() if score is not None), ("BLEU", self.bleu))
 
     @property
     def speed(self) -> float:
@@ -88,7 +93,8 @@ _SCORES = (*(field.name for field in fields(Quality) if field.default is MISSING
 _OPTIONAL_SCORES = (*(field.name for field in fields(Quality) if field.default is None), "accepted_per_call",
                     "drafter_calls", "ties")
 """The scores that exist for some tasks and decoders only."""
-_SIGNATURES = {"bleu_signature": "BLEU", "edits_signature": "F0.5", "gleu_signature": "GLEU"}
+_SIGNATURES = {"bleu_signature": "BLEU", "edits_signature": "F0.5", "gleu_signature": "GLEU",
+               "sari_signature": "SARI", "rouge_signature": "ROUGE-L"}
 _QUALITY_HEADER = ("family", "data", "decoders")
 _SPEED_HEADER = ("sentences", "long_sentences", "long_rule", "repetitions", "baseline", "machine", "made",
                  "contestants")

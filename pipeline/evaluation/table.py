@@ -50,6 +50,8 @@ COLUMNS = (
     Column("precision", "precision", ".2f", "right edits among those made"),
     Column("recall", "recall", ".2f", "right edits among those to be made"),
     Column("GLEU", "gleu", ".2f", "BLEU that takes off what should have been corrected, higher is better"),
+    Column("SARI", "sari", ".2f", "n-grams that a simplification adds, keeps and deletes rightly, higher is better"),
+    Column("ROUGE-L", "rouge_l", ".2f", "the longest common subsequence with the summary, higher is better"),
     Column("BLEU", "bleu", ".2f", "sacreBLEU, higher is better"),
     Column("p", "p_value_vs_ar", ".3f",
            "paired bootstrap on BLEU against the baseline under the same decoder (or as many beams)"),
@@ -95,7 +97,8 @@ def markdown_table(rows: Sequence[Row], notes: Sequence[str]) -> str:
 def measurement_notes(rows: Sequence[Row], speed: Mapping[str, Any]) -> list[str]:
     """What a reader must know to compare the numbers with others: signatures, sample sizes, the machine."""
     signatures = {name: dict.fromkeys(filter(None, (getattr(row, field) for row in rows))) for name, field in (
-        ("F0.5", "edits_signature"), ("GLEU", "gleu_signature"), ("BLEU", "bleu_signature"),
+        ("F0.5", "edits_signature"), ("GLEU", "gleu_signature"), ("SARI", "sari_signature"),
+        ("ROUGE-L", "rouge_signature"), ("BLEU", "bleu_signature"),
         ("chrF", "chrf_signature"), ("TER", "ter_signature"))}
     sizes = (f"Speed: {speed['sentences']} sentences, {speed['long_sentences']} of them long "
              f"({speed['long_rule']}); median of {speed['repetitions']} repetitions, all decoders "

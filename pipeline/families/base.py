@@ -55,6 +55,14 @@ class TranslationModule(lightning.LightningModule):
         """
         raise NotImplementedError
 
+    def at_this_step(self, first: float, last: float) -> float:
+        """An amount that changes linearly from the first training step to the last; 0 in evaluation mode."""
+        if not self.training:
+            return 0.0
+        if first == last:
+            return first
+        return first + (last - first) * self.trainer.global_step / max(1, self.trainer.max_steps)
+
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         slices = self.trainer.accumulate_grad_batches
         draw = self.trainer.global_step * slices + batch_idx % slices

@@ -1,7 +1,8 @@
 """The family of drafters: the next k tokens after a prefix, all at once (Ge et al. 2022, section 3.2.1).
 
-A drafter has to predict its verifier's predictions, so these are its training targets: at each position not the token
-of the reference, but the verifier's argmax after the tokens of the reference before it.
+A drafter has to predict its verifier's predictions, so by default these are its training targets: at each position not
+the token of the reference, but the verifier's argmax after the tokens of the reference before it. The paper's targets
+are the tokens of the reference (`drafting.labels: data`).
 """
 
 from pathlib import Path
@@ -18,7 +19,7 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.engine.door import open_engine
 from pipeline.families.base import TranslationModule
-from pipeline.families.settings import OptimisationSettings, Prefix
+from pipeline.families.settings import Labels, OptimisationSettings, Prefix
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.model.drafter import DrafterTransformer, make_drafter
 from pipeline.model.settings import NetworkSettings, VocabularySettings
@@ -32,9 +33,9 @@ class VerifiedTargets(NamedTuple):
     """(B, N), padded with PAD on the right."""
     inputs: Tensor
     """(B, T): a start symbol, the tokens, an end symbol and padding."""
-    predicted: Tensor
-    """(B, T): the verifier's prediction at the position of each input, after those before it; PAD at the first
-    position, which is not predicted, and after the end symbol."""
+    labels: Tensor
+    """(B, T): what is to be predicted at the position of each input, after those before it: the verifier's prediction,
+    or the input itself; PAD at the first position, which is not predicted, and after the end symbol."""
 
 
 class Blocks(NamedTuple):
@@ -43,7 +44,7 @@ class Blocks(NamedTuple):
     states: Tensor
     """(B, T, D) states of the predictions."""
     gold: Tensor
-    """(B, T) training targets, the verifier's predictions; PAD where there is none."""
+    """(B, T) training targets; PAD where there is none."""
     previous: Tensor
     """(B, T) tokens before the predicted ones."""
 
@@ -55,17 +56,18 @@ class DrafterModule(TranslationModule):
 
     def __init__(self, network: NetworkSettings, optimisation: OptimisationSettings, vocabulary: VocabularySettings,
                  verifier: str, block: int = 8, prefix: Prefix = "causal", chained: bool = True,
-                 glancing: tuple[float, float] = (0.0, 0.0), stride: int = 3, seed: int = 1) -> None:
+                 glancing: tuple[float, float] = (0.0, 0.0), labels: Labels = "verifier", stride: int = 3,
+                 seed: int = 1) -> None:
         """Args:
             network: shape of the Transformer; with `encoder_layers` = 0 it reads the verifier's encoder.
             optimisation, vocabulary, seed: see `TranslationModule`.
             verifier: checkpoint folder of the model that verifies its drafts.
-            block, prefix, chained, glancing, stride: see `DraftingSettings`.
+            block, prefix, chained, glancing, labels, stride: see `DraftingSettings`.
         """
         made = make_drafter(network, vocabulary.source, vocabulary.target, block, prefix, chained)
         made.attach_verifier(load_checkpoint(Path(verifier), vocabulary.digest)[0])
         super().__init__(made, optimisation, vocabulary, seed)
-        self.glancing, self.stride = glancing, stride
+        self.glancing, self.labels, self.stride = glancing, labels, stride
 
     def loss(self, batch: Batch, label_smoothing: float) -> tuple[Tensor, Tensor]:
         """The summed loss of the tokens that a batch predicts, and their number.
@@ -89,12 +91,12 @@ class DrafterModule(TranslationModule):
         prefixes = torch.arange(min(first, N), N + 1, self.stride, device=device)
         places = self.network.predicted_words(N, prefixes)
         targets = self._verified(batch)
-        gold, previous = targets.predicted[:, places + 1], targets.inputs[:, places]
+        gold, previous = targets.labels[:, places + 1], targets.inputs[:, places]
 
         def blocks(revealed: Tensor | None) -> Blocks:
             return Blocks(self.network.hidden_after(batch.source, targets.tokens, prefixes, revealed), gold, previous)
 
-        share = self._share()
+        share = self.at_this_step(*self.glancing)
         if not share:
             return blocks(None)
         # The mask at the position of token p + j precedes the state that predicts token p + j + 1.
@@ -111,12 +113,12 @@ class DrafterModule(TranslationModule):
             prefixes = torch.from_numpy(seed.astype(np.int64)).to(lengths.device) % (lengths + 1)
         places = prefixes.unsqueeze(1) + torch.arange(k, device=lengths.device)
         targets = self._verified(batch)
-        gold, previous = targets.predicted.gather(1, places + 1), targets.inputs.gather(1, places)
+        gold, previous = targets.labels.gather(1, places + 1), targets.inputs.gather(1, places)
 
         def states(revealed: Tensor | None) -> Tensor:
             return self.network.hidden_after(batch.source, targets.tokens, prefixes, revealed)
 
-        share = self._share()
+        share = self.at_this_step(*self.glancing)
         if not share:
             return Blocks(states(None), gold, previous)
         wrong = self._wrong(Blocks(states(None), gold, previous))
@@ -128,23 +130,18 @@ class DrafterModule(TranslationModule):
     def _verified(self, batch: Batch) -> VerifiedTargets:
         verifier, room = self.network.verifier, self.network.block + 1
         arranged = verifier.order.arrange(batch.target, batch.target_lengths)
-        predicted = verifier(batch.source, arranged).argmax(2).masked_fill(arranged == PAD, PAD)
+        labels = arranged
+        if self.labels == "verifier":
+            labels = verifier(batch.source, arranged).argmax(2).masked_fill(arranged == PAD, PAD)
         tokens = arranged[:, :-1].masked_fill(arranged[:, :-1] == verifier.order.end, PAD)
         return VerifiedTargets(tokens, F.pad(F.pad(arranged, (1, 0), value=BOS), (0, room), value=PAD),
-                               F.pad(predicted, (1, room), value=PAD))
+                               F.pad(labels, (1, room), value=PAD))
 
     @torch.no_grad()
     def _wrong(self, blocks: Blocks) -> Tensor:
         """Which predictions differ from their training targets, (B, T)."""
         predicted = self.network.draft_logits(blocks.states.flatten(0, 1), blocks.previous.flatten()).argmax(1)
         return (predicted.view_as(blocks.gold) != blocks.gold) & (blocks.gold != PAD)
-
-    def _share(self) -> float:
-        """The share of the wrong tokens that is revealed at this step."""
-        if not self.training:
-            return 0.0
-        first, last = self.glancing
-        return first + (last - first) * self.trainer.global_step / max(1, self.trainer.max_steps)
 
 
 def glance(wrong: Tensor, places: int, share: float) -> Tensor:

@@ -1,6 +1,7 @@
 """The family of blockwise heads, which predict the tokens after a model's next one (Stern et al. 2018).
 
-Their training targets are the model's own predictions after the reference's tokens.
+Their training targets are the model's own predictions after the reference's tokens, or these tokens
+(`drafting.labels`).
 """
 
 from pathlib import Path
@@ -15,7 +16,7 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.engine.door import open_engine
 from pipeline.families.base import TranslationModule
-from pipeline.families.settings import OptimisationSettings
+from pipeline.families.settings import Labels, OptimisationSettings
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.model.heads import BlockwiseHeads
 from pipeline.model.settings import NetworkSettings, VocabularySettings
@@ -28,25 +29,29 @@ class HeadsModule(TranslationModule):
     network: BlockwiseHeads
 
     def __init__(self, network: NetworkSettings, optimisation: OptimisationSettings, vocabulary: VocabularySettings,
-                 verifier: str, block: int = 5, chained: bool = True, seed: int = 1) -> None:
+                 verifier: str, block: int = 5, chained: bool = True, labels: Labels = "verifier",
+                 seed: int = 1) -> None:
         """Args:
             network: the verifier's shape, except dropout, which is not used.
             optimisation, vocabulary, seed: see `TranslationModule`.
             verifier: checkpoint folder of the model that gets the heads.
-            block, chained: see `DraftingSettings`.
+            block, chained, labels: see `DraftingSettings`.
         """
         trained, _ = load_checkpoint(Path(verifier), vocabulary.digest)
         made = BlockwiseHeads(network, vocabulary.source, vocabulary.target, trained.order, block, chained)
         made.copy_verifier(trained)
         super().__init__(made, optimisation, vocabulary, seed)
+        self.labels = labels
 
     def loss(self, batch: Batch, label_smoothing: float) -> tuple[Tensor, Tensor]:
         """The summed loss of all heads after every slot, and the number of their predictions (at least 1)."""
         arranged = self.network.order.arrange(batch.target, batch.target_lengths)
         with torch.no_grad():
             hidden = self.network.hidden(batch.source, arranged)
-            predicted = self.network.projection(hidden).argmax(2).masked_fill(arranged == PAD, PAD)
-        gold = tokens_ahead(predicted, self.network.block - 1)
+            labels = arranged
+            if self.labels == "verifier":
+                labels = self.network.projection(hidden).argmax(2).masked_fill(arranged == PAD, PAD)
+        gold = tokens_ahead(labels, self.network.block - 1)
         reading = (gold != PAD).any(2)  # the last slot of a target has none after it
         gold = gold[reading]
         predicting = gold != PAD

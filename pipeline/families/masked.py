@@ -15,6 +15,7 @@ from pipeline.families.kinds.masked import Masking
 from pipeline.families.settings import OptimisationSettings
 from pipeline.model.masked import MaskedTransformer
 from pipeline.model.settings import NetworkSettings, VocabularySettings
+from pipeline.model.state import Memory
 from pipeline.model.top import lowest
 from pipeline.vocabulary import MASK, PAD
 
@@ -31,38 +32,56 @@ class MaskedModule(TranslationModule):
     network: MaskedTransformer
 
     def __init__(self, network: NetworkSettings, optimisation: OptimisationSettings, vocabulary: VocabularySettings,
-                 masking: Masking = "uniform", seed: int = 1) -> None:
+                 masking: Masking = "uniform", glancing: tuple[float, float] = (0.0, 0.0), seed: int = 1) -> None:
         """Args:
             network, optimisation, vocabulary, seed: see `TranslationModule`.
             masking: `uniform` for Mask-Predict; `all` for vanilla non-autoregressive translation (Gu et al. 2018,
                 with masks instead of copies of the source), which one iteration decodes.
+            glancing: with `all`, the share of the wrong words that is revealed, at the first and at the last step.
         """
         super().__init__(MaskedTransformer(network, vocabulary.source, vocabulary.target), optimisation, vocabulary,
                          seed)
-        self.masking = masking
+        self.masking, self.glancing = masking, glancing
 
     def loss(self, batch: Batch, label_smoothing: float) -> tuple[Tensor, Tensor]:
         """The summed loss of a batch's masked tokens and lengths, and the number of masked tokens (at least 1).
 
-        Of n tokens, all or on average (n + 1) / 2 are masked, and the length counts `LENGTH_WEIGHT` for each of these
-        (without label smoothing): fairseq's sum of two means, but as a sum over sentences, which devices and slices can
-        share. In evaluation mode the masked tokens depend only on `batch.rows`, so that validations can be compared.
+        Of n tokens, all (but those that are revealed) or on average (n + 1) / 2 are masked, and the length counts
+        `LENGTH_WEIGHT` for each of these (without label smoothing): fairseq's sum of two means, but as a sum over
+        sentences, which devices and slices can share. In evaluation mode the masked tokens depend only on `batch.rows`,
+        so that validations can be compared, and none is revealed.
         """
         lengths = batch.target_lengths
         generator = None
         if not self.training:
             seed = np.random.SeedSequence(batch.rows.tolist()).generate_state(1, np.uint64)
             generator = torch.Generator().manual_seed(int(seed[0]))
-        if self.masking == "all":
-            hidden, expected = batch.target != PAD, lengths
-        else:
+        if self.masking == "uniform":
             hidden, expected = choose_hidden(lengths, batch.target.shape[1], generator), (lengths + 1) / 2
         memory = self.network.encoded(batch.source)
+        if self.masking == "all":
+            hidden = self._glanced(batch.target, memory)
+            expected = hidden.sum(1)
         states = self.network.decoded(batch.target.masked_fill(hidden, MASK), memory)
         tokens = F.cross_entropy(self.network.projection(states[hidden]), batch.target[hidden], reduction="sum",
                                  label_smoothing=label_smoothing)
         length = F.nll_loss(self.network.lengths(memory), lengths, reduction="none")
         return tokens + LENGTH_WEIGHT * (expected * length).sum(), hidden.sum().clamp(min=1)
+
+    @torch.no_grad()
+    def _glanced(self, target: Tensor, memory: Memory) -> Tensor:
+        """(B, N), true for all words but those that this step reveals: at random, a share of the number of wrong ones.
+
+        (Qian et al. 2021, section 3.2.)
+        """
+        words = target != PAD
+        share = self.at_this_step(*self.glancing)
+        if not share:
+            return words
+        predicted = self.network.projection(self.network.decoded(target.masked_fill(words, MASK), memory)).argmax(2)
+        revealed = (((predicted != target) & words).sum(1) * share).round().long()
+        noise = torch.rand(target.shape, device=target.device).masked_fill(~words, torch.inf)
+        return words & ~lowest(noise, revealed)
 
     def search(self, source: Tensor, limit: LengthLimit) -> Hypotheses:
         settings = ONE_SHOT if self.masking == "all" else QUICK

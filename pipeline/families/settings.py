@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pipeline import layout
 from pipeline.blocks import convert
-from pipeline.checks import Amount, Checked, Natural, Positive, ProperShare, Range, Share
+from pipeline.checks import AboveZero, Amount, Checked, Natural, Position, Positive, ProperShare, Share
 from pipeline.corpus.settings import DataSettings
 from pipeline.errors import PipelineError
 from pipeline.model.settings import NetworkSettings, OrderSettings
@@ -20,7 +20,7 @@ KINDS = tuple(sorted((found.name for found in pkgutil.iter_modules([str(Path(__f
                      reverse=True))
 """The files of `kinds`; `ordered`, the default, is the first."""
 Prefix = Literal["causal", "bidirectional"]
-AboveZero = Annotated[float, Range(above=0)]
+Labels = Literal["verifier", "data"]
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,29 @@ class TrainingSettings(Checked):
     validation_sentences: Positive = 500
     """The number of validation sentences, from the first, over which loss and greedy BLEU are computed."""
     patience: Natural = 0
-    """Stop after this many validations without a better BLEU; 0: never."""
+    """Stop after this many validations without a better BLEU; 0: never. `steps` is then the ceiling."""
+    patience_gain: Amount = 0.0
+    """BLEU by which a validation must exceed the best one to be better."""
+    cooldown: Natural = 0
+    """Steps over which the learning rate falls to 0 once patience has run out, before the training stops: what
+    `schedule: linear` does before the ceiling."""
     average: Positive = 5
     """Candidates whose weights are averaged into the final model."""
     average_by: Literal["last", "best"] = "last"
     """Which candidates: the `last` ones or the `best` by validation BLEU."""
+
+
+@dataclass(frozen=True)
+class StartSettings(Checked):
+    """What a student takes from its `start`, which may generate the other way round."""
+
+    weights: Literal["all", "encoder"] = "all"
+    """Which weights it copies: `all` that fit, or those of the `encoder` and the embeddings."""
+    positions: tuple[Position, Position] | None = None
+    """With learned positions: the word position of the target's first slot before training, and the step from each slot
+    to the next, so that words begin where they are in `start`. [-1, -1] for an order from right to left is where
+    `interleaved` has its right words; [-1, 1] for two neighbours per step is where `ar` has what they read. Null: those
+    of the order."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +118,9 @@ class DraftingSettings(Checked):
     """Whether a drafted token depends on the one before it; else those of a block are independent, as in the paper."""
     glancing: tuple[Share, Share] = (0.0, 0.0)
     """The share of its wrong tokens that is revealed to it in training, at the first and at the last step."""
+    labels: Labels = "verifier"
+    """What it learns to draft after the prefix of a training target: the predictions of its `verifier`, or the target's
+    own tokens, as in the paper, where the targets are distilled (`data`)."""
     stride: Positive = 3
     """Tokens from one prefix of a training sentence to the next (causal only; else each sentence has one prefix)."""
 
@@ -124,6 +145,7 @@ class FamilySettings(Checked):
     warm_start: bool = True
     """Whether a student copies the weights of its `start` that have the same name and shape, or begins with random
     ones."""
+    start_with: StartSettings = StartSettings()
     decoders: tuple[str, ...] = ()
     """The entries of `decoders` under which it is evaluated; empty: those of `default_decoders`."""
 
@@ -136,6 +158,10 @@ class FamilySettings(Checked):
         super().__post_init__()
         if self.needs_encoder and not self.network.encoder_layers:
             raise PipelineError(f"families: network.encoder_layers: a family of kind {self.kind} needs at least 1")
+        positions = self.start_with.positions
+        if positions is not None and self.network.positions != "learned":
+            raise PipelineError(f"families: start_with.positions: {list(positions)} begins a table that is learned; "
+                                "set network.positions to learned")
 
     @property
     def order(self) -> OrderSettings | None:

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 UNKNOWN = "unknown"
 """The hub's name of a licence that nobody has stated."""
-_METRICS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "f05": "F0.5", "gleu": "GLEU"}
+_METRICS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "f05": "F0.5", "gleu": "GLEU", "sari": "SARI",
+            "rouge_l": "ROUGE-L"}
 _SIGNATURES = {"bleu": "bleu_signature", "chrf": "chrf_signature", "ter": "ter_signature", "f05": "edits_signature",
-               "gleu": "gleu_signature"}
+               "gleu": "gleu_signature", "sari": "sari_signature", "rouge_l": "rouge_signature"}
 _SIDES = {"raw": "the corpus's targets", "distilled": "the teacher's translations of the corpus's sources",
           "both": "the corpus's targets, and the teacher's translations of its sources",
           "synthetic": "the corpus's targets, and synthetic errors in them"}
@@ -104,7 +105,7 @@ Trained on {_SIDES.get(training.get("data", ""), "data that the checkpoint does 
 
 ## Licence
 
-{_licence(licence)}
+{_licence(corpus, licence)}
 """)
 
 
@@ -124,7 +125,7 @@ def data_card(params: Params, licence: str) -> str:
 
 ## Licence
 
-{_licence(licence)}
+{_licence(corpus, licence)}
 """)
 
 
@@ -148,13 +149,13 @@ def _result(corpus: CorpusSettings, decoder: str, figures: Mapping[str, Any]) ->
             "dataset": {"type": corpus.source, "name": corpus.source, "split": "test"},
             "metrics": [{"type": name, "name": f"{title}, {decoder}", "value": round(figures[name], 2),
                          "args": figures[_SIGNATURES[name]]}
-                        for name, title in _METRICS.items() if figures[name] is not None]}
+                        for name, title in _METRICS.items() if figures.get(name) is not None]}
 
 
 def _quality(figures: Mapping[str, Mapping[str, Any]], family: str) -> str:
     if not figures:
         return f"Not evaluated yet: run `python -m pipeline test --family {family}`, and export the model again."
-    scored = [name for name in _METRICS if any(one[name] is not None for one in figures.values())]
+    scored = [name for name in _METRICS if any(one.get(name) is not None for one in figures.values())]
     rows = [["decoder", *(_METRICS[name] for name in scored), "calls per sentence"],
             ["---", *["---:"] * (len(scored) + 1)],
             *([f"`{decoder}`", *(f"{one[name]:.1f}" for name in scored), f"{one['calls']:.1f}"]
@@ -184,10 +185,13 @@ def _kept() -> dict[str, int]:
     return {split: counts[split]["kept"] for split in layout.SPLITS if split in counts}
 
 
-def _licence(licence: str) -> str:
+def _licence(corpus: CorpusSettings, licence: str) -> str:
     if licence == UNKNOWN:
         return "Not stated. A model is subject to the licence of the data that it was trained on."
-    return f"`{licence}`"
+    parts = corpus.reader.licences(corpus.block) if hasattr(corpus.reader, "licences") else {}
+    table = [f"`{licence}`", *(["", "| part of the corpus | licence |", "| --- | --- |"] if parts else []),
+             *(f"| {part} | {one} |" for part, one in parts.items())]
+    return "\n".join(table)
 
 
 def _stated(training: Mapping[str, Any], key: str) -> str:

@@ -38,7 +38,7 @@ _PICKLES = {".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth"}
 
 @dataclass(frozen=True)
 class ModelSettings(Checked):
-    """What a model folder says of its model, other than its shape."""
+    """A model's settings in its folder, other than its shape."""
 
     family: Name
     version: str
@@ -74,7 +74,7 @@ class ModelSettings(Checked):
 
 
 def read_settings(folder: Path) -> ModelSettings:
-    """What a model folder says of its model; the other files are not opened.
+    """The settings of a model folder's model; the other files are not opened.
 
     Raises:
         PipelineError: there is no such folder, or it is no model folder, or one of another format.

@@ -21,6 +21,8 @@ from pipeline.model.transformer import Transformer
 
 FORMAT = 2
 WEIGHTS, CONFIG = "weights.safetensors", "config.json"
+DECODER = ("decoder", "source_keys_values", "target_positions")
+"""How the names of the parameters begin that depend on the order of generation."""
 _STACKED = ("source_keys_values.weight", "source_keys_values.bias")
 
 
@@ -141,7 +143,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         raise PipelineError(f"{path}: truncated or damaged ({error}); remove it and run `dvc repro`") from None
 
 
-def load_weights(network: Transformer, path: Path, *, partial: bool = False) -> list[str]:
+def load_weights(network: Transformer, path: Path, *, partial: bool = False,
+                 left_out: tuple[str, ...] = ()) -> list[str]:
     """Copy weights from a file into a network.
 
     Args:
@@ -149,9 +152,10 @@ def load_weights(network: Transformer, path: Path, *, partial: bool = False) -> 
         path: a safetensors file.
         partial: copy what agrees in name and shape, for a warm start from another architecture; of matrices that stack
             all layers, the layers that both have.
+        left_out: how the names of parameters begin that are not copied (only if `partial`).
 
     Returns:
-        Names of parameters that were not in the file (none unless `partial`).
+        Names of parameters that were not copied (none unless `partial`).
 
     Raises:
         PipelineError: the file does not fit and `partial` is off, or nothing fits.
@@ -159,6 +163,7 @@ def load_weights(network: Transformer, path: Path, *, partial: bool = False) -> 
     stored, own = read_weights(path), unique_weights(network)
     if partial:
         own = {name: weight for name, weight in own.items() if network.get_parameter(name).requires_grad}
+        stored = {name: weight for name, weight in stored.items() if not name.startswith(left_out)}
         stored |= _common_layers(stored, own)
     fitting = {name for name in own if name in stored and stored[name].shape == own[name].shape}
     if not partial and fitting != own.keys() | stored.keys():

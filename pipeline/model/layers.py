@@ -235,6 +235,13 @@ class Positions(nn.Module):
         if directions:
             self.directions = nn.Parameter(torch.randn(directions, settings.width))
 
+    @torch.no_grad()
+    def begin(self, first: int, step: int) -> None:
+        """Set a learned table to the sinusoids of the positions first, first + step, …"""
+        assert self.learned is not None
+        positions = first + step * torch.arange(len(self.learned))
+        self.learned.copy_(sinusoids(positions, self.learned.shape[1]))
+
     def forward(self) -> Tensor:
         """The vectors of all slots, (T, D)."""
         table = self.learned if self.learned is not None else self.fixed

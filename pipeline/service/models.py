@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
 
+from pipeline.text_model import SearchSettings, TextModel
 from pipeline.trace import NothingDrafted, Trace, Tracer
-from pipeline.translation import SearchSettings, TextModel, Translation
+from pipeline.translation import Translation
 
 _FIRST_WORDS = "a b c"
 _REPETITIONS = 3

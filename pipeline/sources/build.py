@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
 from pipeline.files import atomic_path, remove, write_json
@@ -23,13 +23,12 @@ def build_corpus(settings: CorpusSettings, out: Path, report: Path) -> None:
     Raises:
         PipelineError: the source cannot be read, or a split is empty after filtering.
     """
-    corpus_filter = CorpusFilter(settings.filters)
     with atomic_path(out) as folder:
         folder.mkdir()
+        corpus_filter = CorpusFilter(settings.filters, folder)
         splits = read_splits(settings)
         for split in corpus_filter.order:
-            kept = corpus_filter.apply(split, splits[split])
-            _write_split(folder, split, islice(kept, getattr(settings.keep, split)))
+            _write_split(folder, split, corpus_filter.apply(split, splits[split], getattr(settings.keep, split)))
         counts = corpus_filter.report()
         if settings.noise is not None:
             counts[SYNTHETIC] = write_synthetic(settings.noise, folder)

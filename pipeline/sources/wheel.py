@@ -113,8 +113,20 @@ def read_member(archive: zipfile.ZipFile, name: str) -> str:
         PipelineError: it cannot be unpacked, or is not UTF-8.
     """
     try:
-        return archive.read(name).decode()
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, UnicodeDecodeError) as error:
+        return read_bytes(archive, name).decode()
+    except UnicodeDecodeError as error:
+        raise unusable(archive, name, error) from None
+
+
+def read_bytes(archive: zipfile.ZipFile, name: str) -> bytes:
+    """Return the content of a wheel's member.
+
+    Raises:
+        PipelineError: it cannot be unpacked.
+    """
+    try:
+        return archive.read(name)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
         raise unusable(archive, name, error) from None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
-from pytorch_lightning.callbacks import WeightAveraging
+from pytorch_lightning.callbacks import EarlyStopping, WeightAveraging
 
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import Batch
@@ -66,6 +66,52 @@ class ValidationBleu(Callback):
         pl_module.log("validation_bleu", bleu, prog_bar=True, rank_zero_only=True)
         # Also for the callbacks of the other ranks, which must decide the same.
         trainer.callback_metrics["validation_bleu"] = bleu
+
+
+class Patience(EarlyStopping):
+    """Ends a training whose validation BLEU has stopped rising, after a fall of the learning rate to 0.
+
+    All that it counts is in the resume point.
+    """
+
+    def __init__(self, validations: int, gain: float, cooldown: int) -> None:
+        """Args:
+            validations: without a better BLEU, after which the rate begins to fall.
+            gain: by which a better BLEU exceeds the best one.
+            cooldown: steps of the fall; 0: the training ends at once.
+        """
+        super().__init__("validation_bleu", min_delta=gain, patience=validations, mode="max")
+        self._cooldown = cooldown
+        self._falls_from: int | None = None
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self._falls_from is not None:
+            return
+        stops = trainer.should_stop
+        super().on_validation_end(trainer, pl_module)
+        if self._cooldown and trainer.should_stop and not stops:
+            trainer.should_stop = False
+            self._falls_from = trainer.global_step
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Batch, batch_idx: int) -> None:
+        if self._falls_from is None:
+            return
+        left = 1 - (trainer.global_step - self._falls_from) / self._cooldown
+        rates = trainer.lr_scheduler_configs[0].scheduler.get_last_lr()
+        for group, rate in zip(trainer.optimizers[0].param_groups, rates, strict=True):
+            group["lr"] = rate * left
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any,
+                           batch: Batch, batch_idx: int) -> None:
+        if self._falls_from is not None and trainer.global_step >= self._falls_from + self._cooldown:
+            trainer.should_stop = True
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "falls_from": self._falls_from}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._falls_from = state_dict["falls_from"]
+        super().load_state_dict(state_dict)
 
 
 class KeepCandidates(Callback):

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 import yaml
-from pytorch_lightning.callbacks import Callback, EarlyStopping, ProgressBar, RichProgressBar, StochasticWeightAveraging
+from pytorch_lightning.callbacks import Callback, ProgressBar, RichProgressBar, StochasticWeightAveraging
 from pytorch_lightning.loggers import Logger
 
 from pipeline import layout
@@ -16,11 +16,11 @@ from pipeline.corpus.datamodule import PairsDataModule
 from pipeline.errors import PipelineError
 from pipeline.families.base import TranslationModule
 from pipeline.families.settings import plain
-from pipeline.files import reading, remove
-from pipeline.fingerprint import code_digest, digest
-from pipeline.model.checkpoint import WEIGHTS, load_weights, save_checkpoint
+from pipeline.files import remove
+from pipeline.fingerprint import code_digest, digest, digest_files
+from pipeline.model.checkpoint import DECODER, WEIGHTS, load_weights, save_checkpoint
 from pipeline.params import load_params
-from pipeline.training.callbacks import KeepCandidates, Progress, ResumePoint, Threads, ValidationBleu
+from pipeline.training.callbacks import KeepCandidates, Patience, Progress, ResumePoint, Threads, ValidationBleu
 from pipeline.training.candidates import Candidates
 from pipeline.training.command_line import FamilyCLI
 from pipeline.training.curve import Curve
@@ -91,7 +91,7 @@ class FitCLI(FamilyCLI):
             RichProgressBar(refresh_rate=20) if shown else Progress(),
         ]
         if training.patience:
-            callbacks.append(EarlyStopping("validation_bleu", mode="max", patience=training.patience))
+            callbacks.append(Patience(training.patience, training.patience_gain, training.cooldown))
         if chosen.fast_dev_run:  # it keeps nothing, neither do Lightning's own checkpoints and curves
             return callbacks
         return [*callbacks, KeepCandidates(self.candidates, training.validate_every),
@@ -104,9 +104,13 @@ class FitCLI(FamilyCLI):
         """Lightning calls this with the options that are not of the trainer's class."""
         start = self._start()
         if start is not None:
-            fresh = load_weights(model.network, start, partial=True)
+            taken = self.params.family(self.family).start_with
+            left_out = DECODER if taken.weights == "encoder" else ()
+            fresh = load_weights(model.network, start, partial=True, left_out=left_out)
+            if taken.positions is not None:
+                model.network.target_positions.begin(*taken.positions)
             if fresh and self.trainer.is_global_zero:
-                print(f"not in {start}, initialised anew: {', '.join(fresh)}")
+                print(f"not taken from {start}, initialised anew: {', '.join(fresh)}")
         with self.locked(self.places.checkpoint):
             if self.trainer.fast_dev_run:
                 self.run(self.trainer.fit, model, datamodule, ckpt_path=ckpt_path)
@@ -154,13 +158,9 @@ class FitCLI(FamilyCLI):
             files.append(Path(self.settings.ckpt_path))
         if settings.verifier is not None:
             files.append(layout.checkpoint(settings.verifier) / WEIGHTS)
-        contents = []
-        for file in [*files, *settings.inputs()]:
-            with reading(file):
-                contents.append(file.read_bytes())
+        chosen = [config, plain(settings.training), plain(settings.start_with)]
         return {
-            "parameters": digest(json.dumps([config, plain(settings.training)], sort_keys=True,
-                                            default=str).encode()),
-            "data": digest(*contents),
+            "parameters": digest(json.dumps(chosen, sort_keys=True, default=str).encode()),
+            "data": digest_files([*files, *settings.inputs()]),
             "code": code_digest(),
         }

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from pipeline.count_model.arrays import map_arrays, write_arrays
@@ -138,6 +137,6 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
     write_arrays(path, {"a": np.arange(3)}, {})
     before = path.read_bytes()
     for other in np.array(["otter"]), np.arange(3.0).astype(object), np.arange(3) * 1j:
-        with pytest.raises(SafetensorError, match="Unknown dtype"):
+        with pytest.raises(ValueError, match="cannot be written"):
             write_arrays(path, {"a": np.arange(9), "b": other}, {})
     assert path.read_bytes() == before and [other.name for other in tmp_path.iterdir()] == [path.name]

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.pharaoh import read_pharaoh
 from pipeline import layout
 from pipeline.alignment.bitext import Bitext
-from pipeline.alignment.build import align, count_sides, piece_copies, read_aligned
+from pipeline.alignment.build import align, count_sides, piece_copies, read_aligned, take_links
 from pipeline.alignment.counting import Aligned, count
 from pipeline.alignment.settings import AlignmentSettings, CountSettings
 from pipeline.cli import main
@@ -90,6 +90,36 @@ def test_both_sides_are_aligned_as_one_corpus(toy_folder: Path, stages: Path, tm
         tmp_path / "alone.json", stages / "alignment.json"))
     assert alone["cross_entropy"] != together["cross_entropy"]
     assert (tmp_path / "alone/lexicon.tsv").read_bytes() != (stages / "alignment/lexicon.tsv").read_bytes()
+
+
+def test_links_of_another_aligner_are_taken(toy_folder: Path, stages: Path, tmp_path: Path) -> None:
+    sides, tokenizer = sides_of(toy_folder), tokenizer_of(toy_folder)
+    links = {side: stages / f"alignment/{side}.pharaoh" for side in sides}
+    take_links(sides, links, tokenizer, SETTINGS, tmp_path / "taken", tmp_path / "taken.json")
+    for side, path in sides.items():
+        (bitext, heads), prior = read_aligned(path, tmp_path / f"taken/{side}.safetensors", tokenizer)
+        assert prior == {"tension": SETTINGS.tension, "null_probability": SETTINGS.null_probability}
+        found = read_pharaoh(links[side])
+        expected = np.full(len(heads), -1)
+        for pair in reversed(range(bitext.pairs)):
+            for link in reversed(range(found.offsets[pair], found.offsets[pair + 1])):
+                expected[bitext.target.offsets[pair] + found.target[link]] = found.source[link]
+        assert np.array_equal(heads, expected)
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    ("0-0\n", "1 lines, but the corpus has"), ("0:0\n", r":1: '0:0' is no link"),
+    ("0-0 999-0\n", ":1: the link 999-0 is"), ("0-999\n", ":1: the link 0-999 is outside")])
+def test_links_of_another_corpus_are_refused(toy_folder: Path, tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "links").write_text(content)
+    raw = {"raw": sides_of(toy_folder)["raw"]}
+    with pytest.raises(PipelineError, match=message):
+        take_links(raw, {"raw": tmp_path / "links"}, tokenizer_of(toy_folder), SETTINGS, tmp_path / "taken",
+                   tmp_path / "taken.json")
+    with pytest.raises(PipelineError, match="give SIDE=FILE for each of raw"):
+        take_links(raw, {"other": tmp_path / "links"}, tokenizer_of(toy_folder), SETTINGS, tmp_path / "taken",
+                   tmp_path / "taken.json")
+    assert not (tmp_path / "taken").exists()
 
 
 # Counts.

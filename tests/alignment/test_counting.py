@@ -38,6 +38,12 @@ def test_the_chunks_do_not_show(corpus: list[AlignedPair], chunk: int, tmp_path:
     assert saved(counted(corpus), tmp_path) == whole
 
 
+def test_passes_over_the_corpus_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = saved(counted(CORPUS), tmp_path)
+    monkeypatch.setattr(counting, "_MOST", 7)
+    assert saved(counted(CORPUS), tmp_path) == whole
+
+
 def test_several_corpora_are_counted_as_one(tmp_path: Path) -> None:
     parts = CORPUS[:11], [EMPTY], CORPUS[11:30], CORPUS[30:]
     whole = saved(counted([pair for part in parts for pair in part]), tmp_path)

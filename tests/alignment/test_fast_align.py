@@ -4,8 +4,11 @@ whose alignment is known."""
 import math
 import random
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
+from queue import Queue
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +21,9 @@ from hypothesis import strategies as st
 
 from pipeline.alignment import diagonal, fast_align
 from pipeline.alignment.bitext import Bitext
-from pipeline.alignment.expectation import UNIT, choose, digamma, expect
+from pipeline.alignment.expectation import UNIT, choose, digamma, expect, spread
 from pipeline.alignment.fast_align import AlignmentModel, train
+from pipeline.alignment.group import Group
 from pipeline.alignment.settings import AlignmentSettings
 from pipeline.blocks import build
 from pipeline.corpus.pairs import Pairs, write_pairs
@@ -56,12 +60,17 @@ def test_expected_links_and_the_gradient_equal_the_plain_ones(pairs: list[Pair],
     model = fit(pairs, iterations=1)
     probabilities = np.random.default_rng(seed).uniform(0.01, 1, len(model.probabilities))
     model = AlignmentModel(model.lexicon, probabilities, tension, null, ())
-    corpus = fast_align._Corpus([bitext(pairs)], model.lexicon, keep=True)
+    corpus = fast_align._Corpus([bitext(pairs)], model.lexicon)
 
     def expected(at: float) -> tuple[float, float, np.ndarray, np.ndarray]:
         counts, mass = np.zeros(len(probabilities), np.int64), np.zeros(corpus.shapes.positions, np.int64)
-        parts = [expect(corpus.shapes, diagonal.tabulate(corpus.shapes, at, null), shard.shape_of, corpus.cells(number),
-                        probabilities, counts, mass) for number, shard in enumerate(corpus.shards)]
+        parts = []
+        for number, shard in enumerate(corpus.shards):
+            places, entries = corpus.cells(number)
+            here = np.zeros(len(entries), np.int64)
+            parts.append(expect(corpus.shapes, diagonal.tabulate(corpus.shapes, at, null), corpus.shape_of(shard),
+                                places, probabilities[entries], here, mass))
+            spread(here, entries, counts)
         return sum(part[0] for part in parts), sum(part[1] for part in parts), counts / UNIT, mass / UNIT
 
     log_likelihood, found_feature, counts, mass = expected(tension)
@@ -223,11 +232,46 @@ def test_threads_change_nothing(threads: int) -> None:
     assert np.array_equal(one.align(bitext(pairs)), many.align(bitext(pairs), threads=threads))
 
 
-def test_looking_up_in_every_iteration_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look-ups are kept, or kept in part, or not at all and one thread works."""
     pairs = random_pairs(200, 2)
     kept = fit(pairs)
-    monkeypatch.setattr(fast_align, "_CACHE", 0)
-    assert_same(kept, fit(pairs))
+    for bytes_per_entry in (100, 10**6):
+        monkeypatch.setattr(fast_align, "_BYTES_PER_ENTRY", bytes_per_entry)
+        assert_same(kept, fit(pairs, memory=1, threads=3))
+
+
+class Loopback(Group):
+    """One of two processes; what the other one adds is handed over through queues."""
+
+    def __init__(self, rank: int, queues: tuple[Queue[Any], Queue[Any]]) -> None:
+        self.rank, self.world, self._queues = rank, 2, queues
+
+    def _exchange(self, mine: Any) -> Any:
+        self._queues[self.rank].put(mine)
+        return self._queues[1 - self.rank].get(timeout=60)
+
+    def add(self, array: np.ndarray) -> None:
+        array += self._exchange(array.copy())
+
+    def collect(self, share: list[Any], items: int) -> list[Any]:
+        shares = [share, self._exchange(share)][::1 - 2 * self.rank]
+        return [shares[item % 2][item // 2] for item in range(items)]
+
+
+def test_two_processes_are_one_to_the_last_bit() -> None:
+    pairs, queues = random_pairs(300, 5), (Queue[Any](), Queue[Any]())
+    whole = fit(pairs)
+
+    def work(rank: int) -> tuple[AlignmentModel, np.ndarray]:
+        group = Loopback(rank, queues)
+        model = train([bitext(pairs)], AlignmentSettings(), threads=1, group=group)
+        return model, model.align(bitext(pairs), group=group)
+
+    with ThreadPoolExecutor(2) as pool:
+        for model, links in pool.map(work, range(2)):
+            assert_same(model, whole)
+            assert np.array_equal(links, whole.align(bitext(pairs)))
 
 
 def test_several_bitexts_are_one_corpus() -> None:

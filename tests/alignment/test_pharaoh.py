@@ -29,7 +29,7 @@ def test_links_survive_the_file(tmp_path_factory: pytest.TempPathFactory, pairs:
     path = tmp_path_factory.mktemp("links") / "out.align"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pharaoh, "_CHUNK", chunk)
-        write_pharaoh(path, pack(pairs))
+        write_pharaoh(path, [pack(pairs)])
     assert path.read_text() == "".join(" ".join(f"{s}-{t}" for s, t in pair) + "\n" for pair in pairs)
     for mine, theirs in zip(read_pharaoh(path), pack(pairs), strict=True):
         assert mine.dtype == theirs.dtype and np.array_equal(mine, theirs)
@@ -61,4 +61,4 @@ def test_files_that_cannot_be(tmp_path: Path) -> None:
         read_pharaoh(tmp_path / "absent")
     (tmp_path / "file").write_text("")
     with pytest.raises(PipelineError, match="cannot be written"):
-        write_pharaoh(tmp_path / "file" / "inside", pack([[(0, 0)]]))
+        write_pharaoh(tmp_path / "file" / "inside", [pack([[(0, 0)]])])

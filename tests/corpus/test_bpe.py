@@ -7,10 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.corpus.batches import Slice
 from pipeline.corpus.bpe import Tokenizer
+from pipeline.corpus.datamodule import PairBatches, Resample
 from pipeline.corpus.pairs import Pairs
 from pipeline.corpus.settings import BpeSettings
 from pipeline.errors import PipelineError
@@ -239,3 +242,35 @@ def copy_corpus(folder: Path, to: Path) -> Path:
     for path in folder.iterdir():
         (to / path.name).write_bytes(path.read_bytes())
     return to
+
+
+def test_dropout_writes_the_same_text_in_other_pieces(trained: Path, tokenizer: Tokenizer) -> None:
+    """By the seed of each pair alone; what an unknown piece stood for is lost, so its side keeps its pieces."""
+    file = Pairs.open(trained / "train.pairs", tokenizer.digest)
+    pairs = [(file.source(row), file.target(row)) for row in range(60)]
+    pairs.append(([9, UNK, 11], pairs[0][1]))
+    seeds = list(range(len(pairs)))
+    found = tokenizer.resampled(pairs, 0.3, seeds)
+    for side in (0, 1):
+        known, anew = ([list(map(int, pair[side])) for pair in some] for some in (pairs[:60], found[:60]))
+        assert tokenizer.decode_targets(anew) == tokenizer.decode_targets(known)  # one vocabulary for both sides
+        assert sum(map(len, anew)) > 1.1 * sum(map(len, known)) and UNK not in np.concatenate(anew)
+    assert list(found[60][0]) == [9, UNK, 11] and len(found[60][1]) > 0
+    backwards = tokenizer.resampled(pairs[::-1], 0.3, seeds[::-1])[::-1]
+    assert [[list(side) for side in pair] for pair in backwards] == [[list(side) for side in pair] for pair in found]
+    others = tokenizer.resampled(pairs, 0.3, [seed + 1 for seed in seeds])
+    assert sum(list(one[0]) != list(other[0]) for one, other in zip(found, others, strict=True)) > 50
+
+
+def test_pairs_are_divided_anew_in_every_epoch(trained: Path, tokenizer: Tokenizer) -> None:
+    """And the same again, wherever a run begins; those that would become too long are not."""
+    file, rows = Pairs.open(trained / "train.pairs", tokenizer.digest), np.arange(5, 25)
+    plain = PairBatches([file], 60)[Slice(rows, 1.0)]
+    dropping = PairBatches([file], 60, Resample(tokenizer, 0.3, seed=1))
+    first, again, second = (dropping[Slice(rows, 1.0, epoch)] for epoch in (0, 0, 1))
+    assert torch.equal(first.target, again.target) and torch.equal(first.source, again.source)
+    assert first.target_lengths.sum() > plain.target_lengths.sum()
+    assert first.target_lengths.tolist() != second.target_lengths.tolist()
+    longest = int(max(file.source_lengths[rows].max(), file.target_lengths[rows].max())) + 1
+    tight = PairBatches([file], longest, Resample(tokenizer, 0.9, seed=1))[Slice(rows, 1.0)]
+    assert tight.target.shape[1] < longest and tight.target_lengths.tolist() == plain.target_lengths.tolist()

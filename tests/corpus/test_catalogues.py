@@ -13,9 +13,11 @@ from pipeline.blocks import build
 from pipeline.errors import PipelineError
 from pipeline.layout import SPLITS
 from pipeline.sources.build import read_splits
+from pipeline.sources.monolingual import read_monolingual
 from pipeline.sources.readers.po import read_catalogue
 from pipeline.sources.readers.tmx import read_memory
 from pipeline.sources.settings import CorpusSettings
+from pipeline.sources.splits import assign_groups
 
 PO = r'''msgid ""
 msgstr "Content-Type: text/plain; charset=UTF-8\n"
@@ -178,6 +180,19 @@ def test_po_splits_by_file(tmp_path: Path) -> None:
     parts = {split: list(splits[split]) for split in SPLITS}
     assert [len(parts[split]) for split in SPLITS] == [6, 1, 3]
     assert len({pair for pairs in parts.values() for pair in pairs}) == 10
+
+
+def test_po_gives_what_is_not_translated_yet(tmp_path: Path) -> None:
+    """Of the files of train alone, and what the built corpus has as a source nowhere."""
+    for index in range(5):
+        (tmp_path / f"{index}.po").write_text(PO.replace("Untranslated", f"Not translated yet {index}").replace(
+            "Perhaps", "Perhaps the attic door"), encoding="utf-8")
+    settings = settings_for("po", files=(str(tmp_path / "*.po"),))
+    for split in SPLITS:
+        (tmp_path / f"{split}.source").write_text("Perhaps the attic door\n" if split == "test" else "")
+    split_of = assign_groups([str(tmp_path / f"{index}.po") for index in range(5)], 0.04, 0.04)
+    trained = sorted(Path(path).stem for path, split in split_of.items() if split == "train")
+    assert list(read_monolingual(settings, tmp_path)) == [f"Not translated yet {index}" for index in trained]
 
 
 def test_tmx_splits_by_pair(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Every filter drops what it says, counts it, and train never shares a source with the other splits."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +24,7 @@ splits_of_pairs = st.fixed_dictionaries(
 
 
 def run(rules: FilterSettings, splits: Corpus) -> tuple[Corpus, CorpusFilter]:
-    corpus_filter = CorpusFilter(rules)
+    corpus_filter = CorpusFilter(rules, Path())
     kept = {split: list(corpus_filter.apply(split, splits[split])) for split in corpus_filter.order}
     return kept, corpus_filter
 

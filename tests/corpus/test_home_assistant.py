@@ -15,7 +15,8 @@ import pytest
 from pipeline.blocks import build
 from pipeline.errors import PipelineError
 from pipeline.layout import SPLITS
-from pipeline.sources.build import read_splits
+from pipeline.sources.build import build_corpus, read_splits
+from pipeline.sources.monolingual import read_monolingual
 from pipeline.sources.readers import home_assistant
 from pipeline.sources.settings import CorpusSettings
 from pipeline.sources.wheel import download_wheel
@@ -81,6 +82,24 @@ def test_strings_are_aligned_by_key(tmp_path: Path) -> None:
         "kettle": [("Kettle", "Kessel"), ("Fill it\nup", "Jetzt füllen")],
         "dots": [("dotted key", "mit Punkt"), ("nested key", "verschachtelt")],
     }
+
+
+def test_sources_without_translations_belong_to_no_evaluation(no_pip: Path, tmp_path: Path) -> None:
+    """Neither what is a source of any split, nor what belongs to an integration whose strings are evaluated."""
+    translations = integrations(40)
+    for index in range(40):
+        translations[f"maker{index}/translations/en"] |= {"more": f"Boil it {index} times", "less": "Boil it once more"}
+    translations["lamp/translations/en"] = {"title": "A lamp without German", "short": "Two words", "known": "kettle"}
+    wheel = write_wheel(no_pip, translations)
+    settings = build(CorpusSettings, {
+        "source": "home-assistant", "filters": {"min_words": 2},
+        "home_assistant": {"version": "1.2", "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest(),
+                           "validation_share": 0.2, "test_share": 0.2}}, "corpus")
+    build_corpus(settings, tmp_path / "text", tmp_path / "text.json")
+    trained = [line.split()[1] for line in (tmp_path / "text/train.source").read_text().splitlines()]
+    found = list(read_monolingual(settings, tmp_path / "text"))
+    assert sorted(found) == sorted(["A lamp without German", "Two words", "Boil it once more",
+                                    *(f"Boil it {number} times" for number in trained)]) and len(trained) == 24
 
 
 def test_splits_are_by_integration_and_by_share(no_pip: Path) -> None:

@@ -34,12 +34,13 @@ TIE = 1e-4
 ALGORITHMS = {one.name: importlib.import_module(f"pipeline.decoding.{one.name}")
               for one in pkgutil.iter_modules(decoding.__path__)}
 ALGORITHMS = {name: module for name, module in ALGORITHMS.items() if hasattr(module, "search")}
-SETTINGS: dict[str, dict[str, Any]] = {"beam": {"beams": 3}, "pair_beam": {"beams": 3}, "lattice": {"nbest": 2}}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "beam": {"beams": 3}, "pair_beam": {"beams": 3}, "lattice": {"nbest": 2}, "sample": {"nbest": 2}}
 """Of those that have no defaults, or whose defaults say little."""
 ORDERS = {"pair_beam": ["interleaved"], **{name: ["left_to_right"] for name, module in ALGORITHMS.items()
                                            if getattr(module, "KIND", "") == "lattice"}}
 """Of those that do not search both orders of one word a step: pairs, and lattices, which draft from left to right."""
-OF_THEIR_OWN = {"beam", "pair_beam", "draft", "mask_predict", "lattice", "counts"}
+OF_THEIR_OWN = {"beam", "pair_beam", "sample", "draft", "mask_predict", "lattice", "counts"}
 """What they find is not greedy search's. All others promise that it is."""
 
 every_decoder = pytest.mark.parametrize("name", ALGORITHMS)
@@ -171,7 +172,7 @@ def test_prefixes_change_nothing_if_empty_and_are_kept_or_refused(make: Callable
         decode = make_decoder(name, {"algorithm": name, **SETTINGS.get(name, {})}, LIMIT)
         plain, empty = decode(model, SOURCE), decode(model, SOURCE, [[]] * len(SOURCE))
         assert torch.equal(plain.tokens, empty.tokens) and torch.equal(plain.scores, empty.scores)
-        if name in OF_THEIR_OWN - {"beam"} or not verifier.order.left_to_right:
+        if name in OF_THEIR_OWN - {"beam", "sample"} or not verifier.order.left_to_right:
             with pytest.raises(PipelineError, match=r"^decoders.* prefix can"):
                 decode(model, SOURCE, PREFIXES)
         else:

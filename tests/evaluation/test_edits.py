@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.evaluation.edits import Edit, edits_between, score_edits, tokenize
+from pipeline.evaluation.metrics.edits import Edit, edits_between, score_edits, tokenize
 
 DELETE, INSERT, REPLACE, SWAP, KEEP = range(5)
 """In the order in which they are preferred, read from the end."""

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.evaluation.edits import tokenize
-from pipeline.evaluation.gleu import DRAWS, SEED, score_gleu
+from pipeline.evaluation.metrics.edits import tokenize
+from pipeline.evaluation.metrics.gleu import DRAWS, SEED, score_gleu
 
 PHRASE = ("a", "grey", "owl", "sees", "the", "small", "mouse", ".")
 OTHERS = ("", "owl", "owl owl", "the the see", "see .")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pipeline.blocks import build
 from pipeline.errors import PipelineError
-from pipeline.evaluation.gleu import score_gleu
+from pipeline.evaluation.metrics.gleu import score_gleu
 from pipeline.evaluation.quality import (
     HypothesisLine,
     paired_p_values,
@@ -135,7 +135,7 @@ def test_further_metrics_are_those_that_were_asked_for() -> None:
 
 def test_unknown_metrics_are_refused() -> None:
     assert build(EvaluationSettings, {"metrics": ["gleu", "edits"]}, "evaluation").metrics == ("gleu", "edits")
-    with pytest.raises(PipelineError, match=r"evaluation\.metrics\[1\] is 'm2'; choose one of edits, gleu"):
+    with pytest.raises(PipelineError, match=r"evaluation\.metrics\[1\] is 'm2'; choose one of edits, errant, gleu"):
         build(EvaluationSettings, {"metrics": ["gleu", "m2"]}, "evaluation")
 
 

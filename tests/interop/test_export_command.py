@@ -17,7 +17,8 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.interop import export_huggingface
 from pipeline.interop.folder import MARKER
 from pipeline.params import load_params
-from pipeline.translation import Translator, open_family
+from pipeline.text_model import open_family
+from pipeline.translation import Translator
 
 SENTENCES = ["The tiny otter paints the ladder no 1 .", "The red raven hides the teapot above 7 snails no 7 .",
              "a moth"]

@@ -21,7 +21,8 @@ from pipeline.errors import PipelineError
 from pipeline.interop import huggingface
 from pipeline.interop.huggingface import HuggingFaceCheckpoint, open_checkpoint
 from pipeline.params import load_params
-from pipeline.translation import TextModel, Translator
+from pipeline.text_model import TextModel
+from pipeline.translation import Translator
 from pipeline.vocabulary import BOS, EOS, PAD
 
 TOKENIZED = ("marian", "bart", "mbart", "m2m_100", "nllb", "t5")

@@ -14,6 +14,7 @@ from orders import EVERY_ORDER
 from pipeline.errors import PipelineError
 from pipeline.model.checkpoint import (
     CONFIG,
+    DECODER,
     WEIGHTS,
     average_weights,
     column_major,
@@ -21,6 +22,7 @@ from pipeline.model.checkpoint import (
     load_weights,
     save_checkpoint,
     unique_weights,
+    write_weights,
 )
 from pipeline.model.lattice import COUNTS, LatticeTransformer
 from pipeline.model.settings import TIES, OrderSettings, VocabularySettings
@@ -153,6 +155,34 @@ def test_a_warm_start_copies_what_fits(tmp_path: Path, tiny: Tiny) -> None:
         assert torch.equal(after[name], torch.cat([known[name], before[name][len(known[name]):]]))
     # 41 slots of the teacher are 42 of the student.
     assert set(fresh) == {"target_positions.learned"} | {name for name in after if name.startswith("decoder.2.")}
+
+
+def test_a_warm_start_without_the_decoder(tmp_path: Path, tiny: Tiny) -> None:
+    """Of one that generates the other way round: the encoder and the embeddings are the same."""
+    given, network = tiny("left_to_right", seed=1), tiny("right_to_left", seed=2)
+    write_weights(tmp_path / "weights", unique_weights(given))
+    before = {name: weight.clone() for name, weight in unique_weights(network).items()}
+    fresh = load_weights(network, tmp_path / "weights", partial=True, left_out=DECODER)
+    for name, weight in unique_weights(network).items():
+        assert torch.equal(weight, before[name] if name in fresh else unique_weights(given)[name]), name
+    assert {name.split(".")[0] for name in before if name not in fresh} == {
+        "encoder", "encoder_norm", "source_embedding", "target_embedding", "projection"}
+
+
+@torch.no_grad()
+def test_a_right_to_left_start_has_its_words_where_the_right_ones_of_both_ends_are(tmp_path: Path, tiny: Tiny) -> None:
+    """The right words of an order whose directions do not see each other: the logits are the same, word for word."""
+    given = tiny("independent_directions", seed=1)
+    network = tiny("right_to_left", seed=2, positions="learned")
+    write_weights(tmp_path / "weights", unique_weights(given))
+    assert load_weights(network, tmp_path / "weights", partial=True) == [
+        "source_positions.learned", "target_positions.learned"]
+    network.target_positions.begin(-1, -1)
+    network.clear_caches()
+    source, target = torch.tensor([[8, 9, 10, 3]]), torch.tensor([[11, 12, 13, 14, 15, 16]])
+    both = given(source, given.order.arrange(target, torch.tensor([6])))[:, 1::2]
+    alone = network(source, network.order.arrange(target, torch.tensor([6])))
+    torch.testing.assert_close(alone[:, :4], both, rtol=0, atol=1e-9)
 
 
 def test_a_warm_start_of_a_shallower_network(tmp_path: Path, tiny: Tiny) -> None:

@@ -4,9 +4,11 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from pipeline import layout
 from pipeline.cli import main
@@ -18,6 +20,8 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.distillation import DistillationModule, shards_folder
 from pipeline.files import atomic_path
 from pipeline.model.checkpoint import load_checkpoint
+from pipeline.sources.readers import files
+from pipeline.training.metrics import CorpusBleu
 
 PAIRS, REPORT = Path("data/distilled/train.pairs"), Path("reports/distilled.json")
 SHARDS = Path("checkpoints/.work/.shards")
@@ -126,6 +130,64 @@ def test_cut_sources_are_counted(workspace: Path, capsys: pytest.CaptureFixture[
 def test_devices_are_a_number_or_auto(workspace: Path, capsys: pytest.CaptureFixture[str], devices: str) -> None:
     assert main(["distill", "--devices", devices]) == 2
     assert capsys.readouterr().err == f"error: --devices: {devices!r} must be a number from 1, or auto\n"
+
+
+def test_several_translations_of_further_sources_too(workspace: Path, change_params: Callable[[dict[str, Any]], None],
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two best that ended, and none twice; sources that are known, too short or repeated are left out."""
+    known = layout.read_lines(layout.CORPUS / "train.source")[:120]
+    fresh = [f"{line[:-2]}." for line in known]
+    monkeypatch.setattr(files, "read_monolingual", lambda settings, languages: iter(
+        [*known, *fresh, "Too short", f" {fresh[3]}\n"]), raising=False)
+    change_params({"distillation": {"sentences": 90, "hypotheses": 2, "extra_sources": True}})
+    distill()
+    tokenizer = Tokenizer.load(layout.BPE)
+    raw, distilled = Pairs.open(layout.BPE / "train.pairs"), Pairs.open(PAIRS, tokenizer.digest)
+    teacher, _ = load_checkpoint(layout.checkpoint("teacher"))
+    sources = [*(raw.source(row) for row in range(90)), *tokenizer.encode_source(fresh)]
+    found = beam.search(teacher, pad_sources(sources, teacher.settings.max_length), LengthLimit(0.5, 4, 63),
+                        beam.Settings(3, nbest=2))
+    expected = [(list(map(int, sources[row])), found.tokens[row, place, :found.lengths[row, place]].tolist())
+                for row in range(210) for place in (0, 1) if found.ended[row, place]]
+    pairs = [(distilled.source(row).tolist(), distilled.target(row).tolist()) for row in range(len(distilled))]
+    assert pairs == expected and len(pairs) > len({tuple(source) for source, _ in pairs}) > 3
+    assert pairs[-1][0] in sources[90:]
+    report = json.loads(REPORT.read_text())
+    assert report["extra_sources"] == 120 and report["pairs"] == len(pairs)
+    assert report["without_end"] == 210 - len({tuple(source) for source, _ in pairs})
+    assert report["mean_length"] == pytest.approx(np.mean([len(target) for source, target in pairs
+                                                           if source not in sources[90:]]), abs=0.006)
+
+
+def test_the_length_penalty_is_that_of_the_best_validation(
+        workspace: Path, change_params: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is chosen once, and kept for a run that is cut short."""
+    change_params({"distillation": {"sentences": 120, "length_penalty": [0.0, 2.0, 1.0], "validation_sentences": 9}})
+    scores = [1.0, 3.0, 2.0]
+    monkeypatch.setattr(CorpusBleu, "compute", lambda self: torch.tensor(scores.pop(0)))
+    with monkeypatch.context() as patch, pytest.raises(Broken):
+        patch.setattr(DistillationModule, "predict_step", lambda *arguments: (_ for _ in ()).throw(Broken))
+        distill()
+    distill()
+    assert scores == []
+    tokenizer, teacher = Tokenizer.load(layout.BPE), load_checkpoint(layout.checkpoint("teacher"))[0]
+
+    def search(split: str, count: int, alpha: float) -> list[list[int]]:
+        pairs = Pairs.open(layout.BPE / f"{split}.pairs")
+        source = pad_sources([pairs.source(row) for row in range(count)], teacher.settings.max_length)
+        found = beam.search(teacher, source, LengthLimit(0.5, 4, 63), beam.Settings(3, beam.LengthPenalty(alpha=alpha)))
+        ended = found.ended[:, 0].tolist() if split == "train" else [True] * count
+        return [words for words, whole in zip(found.best_words(), ended, strict=True) if whole]
+
+    chosen = json.loads(REPORT.read_text())["length_penalty"]
+    references = Pairs.open(layout.BPE / "validation.pairs").target_lengths[:9].sum()
+    for alpha in (0.0, 2.0, 1.0):
+        ratio = sum(map(len, search("validation", 9, alpha))) / references
+        assert chosen["validation"][str(alpha)]["length_ratio"] == pytest.approx(ratio, abs=1e-4)
+    assert chosen["alpha"] == 2.0 and chosen["validation"]["2.0"]["bleu"] == 3.0
+    distilled = Pairs.open(PAIRS, tokenizer.digest)
+    written = [distilled.target(row).tolist() for row in range(len(distilled))]
+    assert written == search("train", 120, 2.0) != search("train", 120, 0.0)
 
 
 def test_another_teacher_begins_anew(workspace: Path, monkeypatch: pytest.MonkeyPatch,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from drafters import make_batch, make_module, save_verifier, train
@@ -94,6 +95,23 @@ def test_the_loss_by_hand(verifier: str, block: int, stride: int, chained: bool,
     assert count.item() == words and loss.item() == pytest.approx(expected, abs=1e-8)
 
 
+@PREFIXES
+@torch.no_grad()
+def test_the_labels_may_be_the_targets_own_words(verifier: str, monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
+    """The paper's objective: the verifier is not asked."""
+    module = sharpen(make_module(verifier, drafting={"prefix": prefix, "labels": "data"})).eval()
+    batch = make_batch(6, 0, 1, 4)
+    monkeypatch.setattr(f"{__name__}.answers", lambda network, source, words: [*words, EOS])
+    if prefix == "causal":
+        prefixes = [list(range(0, 7, 3))] * 4
+    else:
+        seed = np.random.SeedSequence(batch.rows.tolist()).generate_state(4).astype(np.int64)
+        prefixes = [[int(one)] for one in seed % (batch.target_lengths.numpy() + 1)]
+    expected, words = loss_by_hand(module, batch, prefixes, nothing, 0.1)
+    loss, count = module.loss(batch, 0.1)
+    assert count.item() == words >= 10 and loss.item() == pytest.approx(expected, abs=1e-8)
+
+
 @pytest.mark.parametrize(("block", "chained", "encoder_layers"), [(4, True, 0), (1, False, 0), (6, True, 1)])
 @torch.no_grad()
 def test_the_bidirectional_loss_by_hand(verifier: str, monkeypatch: pytest.MonkeyPatch, block: int, chained: bool,
@@ -129,7 +147,7 @@ def test_glancing_by_hand(verifier: str, monkeypatch: pytest.MonkeyPatch, prefix
     """What is wrong without help decides how many tokens are shown; those are told, and then predicted by nobody."""
     module = sharpen(make_module(verifier, drafting={"prefix": prefix}, decoder_layers=2)).train()
     batch, causal = make_batch(9, 0, 1, 7), prefix == "causal"
-    monkeypatch.setattr(module, "_share", lambda: share)
+    monkeypatch.setattr(module, "at_this_step", lambda *_: share)
     asked = watch(module, monkeypatch)
     for seed in range(3):
         torch.manual_seed(seed)
@@ -188,18 +206,18 @@ def test_all_places_are_shown_equally_often() -> None:
 
 def test_the_share_that_is_shown_changes_steadily(verifier: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = make_module(verifier, drafting={"glancing": (0.5, 0.25)})
-    shares, share = [], module._share
-    monkeypatch.setattr(module, "_share", lambda: shares.append(share()) or shares[-1])
+    shares, share = [], module.at_this_step
+    monkeypatch.setattr(module, "at_this_step", lambda *ends: shares.append(share(*ends)) or shares[-1])
     train(module, 5, make_batch(3, 4))
     assert shares == pytest.approx([0.5, 0.45, 0.4, 0.35, 0.3])
-    assert module.eval()._share() == 0
+    assert module.eval().at_this_step(*module.glancing) == 0
 
 
 def test_all_prefixes_are_drawn(verifier: str, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = make_batch(3, 0)
     for prefix, expected in (("bidirectional", {(p, 0) for p in range(4)}), ("causal", {(0, 3), (1,), (2,)})):
         module = make_module(verifier, drafting={"prefix": prefix}).train()
-        monkeypatch.setattr(module, "_share", lambda: 0.0)
+        monkeypatch.setattr(module, "at_this_step", lambda *_: 0.0)
         asked = watch(module, monkeypatch)
         torch.manual_seed(1)
         for _ in range(60):
@@ -229,7 +247,7 @@ def test_empty_and_longest_targets_have_a_loss_and_finite_gradients(
     """The longest has its end symbol in the last position; blocks reach beyond."""
     module = make_module(verifier, block=6, drafting={"prefix": prefix}).train()
     for share in (0.0, 0.5):
-        monkeypatch.setattr(module, "_share", lambda share=share: share)
+        monkeypatch.setattr(module, "at_this_step", lambda *_, share=share: share)
         for _ in range(8):
             loss, count = module.loss(make_batch(*lengths), 0.1)
             assert loss.isfinite() and count >= (len(lengths) if share == 0 else 1)

@@ -12,12 +12,17 @@ from typing import Any
 import pytest
 import torch
 from fitting import COMMAND, CONFIG, CURVE, STUDENTS, WEIGHTS, WORK, Broken, break_at, curve, fit
+from torch import Tensor
 
 import pipeline
 from pipeline import layout
 from pipeline.cli import main
+from pipeline.corpus.datamodule import Batch
+from pipeline.families.base import TranslationModule
 from pipeline.files import remove
 from pipeline.model.checkpoint import read_weights
+from pipeline.model.layers import sinusoids
+from pipeline.training.metrics import CorpusBleu
 
 ChangeParams = Callable[[dict[str, Any]], None]
 
@@ -167,7 +172,7 @@ def test_unknown_options(workspace: Path, capsys: pytest.CaptureFixture[str], op
     ({"families": {"teacher": {"order": {"name": "diagonal"}}}},
      "order: 'diagonal' is unknown; choose one of left_to_right"),
     ({"network": {"max_length": 8}}, "lower bpe.max_length or raise network.max_length"),
-    ({"data": {"side": "distilled"}}, "data/distilled/train.pairs: not found"),
+    ({"data": {"side": "distilled"}}, "families.teacher.data.side is 'distilled', but distilled data are what"),
 ])
 def test_mistakes_are_one_line(workspace: Path, change_params: ChangeParams, capsys: pytest.CaptureFixture[str],
                                changes: dict[str, Any], message: str) -> None:
@@ -191,10 +196,61 @@ def test_a_student_starts_from_its_teacher(workspace: Path, change_params: Chang
     assert json.loads(Path("checkpoints/interleaved/config.json").read_text())["order"]["name"] == "interleaved"
 
 
+def test_a_student_of_another_direction_takes_what_has_none(workspace: Path, change_params: ChangeParams) -> None:
+    """Its decoder is its own, and its positions begin at its own first one."""
+    change_params({"optimisation": {"learning_rate": 1e-12}, "training": {"steps": 1, "average": 1},
+                   "network": {"positions": "learned"}, "families": {"interleaved": {
+                       "order": {"name": "right_to_left"},
+                       "start_with": {"weights": "encoder", "positions": [-1, -1]}}}})
+    teacher = read_weights(WEIGHTS)
+    fit(workspace, family="interleaved")
+    student = read_weights(Path("checkpoints/interleaved/weights.safetensors"))
+    same = {name for name, weight in teacher.items() if torch.allclose(student[name], weight, rtol=0, atol=1e-8)}
+    matrices = {name.split(".")[0] for name in same if teacher[name].dim() > 1}
+    assert matrices == {"encoder", "target_embedding" if "target_embedding.weight" in teacher else "source_embedding"}
+    table = sinusoids(-1 - torch.arange(65), 16)
+    torch.testing.assert_close(student["target_positions.learned"], table, rtol=0, atol=1e-8)
+
+
 def test_training_stops_when_nothing_gets_better(workspace: Path, change_params: ChangeParams) -> None:
     change_params({"optimisation": {"learning_rate": 1e-12}, "training": {"patience": 1, "steps": 40}})
     fit(workspace)
     assert json.loads(CONFIG.read_text())["training"]["steps"] == 8  # the second validation is no better than the first
+
+
+def test_a_run_with_patience_and_dropped_merges_goes_on(workspace: Path, change_params: ChangeParams,
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the validations that it has counted, on the way down of its learning rate, and with the pieces as before."""
+    training = {"patience": 2, "patience_gain": 0.5, "cooldown": 5, "steps": 40, "validate_every": 2, "accumulate": 2}
+    change_params({"data": {"bpe_dropout": 0.2}, "training": training, "optimisation": {"schedule": "constant"}})
+    known = {2: 7.0, 4: 7.4, 6: 7.3}
+    scores, rates = list(known.values()), dict[int, set[float]]()
+    monkeypatch.setattr(CorpusBleu, "compute", lambda self: torch.tensor(scores.pop(0) if scores else 9.0))
+    original = TranslationModule.training_step
+
+    def training_step(self: TranslationModule, batch: Batch, batch_idx: int) -> Tensor:
+        rates.setdefault(self.trainer.global_step, set()).add(self.trainer.optimizers[0].param_groups[0]["lr"])
+        return original(self, batch, batch_idx)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TranslationModule, "training_step", training_step)
+        expected = fit(workspace)
+    config = json.loads(CONFIG.read_text())["training"]
+    assert config["steps"] == 11  # two validations after the first are not better by the gain; then five steps
+    peak = max(rates[4])
+    fall = [rate for step in range(6, 11) for rate in rates[step]]
+    assert fall == pytest.approx([peak * left for left in (1, 0.8, 0.6, 0.4, 0.2)])
+    remove(WEIGHTS.parent)
+    for step, first in ((5, 2), (9, 6)):  # before the last validation that counts, and during the fall
+        scores[:] = [known[validated] for validated in known if validated >= first]
+        with monkeypatch.context() as patch, pytest.raises(Broken):
+            break_at(patch, step)
+            fit(workspace)
+    scores.clear()
+    assert fit(workspace) == expected and json.loads(CONFIG.read_text())["training"] == config
+    change_params({"training": training, "optimisation": {"schedule": "constant"}})
+    scores[:] = known.values()
+    assert fit(workspace) != expected
 
 
 def test_mixed_precision_trains_with_clipped_gradients(workspace: Path, change_params: ChangeParams) -> None:

@@ -22,7 +22,7 @@ from pipeline.decoding import blockwise, greedy
 from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
 from pipeline.families.heads import HeadsModule, tokens_ahead
-from pipeline.families.settings import FamilySettings, OptimisationSettings
+from pipeline.families.settings import FamilySettings, Labels, OptimisationSettings
 from pipeline.model.checkpoint import save_checkpoint, unique_weights
 from pipeline.model.settings import VocabularySettings
 from pipeline.model.transformer import Transformer
@@ -45,10 +45,10 @@ def verifier(tiny: Tiny, tmp_path: Path) -> Path:
 @pytest.fixture
 def make_module(tiny: Tiny, verifier: Path) -> Callable[..., HeadsModule]:
     """A function that puts heads on it: `make_module(block=3)`."""
-    def make(block: int = 3, chained: bool = False) -> HeadsModule:
+    def make(block: int = 3, chained: bool = False, labels: Labels = "verifier") -> HeadsModule:
         torch.manual_seed(4)
         return HeadsModule(tiny(**SHAPE).settings, OptimisationSettings(learning_rate=0.01, warmup_steps=5), VOCABULARY,
-                           str(verifier), block, chained)
+                           str(verifier), block, chained, labels)
     return make
 
 
@@ -74,9 +74,10 @@ def test_heads_predict_the_words_behind_the_next_one(lengths: list[int], heads: 
 
 @torch.no_grad()
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("chained", [False, True])
-def test_the_loss_by_hand(make_module: Callable[..., HeadsModule], smoothing: float, chained: bool) -> None:
-    module, batch = make_module(chained=chained).double(), make_batch(5, 0, 1, 3)
+@pytest.mark.parametrize(("chained", "labels"), [(False, "verifier"), (True, "verifier"), (True, "data")])
+def test_the_loss_by_hand(make_module: Callable[..., HeadsModule], smoothing: float, chained: bool,
+                          labels: Labels) -> None:
+    module, batch = make_module(chained=chained, labels=labels).double(), make_batch(5, 0, 1, 3)
     torch.nn.init.normal_(module.network.heads_outer, std=0.3)
     if module.network.chain is not None:
         torch.nn.init.normal_(module.network.chain.outer.weight, std=0.3)
@@ -85,13 +86,15 @@ def test_the_loss_by_hand(make_module: Callable[..., HeadsModule], smoothing: fl
         source = batch.source[row][batch.source[row] != PAD].unsqueeze(0)
         slots = [*batch.target[row, :length].tolist(), EOS]
         hidden = module.network.hidden(source, torch.tensor([slots]))[0]
-        said = module.network(source, torch.tensor([slots]))[0].argmax(1)
+        answers = torch.tensor(slots)
+        if labels == "verifier":
+            answers = module.network(source, answers.unsqueeze(0))[0].argmax(1)
         for t, states in enumerate(module.network.head_states(hidden, 2)):
             for j, state in enumerate(states):
-                if t + 1 + j <= length and said[t + 1 + j] != PAD:  # which a random verifier may say
+                if t + 1 + j <= length and answers[t + 1 + j] != PAD:  # which a random verifier may predict
                     before = torch.tensor([slots[t + j]])
                     log_probabilities = module.network.draft_logits(state.unsqueeze(0), before)[0].log_softmax(0)
-                    total -= (1 - smoothing) * log_probabilities[said[t + 1 + j]].item()
+                    total -= (1 - smoothing) * log_probabilities[answers[t + 1 + j]].item()
                     total -= smoothing * log_probabilities.mean().item()
                     count += 1
     loss, predicted = module.loss(batch, smoothing)

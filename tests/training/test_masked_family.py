@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from sentences import sources
 from torch import Tensor
 
+from pipeline.blocks import build
 from pipeline.corpus.datamodule import Batch
 from pipeline.decoding import mask_predict
 from pipeline.decoding.limits import LengthLimit
+from pipeline.errors import PipelineError
 from pipeline.families.masked import LENGTH_WEIGHT, MaskedModule, choose_hidden
-from pipeline.families.settings import OptimisationSettings
+from pipeline.families.settings import FamilySettings, OptimisationSettings
 from pipeline.model.settings import NetworkSettings, VocabularySettings
 from pipeline.model.state import State
 from pipeline.vocabulary import MASK, PAD
@@ -24,12 +26,14 @@ VOCABULARY = 40
 LIMIT = LengthLimit(2.0, 10, 15)
 
 
-def make_module(seed: int = 1, masking: str = "uniform", **changes: Any) -> MaskedModule:
+def make_module(seed: int = 1, masking: str = "uniform", glancing: tuple[float, float] = (0.0, 0.0),
+                **changes: Any) -> MaskedModule:
     torch.manual_seed(4)
     network = NetworkSettings(**{"width": 32, "heads": 2, "feed_forward": 64, "encoder_layers": 1, "decoder_layers": 1,
                                  "dropout": 0.0, "max_length": 16, **changes})
     optimisation = OptimisationSettings(learning_rate=0.01, warmup_steps=20, label_smoothing=0.0)
-    return MaskedModule(network, optimisation, VocabularySettings(VOCABULARY, VOCABULARY, "toy"), masking, seed)
+    return MaskedModule(network, optimisation, VocabularySettings(VOCABULARY, VOCABULARY, "toy"), masking, glancing,
+                        seed)
 
 
 def make_batch(*lengths: int, first_row: int = 0) -> Batch:
@@ -115,6 +119,35 @@ def test_all_words_are_hidden(training: bool, smoothing: float) -> None:
     assert count.item() == 11 and torch.equal(module.loss(batch, smoothing)[0], loss)
     assert torch.equal(fed[0], batch.target.masked_fill(batch.target != PAD, MASK))
     assert loss.item() == pytest.approx(loss_by_hand(module, batch, batch.target != PAD, smoothing), abs=1e-9)
+
+
+def test_glancing_reveals_a_share_of_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A random model gets nearly every word wrong; what is revealed is fed as it is, and not predicted."""
+    module, batch = make_module(masking="all", glancing=(0.5, 0.5)).double().train(), make_batch(8, 0, 1, 4)
+    fed: list[Tensor] = []
+    module.network.target_embedding.register_forward_hook(lambda layer, inputs, output: fed.append(inputs[0]))
+    words, (loss, count) = batch.target != PAD, module.loss(batch, 0.0)
+    masked, glanced = fed
+    assert torch.equal(masked, batch.target.masked_fill(words, MASK))
+    hidden = glanced == MASK
+    assert torch.equal(glanced, batch.target.masked_fill(hidden, MASK))
+    predicted = module.network(batch.source, masked).argmax(2)
+    wrong = ((predicted != batch.target) & words).sum(1)
+    assert torch.equal((words & ~hidden).sum(1), (wrong * 0.5).round().long()) and wrong.sum() > 8
+    monkeypatch.setattr(module, "masking", "uniform")  # for the expected length by hand
+    monkeypatch.setattr("pipeline.families.masked.choose_hidden", lambda *_: hidden)
+    by_hand = loss_by_hand(module, batch, hidden, 0.0)
+    lengths = module.network.lengths(module.network.encoded(batch.source))
+    own = lengths.gather(1, batch.target_lengths.unsqueeze(1)).squeeze(1)
+    by_hand -= LENGTH_WEIGHT * ((hidden.sum(1) - (batch.target_lengths + 1) / 2) * own).sum().item()
+    assert count.item() == hidden.sum() and loss.item() == pytest.approx(by_hand, abs=1e-9)
+
+
+def test_a_model_that_masks_some_words_does_not_glance() -> None:
+    block = {"kind": "masked", "glancing": [0.5, 0.3], "network": {}, "training": {}, "optimisation": {}}
+    with pytest.raises(PipelineError, match=r"glancing: \[0\.5, 0\.3\] reveals words where all are masked"):
+        build(FamilySettings, block, "families.one")
+    assert build(FamilySettings, {**block, "masking": "all"}, "families.one").arguments()["glancing"] == [0.5, 0.3]
 
 
 def test_validation_hides_by_the_rows_of_the_batch_alone() -> None:

@@ -13,13 +13,13 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Ids, Pairs
 from pipeline.decoding.limits import LengthLimit
+from pipeline.device import pick_device
 from pipeline.errors import PipelineError
 from pipeline.evaluation.analyses.measured import Measurements, read_measurements
 from pipeline.evaluation.clock import spread
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.model.transformer import Transformer
 from pipeline.params import Params
-from pipeline.translation import pick_device
 
 N = TypeVar("N", bound=Transformer)
 

@@ -11,7 +11,7 @@ class Settings(DraftingFamily):
     """A family of heads; its `start` is the verifier from whose states they predict."""
 
     kind: str = "heads"
-    drafting_keys = ("verifier", "block", "chained")
+    drafting_keys = ("verifier", "block", "chained", "labels")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pipeline.checks import Share
+from pipeline.errors import PipelineError
 from pipeline.families.settings import FamilySettings
 
 Masking = Literal["uniform", "all"]
@@ -16,6 +18,15 @@ class Settings(FamilySettings):
     masking: Masking = "uniform"
     """How many target tokens it learns to fill in: a `uniform` number (Mask-Predict) or always `all` (vanilla
     non-autoregressive translation)."""
+    glancing: tuple[Share, Share] = (0.0, 0.0)
+    """With masking `all`: the share of its wrong words that is revealed to it in training, at the first and at the last
+    step (Qian et al. 2021)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if any(self.glancing) and self.masking != "all":
+            raise PipelineError(f"families: glancing: {list(self.glancing)} reveals words where all are masked; set "
+                                "masking to all, or remove glancing")
 
     def arguments(self) -> dict[str, Any]:
-        return {"masking": self.masking}
+        return {"masking": self.masking, "glancing": list(self.glancing)}

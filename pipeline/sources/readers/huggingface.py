@@ -52,7 +52,7 @@ def read(settings: Settings, languages: Languages) -> Splits:
             reason = " ".join(str(error).split())
             raise PipelineError(f"params.yaml: corpus.huggingface: split '{name}' of {settings.name} cannot be "
                                 f"loaded ({reason}); check the names and the network") from error
-        splits[split] = _pairs(rows, settings, *languages)
+        splits[split] = pairs_of_rows(rows, settings.name, settings.field, "huggingface", languages)
     return splits
 
 
@@ -63,14 +63,20 @@ def inputs(settings: Settings) -> list[str]:
     return [str(folder / path) for path in sorted(files) if not any(part.startswith(".") for part in path.parts)]
 
 
-def _pairs(rows: Iterable[Mapping[str, Any]], settings: Settings, source_language: str,
-           target_language: str) -> Iterator[Pair]:
+def pairs_of_rows(rows: Iterable[Mapping[str, Any]], name: str, field: str | None, block: str,
+                  languages: Languages) -> Iterator[Pair]:
+    """Yield the texts of rows, which are columns by name; `name` of the data and `block` of params.yaml are for errors.
+
+    Raises:
+        PipelineError: a row lacks a language.
+    """
+    source_language, target_language = languages
     for number, row in enumerate(rows, start=1):
         try:
-            texts = row[settings.field] if settings.field else row
+            texts = row[field] if field else row
             source, target = texts[source_language], texts[target_language]
         except (KeyError, TypeError):
-            raise PipelineError(f"{settings.name}: row {number} has the columns {', '.join(row)} but no "
+            raise PipelineError(f"{name}: row {number} has the columns {', '.join(row)} but no "
                                 f"'{source_language}' and '{target_language}'; set the languages and "
-                                "corpus.huggingface.field to match") from None
+                                f"corpus.{block}.field to match") from None
         yield source or "", target or ""  # the filters count a missing text as empty

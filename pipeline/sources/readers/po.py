@@ -6,7 +6,7 @@ has one or more strings, one per line, which are concatenated. Of the comments o
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +31,18 @@ def read(settings: Settings, languages: Languages) -> Splits:
     return split_catalogues(settings, read_catalogue)
 
 
+def read_monolingual(settings: Settings, languages: Languages) -> Iterator[str]:
+    """Yield the texts of train that are not translated, or only fuzzily."""
+    for source, _ in split_catalogues(settings, _read_untranslated)["train"]:
+        yield source
+
+
+def _read_untranslated(path: str) -> Iterator[Pair]:
+    for entry in _entries(read_lines(Path(path)), path):
+        if not entry.pairs():
+            yield from ((text, "") for keyword, text in entry.texts.items() if keyword in ("msgid", "msgid_plural"))
+
+
 def read_catalogue(path: str) -> Iterator[Pair]:
     """Yield (msgid, msgstr) of every entry that is translated and neither fuzzy nor obsolete.
 
@@ -39,7 +51,12 @@ def read_catalogue(path: str) -> Iterator[Pair]:
     Raises:
         PipelineError: the file cannot be read, is not UTF-8, or is no complete catalogue.
     """
-    for entry in _entries(path):
+    return read_entries(read_lines(Path(path)), path)
+
+
+def read_entries(lines: Iterable[str], name: str) -> Iterator[Pair]:
+    """Yield what `read_catalogue` does, from the lines of a catalogue; errors begin with its name."""
+    for entry in _entries(lines, name):
         yield from entry.pairs()
 
 
@@ -88,9 +105,9 @@ class _Entry:
         return [(source, forms[0])] if plural is None else [(source, forms[0]), (plural, forms[-1])]
 
 
-def _entries(path: str) -> Iterator[_Entry]:
+def _entries(lines: Iterable[str], path: str) -> Iterator[_Entry]:
     entry, number = _Entry(), 0
-    for number, line in enumerate(map(str.strip, read_lines(Path(path))), start=1):
+    for number, line in enumerate(map(str.strip, lines), start=1):
         if entry.complete and line and not line.startswith(('"', "msgstr")):
             yield entry
             entry = _Entry()

@@ -18,7 +18,7 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.drafting.context import DraftingContext, no_entries
 from pipeline.evaluation.analyses.finding import Finding
-from pipeline.evaluation.edits import tokenize
+from pipeline.evaluation.metrics.edits import tokenize
 from pipeline.evaluation.rows import Name
 from pipeline.evaluation.speed import Contestant, Floats, measure, speed_ratio
 

@@ -10,7 +10,7 @@ from pipeline.corpus.padding import pad_sources
 from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
 from pipeline.evaluation.analyses.jacobi.grid import Cell, Edge, Grid, dependencies, jacobi_grid
-from pipeline.translation import TextModel
+from pipeline.text_model import TextModel
 
 
 @dataclass(frozen=True)

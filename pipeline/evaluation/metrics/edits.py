@@ -16,7 +16,7 @@ Bryant et al. 2017), but the spans differ, and therefore the figures do too.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import NamedTuple
 
 BETA = 0.5
@@ -89,17 +89,30 @@ def score_edits(hypotheses: Sequence[str], sources: Sequence[str], references: S
     Raises:
         ValueError: unequal numbers of sentences.
     """
+    def edits() -> Iterator[tuple[Set[Edit], list[Set[Edit]]]]:
+        for source, hypothesis, *correct in zip(sources, hypotheses, *references, strict=True):
+            words = tokenize(source)
+            yield (set(edits_between(words, tokenize(hypothesis))),
+                   [set(edits_between(words, tokenize(reference))) for reference in dict.fromkeys(correct)])
+
+    signature = f"edits|refs:{len(references)}|case:mixed|tok:words|merge:adjacent|beta:{BETA}|version:1"
+    return count_edits(edits(), signature)
+
+
+def count_edits(edits: Iterable[tuple[Set[Edit], Sequence[Set[Edit]]]], signature: str) -> EditScore:
+    """Score the edits of sentences.
+
+    Args:
+        edits: per sentence those of the hypothesis, and those of each of its references.
+        signature: how they were found.
+    """
     total = _Counts(0, 0, 0)
-    for source, hypothesis, *correct in zip(sources, hypotheses, *references, strict=True):
-        words = tokenize(source)
-        found = set(edits_between(words, tokenize(hypothesis)))
-        expected = [set(edits_between(words, tokenize(reference))) for reference in dict.fromkeys(correct)]
+    for found, references in edits:
         right, wrong, missed = total
         options = [_Counts(right + len(found & one), wrong + len(found - one), missed + len(one - found))
-                   for one in expected]
+                   for one in references]
         total = max(options, key=lambda counts: (_rates(counts)[2], counts.right, -counts.wrong, -counts.missed))
     precision, recall, f05 = _rates(total)
-    signature = f"edits|refs:{len(references)}|case:mixed|tok:words|merge:adjacent|beta:{BETA}|version:1"
     return EditScore(100 * precision, 100 * recall, 100 * f05, signature)
 
 

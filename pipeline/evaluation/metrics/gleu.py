@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.evaluation.edits import tokenize
+from pipeline.evaluation.metrics.edits import tokenize
 
 ORDER = 4
 DRAWS = 500
@@ -80,12 +80,13 @@ def corpus_gleu(matches: Floats, totals: Floats) -> Floats:
 def _matches(hypothesis: Sequence[str], source: Sequence[str], reference: Sequence[str]) -> list[int]:
     counts = []
     for n in range(1, ORDER + 1):
-        mine, before, correct = (_n_grams(words, n) for words in (hypothesis, source, reference))
+        mine, before, correct = (n_grams(words, n) for words in (hypothesis, source, reference))
         match = sum(min(times, correct[gram]) for gram, times in mine.items())
         kept_errors = sum(min(times, before[gram]) for gram, times in mine.items() if gram not in correct)
         counts.append(max(0, match - kept_errors))
     return [*counts, len(reference)]
 
 
-def _n_grams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
+def n_grams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
+    """How often a sentence has each of its n-grams."""
     return Counter(zip(*(words[first:] for first in range(n)), strict=False))

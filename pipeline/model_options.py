@@ -1,0 +1,92 @@
+"""The options of the command line that name a model, and the model that they name."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.errors import PipelineError
+from pipeline.params import load_params
+
+if TYPE_CHECKING:
+    from pipeline.interop.huggingface import HuggingFaceCheckpoint
+    from pipeline.text_model import SearchSettings, TextModel
+
+
+@dataclass(frozen=True)
+class NamedModel:
+    """The model that the options name."""
+
+    name: str
+    """Of the family, of the model folder without its path, or hf:NAME."""
+    model: "TextModel"
+    settings: "SearchSettings"
+    """With its decoders: those of its folder, or of params.yaml."""
+    decoders: Sequence[str]
+    """Those that belong to it; the first is the default."""
+    languages: tuple[str, str]
+    """Of its sources and of its translations."""
+    checkpoint: "HuggingFaceCheckpoint | None" = None
+    """What it is in its own library, if it is of another one."""
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name one model: a family or --model."""
+    model = parser.add_mutually_exclusive_group(required=True)
+    model.add_argument("--family", help="a trained block of `families` in params.yaml")
+    add_checkpoint_arguments(parser, model)
+
+
+def add_checkpoint_arguments(parser: argparse.ArgumentParser, group: Any = None) -> None:
+    """Add the options that name a model that is no family of the run; --model is added to `group`, if given."""
+    (group or parser).add_argument(
+        "--model", metavar="FOLDER|hf:NAME",
+        help="FOLDER: a model folder (`export folder`), with its own decoders; hf:NAME: a Marian, Pegasus, BART, "
+             "mBART-50, M2M100, NLLB or T5 checkpoint of Hugging Face transformers, a folder or a repository")
+    parser.add_argument("--source-language", metavar="CODE",
+                        help="of a multilingual --model, in its own code: en_XX, eng_Latn, en, …")
+    parser.add_argument("--target-language", metavar="CODE", help="of a multilingual --model")
+
+
+def open_model(arguments: argparse.Namespace) -> NamedModel:
+    """The model that the options name; notes go to standard error.
+
+    A model folder has all that is needed; everything else needs the params.yaml of the current folder.
+
+    Raises:
+        PipelineError: there is no such model, or the options do not suit it.
+    """
+    from pipeline.interop.huggingface import PREFIX
+
+    if arguments.model is not None and arguments.model.startswith(PREFIX):
+        return _open_checkpoint(arguments)
+    if arguments.source_language or arguments.target_language:
+        raise PipelineError("--source-language, --target-language: a family has been trained for one pair of "
+                            "languages; leave them out")
+    from pipeline.text_model import open_family, open_folder
+
+    if arguments.model is None:
+        params, family = load_params(), arguments.family
+        model, corpus = open_family(params, family), params.corpus
+        return NamedModel(family, model, params, params.decoders_of(family),
+                          (corpus.source_language, corpus.target_language))
+    folder = Path(arguments.model)
+    model, settings = open_folder(folder)
+    return NamedModel(folder.resolve().name, model, settings, list(settings.decoders),
+                      (settings.source_language, settings.target_language))
+
+
+def _open_checkpoint(arguments: argparse.Namespace) -> NamedModel:
+    from pipeline.interop.huggingface import PREFIX, open_checkpoint
+    from pipeline.text_model import TextModel
+
+    params = load_params()
+    found = open_checkpoint(arguments.model.removeprefix(PREFIX), arguments.source_language, arguments.target_language)
+    for note in found.notes:
+        print(f"note: {note}", file=sys.stderr)
+    # Their tokenizers convert text to the Unicode form that they were trained with.
+    model = TextModel(found.network, found.text, found.longest, "none")
+    return NamedModel(arguments.model, model, params, params.default_decoders,
+                      (params.corpus.source_language, params.corpus.target_language), found)

@@ -1,0 +1,81 @@
+"""Scores given translations by a model that generates them token by token."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Self, cast
+
+import torch
+
+from pipeline.corpus.bpe import Tokenizer
+from pipeline.corpus.padding import pad_sources
+from pipeline.decoding.protocol import is_ordered
+from pipeline.device import pick_device
+from pipeline.errors import PipelineError
+from pipeline.lines import normalise
+from pipeline.text_model import TextModel, open_folder
+from pipeline.vocabulary import PAD
+
+
+class PairLine(NamedTuple):
+    """A translation to be scored."""
+
+    name: str
+    """Its file and line, for error messages."""
+    source: str
+    translation: str
+
+
+class Scorer:
+    """Log-probabilities of given translations."""
+
+    def __init__(self, model: TextModel, device: str = "auto") -> None:
+        """Args:
+            model: of a family or of a model folder; is moved to the device.
+            device: cpu, cuda or auto.
+
+        Raises:
+            PipelineError: the model is of a kind that gives translations no probability.
+        """
+        if not is_ordered(model.network):
+            raise PipelineError(f"a {model.network.kind} model gives no probability to a translation; choose one of an "
+                                "ordered family")
+        self.device = torch.device(pick_device(device))
+        self.network, self.tokenizer = model.network.to(self.device), cast(Tokenizer, model.text)
+        self.longest, self.unicode = model.longest, model.unicode
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path, device: str = "auto") -> Self:
+        """A scorer by the model of a model folder; see `Translator.from_pretrained`."""
+        return cls(open_folder(Path(folder))[0], device)
+
+    def score(self, source: str, translation: str) -> tuple[float, int]:
+        """The score of one pair, as of a call."""
+        [found] = self([PairLine("pair", source, translation)])
+        return found
+
+    @torch.inference_mode()
+    def __call__(self, pairs: Sequence[PairLine]) -> list[tuple[float, int]]:
+        """Score pairs as one batch.
+
+        Returns:
+            Per pair, the summed log-probability of its slots, end symbols included, and their number.
+
+        Raises:
+            PipelineError: a source or a translation is longer than the model's limit.
+        """
+        sources = self.tokenizer.encode_source([normalise(pair.source, self.unicode) for pair in pairs])
+        targets = self.tokenizer.encode_target([normalise(pair.translation, self.unicode) for pair in pairs])
+        for pair, left, right in zip(pairs, sources, targets, strict=True):
+            for what, ids in (("source", left), ("translation", right)):
+                if len(ids) >= self.longest:
+                    raise PipelineError(f"{pair.name}: a {what} of {len(ids)} pieces is longer than the model's "
+                                        f"{self.longest - 1}; split the pair, or leave it out")
+        lengths = torch.tensor([len(target) for target in targets])
+        padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(target, dtype=torch.long) for target in targets],
+                                                 batch_first=True, padding_value=PAD)
+        source = pad_sources(sources, self.longest).to(self.device)
+        arranged = self.network.order.arrange(padded, lengths).to(self.device)
+        log_probabilities = self.network(source, arranged).log_softmax(2).gather(2, arranged.unsqueeze(2)).squeeze(2)
+        scored = arranged != PAD
+        sums = (log_probabilities * scored).sum(1)
+        return list(zip(sums.tolist(), scored.sum(1).tolist(), strict=True))

@@ -1,0 +1,158 @@
+"""Presets train what they say: those of papers against the papers' values, and all against what cannot be trained."""
+
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from test_params import PRESETS, ROOT, shipped
+
+from pipeline.errors import PipelineError
+from pipeline.params import Params, parse_params
+from pipeline.systems import TEACHER, lay_over
+
+DOCUMENTED = (ROOT / "docs/tasks.md").read_text(encoding="utf-8")
+
+
+class Values(NamedTuple):
+    """What a system is trained with."""
+
+    steps: int
+    warmup: int
+    learning_rate: float
+    side: str = "raw"
+    batch_tokens: int = 600
+    warm_start: bool = False
+    """Of students; the teacher always begins with random weights."""
+
+
+class Paper(NamedTuple):
+    """What a preset reproduces."""
+
+    source: str
+    every: Values
+    """Those of every system that is not named below."""
+    systems: dict[str, Values]
+
+
+def distilled(values: Values) -> Values:
+    return values._replace(side="distilled")
+
+
+AT_ONCE = ("mask_predict", "nat", "lattice", "drafter", "speculative", "blockwise")
+"""Deng and Rush (section 4) and Ge et al. (section 4.2.1) distil for these; so do those who proposed the others."""
+ZHANG = Values(300_000, 4_000, 7e-4, batch_tokens=25_000)
+IMAMURA = Values(300_000, 45_000, 4e-4, batch_tokens=16_000)
+IWSLT = Values(120_000, 4_000, 5e-4, batch_tokens=4_096)
+ROMANIAN = Values(240_000, 10_000, 7e-4, batch_tokens=16_383)
+VERIFIER = Values(100_000, 4_000, 1e-3, "distilled", 640_000)
+GEC = Values(11_000, 4_000, 3e-4, batch_tokens=81_920)
+
+PAPERS = {
+    "wmt14_en_de_base": Paper(
+        "Zhang et al. 2020, appendix A: 4K warm-up, 25K target subwords, rate of Vaswani et al. (512^-0.5 * 4000^-0.5 "
+        "= 7e-4), steps not stated; Table 1: trained from scratch, and +KD", ZHANG,
+        {name: distilled(ZHANG) for name in (*AT_ONCE, *(
+            f"{order}_distilled" for order in ("ar", "interleaved", "semi_autoregressive", "interleaved_sa",
+                                               "multi_directional")))}),
+    "wmt14_en_de_big": Paper(
+        "Imamura and Sumita 2020, Table 1: warm-up 5 epochs of 4.5M / 500 steps, rates 4e-4 and (Mask-Predict) 1e-4, "
+        "300,000 updates; section 4.1: no distillation", IMAMURA,
+        {name: distilled(IMAMURA) for name in AT_ONCE} | {"mask_predict": IMAMURA._replace(learning_rate=1e-4)}),
+    "iwslt14_de_en": Paper("Deng and Rush 2021, Table 8, last row", IWSLT,
+                           {name: distilled(IWSLT) for name in AT_ONCE}),
+    "wmt16_ro_en": Paper("Deng and Rush 2021, Table 8, second row: 3 GPUs with 5,461 tokens", ROMANIAN,
+                         {name: distilled(ROMANIAN) for name in AT_ONCE}),
+    "wmt14_en_de_aggressive": Paper(
+        "Ge et al. 2022, Table 13: 8 GPUs with 20,000 (verifier) and 4,096 (drafter) tokens, 4 updates accumulated; "
+        "section 4.2.1: both learn from a teacher that is trained on raw data", VERIFIER,
+        {"teacher": VERIFIER._replace(side="raw"),
+         "drafter": Values(300_000, 10_000, 5e-4, "distilled", 131_072)}),
+    "gec_en": Paper(
+        "Ge et al. 2022, Table 11: rate 3e-4 to 5e-4, warm-up 4,000 (pretraining 8,000), 4 GPUs with 5,120 tokens, 4 "
+        "updates accumulated; 60 epochs of 1.16M sentences are about 11,000 steps", GEC,
+        {"teacher": GEC._replace(steps=20_000, warmup=8_000, side="synthetic"), "ar": GEC._replace(warm_start=True),
+         "ar_scratch": GEC._replace(learning_rate=5e-4)}),
+    "wikilarge": Paper("Ge et al. 2022, Table 11, with smaller batches", Values(22_000, 4_000, 3e-4, "raw", 16_384),
+                       {}),
+    "gigaword": Paper(
+        "Zhang et al. 2020, appendix A; steps not stated", ZHANG._replace(steps=100_000),
+        {f"{order}_distilled": distilled(ZHANG._replace(steps=100_000))
+         for order in ("ar", "interleaved", "interleaved_sa")}),
+}
+PAPERS["wmt14_en_de_double_token_base"] = PAPERS["wmt14_en_de_big"]
+
+
+@cache
+def params_of(preset: str) -> Params:
+    return parse_params(lay_over(shipped(), ROOT / f"presets/{preset}.yaml"))
+
+
+@pytest.mark.parametrize("preset", PAPERS)
+def test_a_paper_s_preset_trains_every_system_as_the_paper_does(preset: str) -> None:
+    params, paper = params_of(preset), PAPERS[preset]
+    needed = (TEACHER, *params.starts)
+    assert paper.systems.keys() <= {*needed}
+    for name in needed:
+        family = params.family(name)
+        expected = paper.systems.get(name, paper.every)
+        assert Values(family.training.steps, family.optimisation.warmup_steps, family.optimisation.learning_rate,
+                      family.data.side, family.data.batch_tokens,
+                      expected.warm_start if name == TEACHER else family.warm_start) == expected, (name, paper.source)
+        assert family.optimisation.schedule == "inverse_square_root", name
+
+
+def test_paper_a_trains_both_sizes_alike() -> None:
+    base, big = (params_of(f"wmt14_en_de_{name}").family("double_token") for name in ("double_token_base", "big"))
+    shapes = [(one.network.width, one.network.heads, one.network.feed_forward, one.network.dropout,
+               one.network.norm, one.network.positions) for one in (base, big)]
+    assert shapes == [(512, 8, 2048, 0.1, "post", "learned"), (1024, 16, 4096, 0.3, "pre", "learned")]
+    assert (base.optimisation, base.training) == (big.optimisation, big.training)
+    assert base.training.patience == base.training.average == 10
+    assert params_of("wmt14_en_de_big").family("mask_predict").training.patience == 0
+
+
+def test_paper_c_drafts_whole_blocks_with_an_encoder_of_its_own() -> None:
+    params = params_of("wmt14_en_de_aggressive")
+    drafter = params.family("drafter")
+    assert (drafter.network.encoder_layers, drafter.network.decoder_layers, drafter.network.width) == (6, 6, 512)
+    assert drafter.arguments().items() >= {"block": 25, "prefix": "bidirectional", "chained": False}.items()
+    assert params.family("teacher").network.width == 1024
+    assert [params.decoders[name]["block"] for name in params.decoders_of("drafter")] == [0, 0, 0]
+
+
+def test_paper_e_scores_a_lattice_with_one_layer() -> None:
+    for preset in ("iwslt14_de_en", "wmt16_ro_en"):
+        layers = [params_of(preset).family(name).network.decoder_layers for name in ("lattice", "lattice_raw", "nat")]
+        assert layers == [1, 1, 6]
+
+
+@pytest.mark.parametrize("preset", [path.stem for path in PRESETS])
+def test_every_preset_trains_longer_than_it_warms_up_and_is_documented(preset: str) -> None:
+    params = params_of(preset)
+    for name in (TEACHER, *params.starts) if preset != "smoke" else ():  # which need not learn anything
+        family = params.family(name)
+        assert family.training.steps > family.optimisation.warmup_steps, name
+    assert f"`{preset}`" in DOCUMENTED
+
+
+@pytest.mark.parametrize(("preset", "message"), [
+    ("systems: [teacher, ar, interleved]", "systems: family 'interleved' is unknown; did you mean interleaved"),
+    ("families: {interleved: {training: {steps: 5}}}", "a family of kind ordered must name `order`"),
+    ("families: {teacher: {data: {side: both}}}", "families.teacher.data.side is 'both', .* set it to raw"),
+    ("distillation: {sentences: 9}", "families.ar.data.side is 'both', but distillation.sentences .* only 9 sentences"),
+    ("families: {ar: {data: {side: synthetic}}}", "families.ar.data.side is 'synthetic', .* set corpus.noise"),
+    ("evaluation: {metrics: [edits, errant]}", "edits and errant both give precision, .*; choose one"),
+    ("evaluation: {metrics: [errant]}", "'errant' knows only English .*target_language is 'de'; choose 'edits'"),
+])
+def test_a_preset_that_cannot_be_trained_is_one_line(tmp_path: Path, preset: str, message: str) -> None:
+    (tmp_path / "mine.yaml").write_text(preset, encoding="utf-8")
+    with pytest.raises(PipelineError, match=message) as caught:
+        parse_params(lay_over(shipped(), tmp_path / "mine.yaml"))
+    assert "\n" not in str(caught.value)
+
+
+def test_data_of_systems_that_are_not_trained_do_not_matter(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("distillation: {sentences: 9}\nfamilies: {ar: {data: {side: raw}}}\n"
+                                        "systems: [teacher, ar]", encoding="utf-8")
+    assert parse_params(lay_over(shipped(), tmp_path / "mine.yaml")).family("nat").data.side == "distilled"
