@@ -154,13 +154,16 @@ def alignment() -> str:
 
 
 def claims() -> str:
-    """The papers' findings that the default run answers."""
-    rows = json.loads((ROOT / RUN / "claims.json").read_text(encoding="utf-8"))
-    answered = [row for row in rows if row["verdict"] != "not measured"]
+    """The papers' findings, and what the default run makes of each."""
+    findings = json.loads((ROOT / RUN / "claims.json").read_text(encoding="utf-8"))
+    answered = [one for one in findings if one["verdict"] != "not measured"]
+    decided = sum(one["verdict"] in ("true", "false") for one in findings)
     return dated(f"{RUN}/speed.json", table(
-        ["finding", "paper", "here", "why"],
-        ([row["claim"], f"{row['paper']}, {row['where']}", row["verdict"], row["why"]] for row in answered), texts=4),
-        f"This run does not measure {len(rows) - len(answered)} of {len(rows)} findings and parts of findings.")
+        ["", "finding", "paper", "here", "why"],
+        ([str(one["finding"]), one["statement"], f"{one['paper']}, {one['where']}", one["verdict"],
+          " ".join(part["why"] for part in one["parts"])] for one in answered), texts=5),
+        f"This run decides {decided} of {len(findings)} findings and does not measure {len(findings) - len(answered)} "
+        f"or parts of them.")
 
 
 def measured(report: str) -> str:

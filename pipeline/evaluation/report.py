@@ -9,7 +9,7 @@ from pipeline.evaluation.figures import DARK, quality_speed_png
 from pipeline.evaluation.page import Texts, render_page
 from pipeline.evaluation.rows import assemble_rows, read_speed, read_texts, timed_decoders
 from pipeline.evaluation.table import markdown_table, measurement_notes
-from pipeline.files import atomic_path, write_json, write_text
+from pipeline.files import atomic_path, read_json, write_json, write_text
 from pipeline.lines import read_lines
 from pipeline.params import Params
 
@@ -35,7 +35,8 @@ def build_report(params: Params) -> None:
     tokenizer, samples = params.evaluation.bleu_tokenizer, params.evaluation.bootstrap_samples
     rows = assemble_rows(layout.REPORTS / "quality", speed, hypotheses, references,
                          greedy_of=params.greedy_of, tokenizer=tokenizer, samples=samples)
-    judgements = judge(hypotheses, references, speed, tokenizer, samples)
+    judgements = judge(rows, hypotheses, references, speed, read_json(layout.REPORTS / "analyses.json"), tokenizer,
+                       samples)
     texts = Texts(sources, references, hypotheses, params.corpus.source_language, params.corpus.target_language)
     picture = quality_speed_png(rows)
     html = render_page(rows, texts, speed, picture, quality_speed_png(rows, DARK))

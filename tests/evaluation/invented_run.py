@@ -94,4 +94,5 @@ def measured(root: Path, further: Sequence[Sequence[str]] = (), metrics: Sequenc
         write_json(root / "reports/quality" / f"{family}.json",
                    {"family": family, "data": "distilled", "decoders": decoders})
     write_json(root / "reports/speed.json", speeds(LONG))
+    write_json(root / "reports/analyses.json", {})
     return Run(root)

@@ -4,12 +4,15 @@ import json
 import random
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pipeline.errors import PipelineError
-from pipeline.evaluation.claims import CLAIMS, DENG, IMAMURA, ZHANG, judge
+from pipeline.evaluation.claims import judge
+from pipeline.evaluation.claims.findings import DENG, FINDINGS, IMAMURA, ZHANG
+from pipeline.evaluation.claims.quality import CLAIMS
 from pipeline.evaluation.quality import score
 from pipeline.params import parse_params
 from pipeline.strict_yaml import read_yaml
@@ -32,14 +35,24 @@ def contestant(family: str, decoder: str, ratio: list[float] | None) -> dict[str
     return {"family": family, "decoder": decoder, "ratio_vs_ar_same_decoder": ratio}
 
 
-def judged(texts: dict[Name, list[str]] | None = None, contestants: tuple[dict[str, Any], ...] = ()
-           ) -> dict[str, dict[str, Any]]:
-    rows = judge(texts or {}, [REFERENCES], {"contestants": list(contestants)}, "13a", 200)
-    assert len({row["claim"] for row in rows}) == len(rows)
-    return {row["claim"]: row for row in rows}
+def findings(texts: dict[Name, list[str]] | None = None, contestants: tuple[dict[str, Any], ...] = (),
+             analyses: dict[str, Any] | None = None, rows: tuple[Any, ...] = ()) -> dict[int, dict[str, Any]]:
+    """The entries of all findings, by number."""
+    found = judge(rows, texts or {}, [REFERENCES], {"baseline": "ar", "contestants": list(contestants)},
+                  analyses or {}, "13a", 200)
+    assert json.loads(json.dumps(found)) == found
+    return {one["finding"]: one for one in found}
 
 
-BOTH = "Bidirectional double-token decoding beats both unidirectional ones (default run)"
+def judged(texts: dict[Name, list[str]] | None = None, contestants: tuple[dict[str, Any], ...] = (),
+           analyses: dict[str, Any] | None = None, rows: tuple[Any, ...] = ()) -> dict[str, dict[str, Any]]:
+    """All parts of the findings, by what they claim."""
+    parts = [part for one in findings(texts, contestants, analyses, rows).values() for part in one["parts"]]
+    assert len({part["claim"] for part in parts}) == len(parts)
+    return {part["claim"]: part for part in parts}
+
+
+BOTH = 2
 AGAINST_L2R = "double_token beats double_token_l2r under pair_beam10"
 AGAINST_R2L = "double_token beats double_token_r2l under pair_beam10"
 
@@ -58,7 +71,7 @@ def test_a_margin_is_the_difference_of_the_corpus_scores() -> None:
     low, high = row["figures"]["interval"]
     assert 0 < low < better - worse < high
     assert f"margin {better - worse:.2f} (95 % interval {low:.2f} to {high:.2f})" in row["why"]
-    assert "different weights" in row["figures"]["note"]
+    assert "equal starts" in row["figures"]["note"]
 
 
 @pytest.mark.parametrize(("l2r", "r2l", "verdicts"), [
@@ -71,32 +84,48 @@ def test_a_margin_is_the_difference_of_the_corpus_scores() -> None:
 ])
 def test_a_claim_is_true_if_all_its_comparisons_are(l2r: list[str], r2l: list[str] | None,
                                                       verdicts: tuple[str, ...]) -> None:
-    rows = judged(double_token(garbled(0.2), l2r, r2l))
-    assert tuple(rows[claim]["verdict"] for claim in (AGAINST_L2R, AGAINST_R2L, BOTH)) == verdicts
-    assert rows[BOTH]["figures"]["comparisons"] == dict(zip((AGAINST_L2R, AGAINST_R2L), verdicts, strict=False))
+    found = findings(double_token(garbled(0.2), l2r, r2l))[BOTH]
+    assert (*(part["verdict"] for part in found["parts"]), found["verdict"]) == verdicts
+    assert [part["claim"] for part in found["parts"]] == [AGAINST_L2R, AGAINST_R2L]
 
 
 def test_systems_that_differ_by_chance_are_undecided() -> None:
     rows = judged(double_token(garbled(0.3, seed=1), garbled(0.3, seed=2), garbled(0.3, seed=1)))
-    low, high = rows[AGAINST_L2R]["figures"]["interval"]
+    figures = rows[AGAINST_L2R]["figures"]
+    low, high = figures["interval"]
     assert low < 0 < high
     assert rows[AGAINST_L2R]["verdict"] == "undecided"
+    assert figures["sentences_to_decide"] > len(REFERENCES)
 
 
-def test_missing_systems_are_named_with_what_measures_them() -> None:
+def test_a_rival_that_has_not_learnt_decides_nothing() -> None:
+    texts = double_token(garbled(0.1), garbled(0.95), garbled(0.3)) | {("ar", "greedy"): garbled(0.1)}
+    found = findings(texts)[BOTH]
+    assert [part["verdict"] for part in found["parts"]] == ["not comparable", "true"]
+    assert found["verdict"] == "not comparable"
+    assert "not learnt" in found["parts"][0]["why"]
+
+
+def test_equal_budgets_are_preferred_where_they_are_measured() -> None:
+    ordinary = double_token(garbled(0.1), garbled(0.3), garbled(0.4))
+    fair = {(f"{family}_raw", decoder): lines for (family, decoder), lines in
+            double_token(garbled(0.4), garbled(0.1), garbled(0.1)).items()}
+    assert findings(ordinary)[BOTH]["verdict"] == "true"
+    assert findings(ordinary | fair)[BOTH]["verdict"] == "false"
+
+
+def test_missing_systems_are_named() -> None:
     rows = judged(double_token(garbled(0.2), garbled(0.3), None))
-    assert "double_token_r2l under pair_beam10" in rows[AGAINST_R2L]["why"]
-    assert "double_token under" not in rows[AGAINST_R2L]["why"]
-    assert "the profiles `papers` and `lattice` measure" in rows[AGAINST_R2L]["why"]
+    assert rows[AGAINST_R2L]["why"] == "Not measured: double_token_r2l under pair_beam10."
 
 
 def test_with_nothing_measured_nothing_is_decided() -> None:
-    rows = judged()
-    assert {row["verdict"] for row in rows.values()} == {"not measured"}
-    assert all("`" in row["why"] or row["figures"]["comparisons"] for row in rows.values())
-    assert json.loads(json.dumps(list(rows.values()))) == list(rows.values())
-    assert {tuple(row) for row in rows.values()} == {("claim", "paper", "where", "verdict", "why", "figures")}
-    assert {row["paper"] for row in rows.values()} == {IMAMURA, ZHANG, DENG}
+    found = findings()
+    assert found.keys() == FINDINGS.keys() and {one["verdict"] for one in found.values()} == {"not measured"}
+    assert {tuple(one) for one in found.values()} == {("finding", "paper", "where", "statement", "verdict", "parts")}
+    parts = [part for one in found.values() for part in one["parts"]]
+    assert all(one["parts"] for one in found.values())  # none is forgotten
+    assert all(part["why"].startswith("Not measured: ") for part in parts)
 
 
 def gap(ar_raw: float, raw: float, ar_distilled: float, distilled: float) -> dict[Name, list[str]]:
@@ -118,7 +147,7 @@ def test_a_gap_narrows(texts: dict[Name, list[str]], verdict: str) -> None:
     assert row["figures"]["margin"] == pytest.approx(bleu[0] - bleu[1] - bleu[2] + bleu[3], abs=1e-4)
 
 
-WORST = "Middle-to-side is the worst ablation"
+WORST = "middle_to_side_raw is worse than every other ablation"
 
 
 @pytest.mark.parametrize(("middle", "verdict"), [(0.7, "true"), (0.4, "undecided"), (0.2, "false")])
@@ -132,8 +161,8 @@ def test_the_worst_is_worse_than_all_others(middle: float, verdict: str) -> None
     assert row["figures"]["margin"] == pytest.approx(least - bleu["middle_to_side_raw"], abs=1e-4)
 
 
-FASTER = "Double-token decoding is faster than single-token decoding with as many beams"
-SMALLER_BEAM = "A smaller beam raises the double-token speed ratio"
+FASTER = "double_token is faster than single-token decoding with as many beams"
+SMALLER_BEAM = "A smaller beam raises the ratio"
 
 
 @pytest.mark.parametrize(("wide", "narrow", "faster", "rises"), [
@@ -159,17 +188,93 @@ def test_trained_speeds_are_compared_by_their_intervals(wide: list[float] | None
 def test_a_profile_measures_every_claim_of_its_papers(profile: str, papers: set[str]) -> None:
     params = parse_params(lay_over(read_yaml(ROOT / "params.yaml"), ROOT / f"presets/{profile}.yaml"))
     measured = {(family, decoder) for family in params.systems for decoder in params.decoders_of(family)}
-    wanted = {name for claim in CLAIMS if claim.paper in papers
-              for one in claim.comparisons for name in one.systems}
+    wanted = {name for claim in CLAIMS if FINDINGS[claim.finding].paper in papers
+              for one in claim.variants[0] for name in one.systems}
     assert wanted and wanted - measured == set()
     if IMAMURA in papers:
         assert {("double_token", "greedy"), ("double_token", "pair_beam10")} <= measured
 
 
 def test_every_comparison_is_between_different_systems() -> None:
-    assert all(len(set(one.systems)) == len(one.systems) for claim in CLAIMS for one in claim.comparisons)
+    assert all(len(set(one.systems)) == len(one.systems) for claim in CLAIMS for variant in claim.variants
+               for one in variant)
 
 
 def test_lost_hypotheses_are_refused() -> None:
     with pytest.raises(PipelineError, match="17 hypotheses for 18 references"):
         judged(double_token(REFERENCES, REFERENCES[:-1], None))
+
+
+@pytest.mark.parametrize(("speedups", "verdicts"), [
+    ({"pj": [0.2, 0.1, 0.3], "pgj3": [0.9, 0.85, 0.95], "pgj5": [0.7, 0.65, 0.75]}, ("true", "true")),
+    ({"pj": [0.2, 0.1, 0.3], "pgj3": [0.7, 0.65, 0.75], "pgj5": [0.9, 0.85, 0.95]}, ("false", "true")),
+    ({"pj": [0.9, 0.5, 1.3], "pgj3": [0.9, 0.85, 0.95]}, ("not measured", "undecided")),
+])
+def test_speeds_of_one_pass_are_compared(speedups: dict[str, list[float]], verdicts: tuple[str, str]) -> None:
+    rows = judged(contestants=tuple({"family": "ar", "decoder": name, "speedup_vs_greedy": speedup}
+                                    for name, speedup in speedups.items()))
+    assert (rows["pgj3 is faster than pgj5"]["verdict"], rows["pgj3 is faster than pj"]["verdict"]) == verdicts
+
+
+@pytest.mark.parametrize(("ratio", "alike"), [
+    ([1.45, 1.4, 1.5], "true"), ([1.2, 1.15, 1.25], "false"), ([1.2, 1.0, 1.6], "undecided")])
+def test_as_fast_is_within_a_tenth(ratio: list[float], alike: str) -> None:
+    rows = judged(contestants=(contestant("double_token", "greedy", [1.5, 1.4, 1.6]),
+                               contestant("double_token_l2r", "greedy", ratio)))
+    assert rows["double_token_l2r is as fast as double_token"]["verdict"] == alike
+
+
+def test_slower_and_faster_than_beam_search() -> None:
+    rows = judged(contestants=tuple({"family": "mask_predict", "decoder": name, "speedup_vs_beam5": ratio}
+                                    for name, ratio in (("mask_predict10", [0.7, 0.6, 0.8]),
+                                                        ("mask_predict4", [1.1, 0.9, 1.3]))))
+    assert rows["mask_predict10 is slower than beam search"]["verdict"] == "true"
+    assert rows["mask_predict4 is faster than beam search"]["verdict"] == "undecided"
+
+
+@pytest.mark.parametrize(("identical", "ties", "verdict"), [(1.0, 0, "true"), (0.99, 2, "true"), (0.99, 0, "false"),
+                                                            (1.0, None, "not measured")])
+def test_exactness_is_counted(identical: float, ties: int | None, verdict: str) -> None:
+    row = SimpleNamespace(family="drafter", decoder="gad", identical_to_greedy=identical, ties=ties)
+    assert findings(rows=(row,))[25]["verdict"] == verdict
+
+
+def difference(low: float, high: float) -> dict[str, float]:
+    return {"percent": 50.0, "difference": (low + high) / 2, "difference_low": low, "difference_high": high}
+
+
+@pytest.mark.parametrize(("number", "analyses", "verdict"), [
+    (7, {"ends": {"sentences": 9, "double_token pair_beam10": {
+        "counterpart": "ar beam10", "last 5": {"1-gram": difference(0.5, 1.5)},
+        "first 5": {"4-gram": difference(-1.5, -0.5)}}}}, "true"),
+    (7, {"ends": {"sentences": 9, "double_token pair_beam10": {
+        "counterpart": "ar beam10", "last 5": {"1-gram": difference(0.5, 1.5)},
+        "first 5": {"4-gram": difference(0.5, 1.5)}}}}, "false"),
+    (7, {"ends": {"not_measured": "no system"}}, "not measured"),
+    (19, {"source_length": {"interleaved beam4": {
+        "speedup": [1.1, 1.6], "speedup_low": [1.0, 1.5], "speedup_high": [1.2, 1.7]}}}, "true"),
+    (19, {"source_length": {"interleaved beam4": {
+        "speedup": [1.1, 1.2], "speedup_low": [1.0, 1.1], "speedup_high": [1.2, 1.3]}}}, "undecided"),
+    (20, {"repetition": {"interleaved beam4": {"1-gram": difference(0.1, 0.3)},
+                         "interleaved_sa beam4": {"1-gram": difference(2.0, 3.0)}}}, "true"),
+    (20, {"repetition": {"interleaved beam4": {"1-gram": difference(0.1, 0.3)}}}, "not measured"),
+    (24, {"draft_speedup": {"sentences": 100, "ar": {"iad": {"correlation_with_edit_ratio": -0.5}}}}, "true"),
+    (24, {"draft_speedup": {"sentences": 10, "ar": {"iad": {"correlation_with_edit_ratio": -0.3}}}}, "undecided"),
+    (35, {"recall": {"references": {"position_aware": {"words": {"1": 1, "64": 60}, "recall": {"1": 0.2, "64": 0.8}},
+                                    "shared": {"words": {"1": 20, "8": 90}, "recall": {"1": 0.4, "8": 0.7}}}}}, "true"),
+    (35, {"recall": {"references": {"position_aware": {"words": {"1": 30, "64": 60}, "recall": {"1": 0.6, "64": 0.5}},
+                                    "shared": {"words": {"1": 20, "8": 90}, "recall": {"1": 0.4, "8": 0.7}}}}},
+     "undecided"),
+])
+def test_what_analyses_found_is_judged(number: int, analyses: dict[str, Any], verdict: str) -> None:
+    assert findings(analyses=analyses)[number]["verdict"] == verdict
+
+
+@pytest.mark.parametrize(("more", "verdict"), [(1.2, "true"), (0.9, "undecided"), (0.6, "false")])
+def test_a_gain_from_cores(more: float, verdict: str) -> None:
+    def speedup(middle: float) -> dict[str, float]:
+        return {"speedup_vs_greedy": middle, "speedup_low": middle - 0.1, "speedup_high": middle + 0.1}
+
+    by_threads = {"by_threads": {"1": speedup(0.9), "2": speedup(more)}}
+    found = findings(analyses={"scaling": {"decoders": {"pgj3": by_threads, "hgj3": by_threads}}})
+    assert found[32]["verdict"] == verdict

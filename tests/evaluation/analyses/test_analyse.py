@@ -33,8 +33,10 @@ from pipeline.params import AnalysesSettings, Params, load_params
 LATTICE = ("breakdown", "candidates", "layers", "recall", "search_moves")
 DRAFTING = ("draft_acceptance", "draft_breakdown", "draft_memory", "draft_sizes", "draft_speedup")
 JACOBI = ("ddg", "known_length", "operations", "scaling")
-NAMES = (*DRAFTING, *JACOBI, *LATTICE)
-TIMINGS = ("breakdown", "draft_speedup", "draft_breakdown", "draft_acceptance", "known_length", "scaling")
+DOUBLE_TOKEN, INTERLEAVED = ("ends",), ("batch_and_beam", "repetition", "source_length")
+NAMES = (*DOUBLE_TOKEN, *DRAFTING, *INTERLEAVED, *JACOBI, *LATTICE)
+TIMINGS = ("batch_and_beam", "source_length", "breakdown", "draft_speedup", "draft_breakdown", "draft_acceptance",
+           "known_length", "scaling")
 ONE_POINT = {"layers", "draft_sizes"}
 """What compares depths and sizes, of which a lattice, a NAT and a drafter have one."""
 PICTURES, REPORT = layout.REPORTS / "analyses", layout.REPORTS / "analyses.json"
@@ -83,7 +85,8 @@ def run(workspace: Path, change_params: Change) -> Callable[..., Params]:
         save_drafter(vocabulary)
         references = layout.read_lines(layout.CORPUS / "test.target")
         lines = [HypothesisLine(index, text, 1, 1, True) for index, text in enumerate(references[::-1])]
-        write_hypotheses(layout.HYPOTHESES / "teacher/beam5.jsonl", lines, range(len(lines)))
+        for name in ("teacher/beam5", "teacher/greedy", "interleaved/greedy"):
+            write_hypotheses(layout.HYPOTHESES / f"{name}.jsonl", lines, range(len(lines)))
         write_measurements({family: TIMED[family] for family in ("teacher", *families)})
         return load_params()
     return write
@@ -136,6 +139,7 @@ def test_every_question_is_answered(run: Callable[..., Params], monkeypatch: pyt
     assert sum(metrics["search_moves"]["share_by_rank"].values()) == pytest.approx(1)
     assert sum(one["test_sentences"] for one in metrics["breakdown"]["bins"].values()) == 24
     assert_drafting(metrics)
+    assert_orders(metrics)
     assert metrics["ddg"]["sentences"] == 3 and metrics["ddg"]["overall"]["tokens"] > 0
     operations = metrics["operations"]["teacher"]["decoders"]
     assert operations["greedy"]["ratio_to_greedy"] == 1 and operations["beam5"]["ratio_to_greedy"] > 1
@@ -148,6 +152,19 @@ def test_every_question_is_answered(run: Callable[..., Params], monkeypatch: pyt
     again = figures()
     assert {name for name in NAMES if again[name] != metrics[name]} == set(TIMINGS)
     assert {name for name in NAMES if (PICTURES / f"{name}.png").read_bytes() != pictures[name]} == set(TIMINGS)
+
+
+def assert_orders(metrics: dict[str, Any]) -> None:
+    """Both systems have the same texts."""
+    for name, kind in (("ends", "all"), ("repetition", None)):
+        found = metrics[name]["interleaved greedy"]
+        shares = found[kind]["1-gram"] if kind else found["1-gram"]
+        assert found["counterpart"] == "teacher greedy" and 0 <= shares["percent"] <= 100
+        assert shares["difference"] == shares["difference_low"] == shares["difference_high"] == 0
+    assert set(metrics["batch_and_beam"]["interleaved"]) == {"greedy", "beam4", "beam8"}
+    by_length = metrics["source_length"]
+    assert sum(by_length["sentences"]) == 24 and by_length["source_pieces"] == sorted(by_length["source_pieces"])
+    assert by_length["interleaved greedy"]["bleu"] == by_length["interleaved greedy"]["counterpart_bleu"]
 
 
 def assert_drafting(metrics: dict[str, Any]) -> None:

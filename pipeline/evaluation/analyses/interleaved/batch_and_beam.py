@@ -1,0 +1,86 @@
+"""How do batch and beam change the gain of several words per step? (Figure 2 of the paper.)
+
+Every family of another order is timed against the baseline at the same batch and beam size, in one pass of the one
+clock, on sentences of all lengths.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import product
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from pipeline.decoding.settings import make_decoder
+from pipeline.evaluation.analyses import chart
+from pipeline.evaluation.analyses.finding import Finding
+from pipeline.evaluation.analyses.orders import OrderContext
+from pipeline.evaluation.speed import REFERENCE_DECODERS, Contestant, measure, speed_ratio
+
+BATCHES, BEAMS, SENTENCES = (1, 8, 32), (1, 4, 8), 64
+_BEAM, _GREEDY = REFERENCE_DECODERS
+
+
+def ask(context: OrderContext) -> Finding:
+    """Of some sentences of the test split, evenly spread over the lengths of their sources."""
+    if not context.rivals:
+        return context.not_measured()
+    run, params = context.run, context.run.params
+    networks = {family: run.network(family) for family in (context.baseline, *(one.family for one in context.rivals))}
+    longest = min(network.settings.max_length for network in networks.values())
+    sentences = run.spread_sources(run.sources(), SENTENCES, longest)[1]
+    contestants = []
+    for (family, network), beams in product(networks.items(), BEAMS):
+        name, block = (_GREEDY, params.decoder(_GREEDY)) if beams == 1 else (
+            f"beam{beams}", {**params.decoder(_BEAM), "beams": beams})
+        contestants.append(Contestant(family, name, partial(make_decoder(name, block, run.limit(network)), network)))
+    return batch_and_beam(context.baseline, contestants, sentences, repetitions=params.speed.repetitions,
+                          warmup=params.speed.warmup, device=run.device)
+
+
+def batch_and_beam(baseline: str, contestants: Sequence[Contestant], sentences: Sequence[Tensor], *, repetitions: int,
+                   warmup: int, device: torch.device) -> Finding:
+    """Time every decoder of every family at every batch size.
+
+    Args:
+        baseline: the family that the others are compared with, decoder by decoder.
+        contestants: each family under the same decoders, in the order of `BEAMS`.
+        sentences: (1, S) ids each.
+        repetitions, warmup: see `speed.measure`.
+        device: of the models.
+    """
+    timings = measure(contestants, sentences, repetitions=repetitions, warmup=warmup, device=device,
+                      batch_sizes=BATCHES)
+    seconds = {(one.family, one.decoder, size): timings[size].medians[at]
+               for size in BATCHES for at, one in enumerate(contestants)}
+    decoders = list(dict.fromkeys(one.decoder for one in contestants))
+    metric: dict[str, Any] = {"baseline": baseline, "sentences": len(sentences), "repetitions": repetitions,
+                              "device": device.type, "threads": torch.get_num_threads()}
+    for family in dict.fromkeys(one.family for one in contestants if one.family != baseline):
+        metric[family] = {}
+        for decoder, size in product(decoders, BATCHES):
+            ratio, low, high = speed_ratio(seconds[baseline, decoder, size], seconds[family, decoder, size])
+            metric[family].setdefault(decoder, {})[str(size)] = {"speedup": ratio, "speedup_low": low,
+                                                                 "speedup_high": high}
+    return Finding(metric, _draw(metric, decoders))
+
+
+def _draw(metric: Mapping[str, Any], decoders: Sequence[str]) -> Figure:
+    families = [family for family, found in metric.items() if isinstance(found, dict)]
+    figure, panels = chart.new_picture(len(decoders))
+    for axes, decoder, beams in zip(panels, decoders, BEAMS, strict=True):
+        for family, colour in zip(families, chart.COLOURS, strict=False):
+            rows = metric[family][decoder]
+            chart.curve(axes, BATCHES, [rows[str(size)]["speedup"] for size in BATCHES], colour,
+                        label=family if axes is panels[0] else "",
+                        intervals=[(rows[str(size)]["speedup_low"], rows[str(size)]["speedup_high"])
+                                   for size in BATCHES])
+        axes.axhline(1, color=chart.THEME.muted, linewidth=1)
+        axes.sharey(panels[0])
+        chart.powers_of_two(axes, BATCHES)
+        chart.name_axes(axes, "sentences at once", "", f"{beams} beam{'s' if beams > 1 else ''}")
+    panels[0].set_ylabel(f"times as fast as {metric['baseline']}", color=chart.THEME.ink, fontsize=10)
+    chart.add_legend(figure, len(families))
+    return figure

@@ -1,0 +1,89 @@
+"""How often is something translated twice? (Figure 4 of the paper, right.)
+
+Words that are predicted in the same step cannot see each other, so they may repeat each other. Counted are n-grams that
+a hypothesis has more often than any reference has, and more than once, as shares of all its n-grams. A repetition that
+a reference has too ("0 0") is none. The paper's OTEM (Yang et al. 2018) joins such shares into one figure with a length
+penalty; here every n is reported for itself.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from pipeline.evaluation.analyses import chart
+from pipeline.evaluation.analyses.finding import Finding
+from pipeline.evaluation.analyses.orders import OrderContext, Rival, n_grams, resample, share_with_difference
+from pipeline.evaluation.bootstrap import Floats
+from pipeline.evaluation.quality import make_bleu
+from pipeline.evaluation.rows import Name
+
+ORDERS = (1, 2, 3, 4)
+"""Lengths of n-grams."""
+
+Tokens = Sequence[str]
+
+
+def ask(context: OrderContext) -> Finding:
+    """Over the entire test split."""
+    if not context.rivals:
+        return context.not_measured()
+    evaluation = context.run.params.evaluation
+    tokenize = make_bleu(evaluation.bleu_tokenizer).tokenizer
+    return repetition(context.baseline, context.rivals,
+                      {name: [tokenize(line).split() for line in lines] for name, lines in context.texts().items()},
+                      [[tokenize(line).split() for line in one] for one in context.references()],
+                      samples=evaluation.bootstrap_samples)
+
+
+def repetition(baseline: str, rivals: Sequence[Rival], texts: Mapping[Name, Sequence[Tokens]],
+               references: Sequence[Sequence[Tokens]], *, samples: int) -> Finding:
+    """Compare the shares of surplus n-grams.
+
+    Args:
+        baseline: the family that rivals are compared with.
+        rivals: families of other orders.
+        texts: hypotheses (N,) of all of them, as tokens.
+        references: (R, N).
+        samples: resamples of the paired bootstrap.
+    """
+    times = resample(len(references[0]), samples)
+    counts = {name: {n: surplus_counts(lines, references, n) for n in ORDERS} for name, lines in texts.items()}
+    metric: dict[str, Any] = {"sentences": len(references[0])}
+    for rival in rivals:
+        reference = baseline, rival.counterpart
+        metric[" ".join(rival.name)] = {"counterpart": " ".join(reference)} | {
+            f"{n}-gram": share_with_difference(counts[rival.name][n], counts[reference][n], times) for n in ORDERS}
+    return Finding(metric, _draw(counts, metric))
+
+
+def surplus_counts(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]], n: int) -> Floats:
+    """(N, 2) of each sentence: surplus n-grams of the hypothesis, and all of its n-grams.
+
+    >>> surplus_counts([["0", "0", "cat", "cat", "dog"]], [[["0", "0", "cat"]]], 1).tolist()
+    [[1.0, 5.0]]
+    """
+    counts = np.zeros((len(hypotheses), 2))
+    for row, tokens in enumerate(hypotheses):
+        found = Counter(n_grams(tokens, n))
+        allowed = Counter(dict.fromkeys(found, 1))
+        for one in references:
+            allowed |= Counter(n_grams(one[row], n))
+        counts[row] = (found - allowed).total(), found.total()
+    return counts
+
+
+def _draw(counts: Mapping[Name, Mapping[int, Floats]], metric: Mapping[str, Any]) -> Figure:
+    figure, (axes,) = chart.new_picture()
+    for at, (name, of_n) in enumerate(counts.items()):
+        shares = [100 * of_n[n][:, 0].sum() / max(of_n[n][:, 1].sum(), 1) for n in ORDERS]
+        drawn = axes.bar(np.arange(len(ORDERS)) + 0.8 * (at + 0.5) / len(counts) - 0.4, shares, 0.7 / len(counts),
+                         color=chart.COLOURS[at % len(chart.COLOURS)], label=" ".join(name))
+        axes.bar_label(drawn, [f"{share:.2f}" for share in shares], fontsize=7, color=chart.THEME.muted, padding=2)
+    axes.set_xticks(range(len(ORDERS)), [f"{n}-grams" for n in ORDERS])
+    axes.grid(axis="x", visible=False)
+    chart.name_axes(axes, "", "repeated more often than in the references, %", f"{metric['sentences']} sentences")
+    chart.add_legend(figure, 3)
+    return figure

@@ -1,0 +1,116 @@
+"""What the analyses of generation orders share: families of other orders, each beside the baseline."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline import layout
+from pipeline.evaluation.analyses.finding import Finding, not_measured
+from pipeline.evaluation.analyses.finished_run import FinishedRun
+from pipeline.evaluation.bootstrap import Floats, interval
+from pipeline.evaluation.quality import BOOTSTRAP_SEED
+from pipeline.evaluation.rows import Name, read_texts
+from pipeline.families.kinds.ordered import Settings as OrderedFamily
+from pipeline.model.settings import OrderSettings
+
+LEFT_TO_RIGHT = OrderSettings("left_to_right")
+
+
+class Rival(NamedTuple):
+    """A family of another order under one decoder, and the baseline's decoder with as many beams."""
+
+    family: str
+    decoder: str
+    counterpart: str
+
+    @property
+    def name(self) -> Name:
+        return self.family, self.decoder
+
+
+@dataclass(frozen=True)
+class OrderContext:
+    """The rivals of a run's baseline."""
+
+    run: FinishedRun
+    rivals: tuple[Rival, ...]
+    """Each under its search with most beams; none where all systems generate from left to right, word by word."""
+
+    @property
+    def baseline(self) -> str:
+        return self.run.params.baseline
+
+    def not_measured(self) -> Finding:
+        """What is reported where there is no rival."""
+        return not_measured("no system generates in another order than the baseline")
+
+    def names(self) -> list[Name]:
+        """The baseline's decoders that rivals are compared with, then the rivals; each once."""
+        return list(dict.fromkeys([*((self.baseline, one.counterpart) for one in self.rivals),
+                                   *(one.name for one in self.rivals)]))
+
+    def texts(self) -> dict[Name, list[str]]:
+        """The hypotheses (N,) of `names` for the test split.
+
+        Raises:
+            PipelineError: a file is missing, damaged or of another test set.
+        """
+        return read_texts(layout.HYPOTHESES, self.names(), len(self.references()[0]))
+
+    def references(self) -> list[list[str]]:
+        """The test references, (R, N)."""
+        return [list(layout.read_lines(path)) for path in layout.references("test")]
+
+
+def open_context(run: FinishedRun) -> OrderContext:
+    """Find the rivals among the systems of a run."""
+    params, counterparts = run.params, run.params.counterparts()
+    rivals = []
+    for family in params.systems:
+        settings = params.family(family)
+        if family == params.baseline or not isinstance(settings, OrderedFamily) or settings.order == LEFT_TO_RIGHT:
+            continue
+        found = [Rival(family, decoder, counterparts[decoder]) for decoder in params.decoders_of(family)
+                 if decoder in counterparts and params.quantization_of(decoder) == "float32"]
+        if found:
+            rivals.append(max(found, key=lambda one: params.decoders[one.decoder].get("beams", 1)))
+    return OrderContext(run, tuple(rivals))
+
+
+def resample(sentences: int, samples: int) -> Floats:
+    """(samples, sentences), how often each resample of the test set contains each sentence."""
+    drawn = np.random.default_rng(BOOTSTRAP_SEED).multinomial(
+        sentences, np.full(sentences, 1 / sentences), samples)
+    return drawn.astype(np.float64)
+
+
+def share_with_difference(mine: Floats, theirs: Floats, times: Floats) -> dict[str, float]:
+    """A share of two systems over all sentences, and their difference with its 95 % interval.
+
+    Args:
+        mine, theirs: (N, 2) counts per sentence: of what the share is, and of what it is a share of.
+        times: (samples, N), see `resample`.
+
+    Returns:
+        Percentages by their name in a metrics file.
+    """
+    share, other = _share(mine.sum(0)), _share(theirs.sum(0))
+    low, high = interval(100 * (_share((times @ mine).T) - _share((times @ theirs).T)))
+    return {"percent": 100 * float(share), "difference": 100 * float(share - other), "difference_low": low,
+            "difference_high": high}
+
+
+def _share(counts: Floats) -> Floats:
+    """Counts (2, ...) to shares (...); 0 of 0 is 0."""
+    return np.divide(counts[0], counts[1], out=np.zeros_like(counts[0]), where=counts[1] > 0)
+
+
+def n_grams(tokens: Sequence[str], n: int) -> list[tuple[str, ...]]:
+    """All n-grams of a sentence in their order.
+
+    >>> n_grams(["a", "b", "c"], 2)
+    [('a', 'b'), ('b', 'c')]
+    """
+    return [tuple(tokens[start:start + n]) for start in range(len(tokens) - n + 1)]

@@ -1,0 +1,53 @@
+"""The papers' findings, tested on this run: `reports/claims.json`.
+
+A finding has parts, each judged by a file of this package from texts, times, counts or analyses: false if one of them
+is false, true if all are true. The intervals describe what another test set would change; they do not contain what
+another seed of the training would change. A finding about speed holds for the model and the device that were measured.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from pipeline.evaluation.claims.analysed import judge_analyses
+from pipeline.evaluation.claims.exact import judge_exact
+from pipeline.evaluation.claims.findings import FINDINGS
+from pipeline.evaluation.claims.judgement import Judgement, all_of, missing
+from pipeline.evaluation.claims.quality import judge_quality
+from pipeline.evaluation.claims.speed import judge_speed
+from pipeline.evaluation.rows import Name, Row
+
+_ELSEWHERE = {
+    4: "models of several vocabularies", 16: "a model that generates from both ends, word by word",
+    18: "a shallow student under `interleaved`", 22: "training times, by `benchmarks.training`",
+    26: "intervals of the times at several lengths", 28: "drafters of several sizes, by PROFILE=drafting",
+    29: "a verifier of raw data beside one of distilled data"}
+"""What findings need that no run has, or that none compares with intervals."""
+
+
+def judge(rows: Sequence[Row], texts: Mapping[Name, Sequence[str]], references: Sequence[Sequence[str]],
+          speed: Mapping[str, Any], analyses: Mapping[str, Any], tokenizer: str, samples: int) -> list[dict[str, Any]]:
+    """An entry per finding, whether this run measures it or not.
+
+    Args:
+        rows: of the systems that were evaluated.
+        texts: their hypotheses (N,).
+        references: (R, N), R per sentence.
+        speed: from `speed.speed_report`.
+        analyses: the figures of every analysis.
+        tokenizer: the tokenizer of BLEU.
+        samples: resamples of the bootstrap.
+
+    Raises:
+        PipelineError: unequal numbers of sentences, none at all, or an unknown tokenizer.
+    """
+    baseline = speed["baseline"]
+    judgements = [
+        *judge_quality(texts, references, (baseline, "greedy"), tokenizer, samples),
+        *judge_speed(speed), *judge_exact(rows), *judge_analyses(analyses, baseline),
+        *((number, missing(FINDINGS[number].statement, what)) for number, what in _ELSEWHERE.items())]
+    parts: dict[int, list[Judgement]] = {number: [] for number in FINDINGS}
+    for number, judgement in judgements:
+        parts[number].append(judgement)
+    return [{"finding": number, **finding._asdict(), "verdict": all_of([one.verdict for one in parts[number]]),
+             "parts": [asdict(one) for one in parts[number]]} for number, finding in FINDINGS.items()]

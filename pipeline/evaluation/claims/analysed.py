@@ -1,0 +1,153 @@
+"""Findings that an analysis answers (`reports/analyses.json`)."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pipeline.evaluation.claims.judgement import (
+    FALSE,
+    TRUE,
+    UNDECIDED,
+    Judgement,
+    by_interval,
+    by_two_intervals,
+    in_words,
+    missing,
+    rounded,
+)
+
+Metrics = Mapping[str, Any]
+_DOUBLE_TOKEN, _INTERLEAVED = "double_token pair_beam10", "interleaved beam4"
+_INTERVAL = ("difference", "difference_low", "difference_high")
+_SPEEDUP = ("speedup_vs_greedy", "speedup_low", "speedup_high")
+_NEAR = 0.01
+"""A difference of recall that decides nothing."""
+
+
+def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement]]:
+    """The judgements by the number of their finding.
+
+    Args:
+        metrics: of every analysis, by name.
+        baseline: the family whose Jacobi decoders and drafts of the source are analysed.
+    """
+    return [
+        (7, _precision(metrics, "last 5", "1-gram", 1)),
+        (7, _precision(metrics, "first 5", "4-gram", -1)),
+        (19, _length(metrics)),
+        (20, _repetition(metrics, "Two words per direction repeat more than one", "interleaved_sa beam4",
+                         _INTERLEAVED)),
+        (21, _repetition(metrics, "Students of raw data repeat more than students of distilled data",
+                         "interleaved_raw beam4", "interleaved_distilled beam4")),
+        (24, _edits(metrics, baseline)),
+        *((32, _cores(metrics, decoder)) for decoder in ("pgj3", "hgj3")),
+        (35, _recall(metrics)),
+        (36, _moves(metrics)),
+    ]
+
+
+def _precision(metrics: Metrics, part: str, n: str, sign: int) -> Judgement:
+    claim = f"double_token: {n}s of the {part} words are {'more' if sign > 0 else 'less'} precise"
+    found = _find(metrics, "ends", _DOUBLE_TOKEN, part, n)
+    if found is None:
+        return missing(claim, f"{_DOUBLE_TOKEN} in `ends`")
+    figure = [found[key] for key in _INTERVAL]
+    low, high = sorted(sign * value for value in figure[1:])
+    metric = metrics["ends"]
+    return Judgement(claim, by_interval(low, high),
+                     f"Against {metric[_DOUBLE_TOKEN]['counterpart']} on {metric['sentences']} long sentences, in "
+                     f"points: {in_words(figure)}.", {"points": rounded(figure)})
+
+
+def _length(metrics: Metrics) -> Judgement:
+    claim = "interleaved gains more on the longest sources than on the shortest"
+    found = _find(metrics, "source_length", _INTERLEAVED)
+    if found is None:
+        return missing(claim, f"{_INTERLEAVED} in `source_length`")
+    first, last = ([found[key][at] for key in ("speedup", "speedup_low", "speedup_high")] for at in (0, -1))
+    return Judgement(claim, by_two_intervals(last, first),
+                     f"Longest eighth: {in_words(last)} times as fast; shortest: {in_words(first)}.",
+                     {"longest": rounded(last), "shortest": rounded(first)})
+
+
+def _repetition(metrics: Metrics, claim: str, more: str, less: str) -> Judgement:
+    found = [_find(metrics, "repetition", name, "1-gram") for name in (more, less)]
+    absent = [f"{name} in `repetition`" for name, one in zip((more, less), found, strict=True) if one is None]
+    if absent:
+        return missing(claim, *absent)
+    larger, smaller = ([one[key] for key in _INTERVAL] for one in found)
+    return Judgement(claim, by_two_intervals(larger, smaller),
+                     f"Repeated words beyond those of the baseline, in points: {more} {in_words(larger)}, {less} "
+                     f"{in_words(smaller)}.", {"points": {more: rounded(larger), less: rounded(smaller)}})
+
+
+def _edits(metrics: Metrics, baseline: str) -> Judgement:
+    claim = "iad: the gain falls with the edit ratio"
+    found = _find(metrics, "draft_speedup", baseline, "iad", "correlation_with_edit_ratio")
+    if found is None:
+        return missing(claim, "the edit ratio of a corrector in `draft_speedup`")
+    sentences = metrics["draft_speedup"]["sentences"]
+    figure = [found, *correlation_interval(found, sentences)]
+    return Judgement(claim, by_interval(-figure[2], -figure[1]),
+                     f"Correlation over {sentences} sentences: {in_words(figure)}.", {"correlation": rounded(figure)})
+
+
+def correlation_interval(correlation: float, sentences: int) -> tuple[float, float]:
+    """The 95 % interval of a correlation, by Fisher's transformation.
+
+    >>> low, high = correlation_interval(-0.5, 28)
+    >>> round(low, 2), round(high, 2)
+    (-0.74, -0.16)
+    """
+    middle, half = math.atanh(max(-0.9999, min(0.9999, correlation))), 1.96 / math.sqrt(max(sentences - 3, 1))
+    return math.tanh(middle - half), math.tanh(middle + half)
+
+
+def _cores(metrics: Metrics, decoder: str) -> Judgement:
+    claim = f"{decoder} gains on greedy search from more cores"
+    found = _find(metrics, "scaling", "decoders", decoder, "by_threads")
+    if found is None or len(found) < 2:
+        return missing(claim, f"{decoder} on several cores in `scaling`")
+    threads = sorted(found, key=int)
+    one, all_cores = ([found[count][key] for key in _SPEEDUP] for count in (threads[0], threads[-1]))
+    return Judgement(claim, by_two_intervals(all_cores, one),
+                     f"Times greedy search's speed on {threads[-1]} threads {in_words(all_cores)}, on {threads[0]} "
+                     f"{in_words(one)}.", {"speedup": {threads[-1]: rounded(all_cores), threads[0]: rounded(one)}})
+
+
+def _recall(metrics: Metrics) -> Judgement:
+    claim = "Candidates by position recall more of the references than as many words shared by the sentence"
+    mine, theirs = (_find(metrics, "recall", "references", method) for method in ("position_aware", "shared"))
+    if mine is None or theirs is None:
+        return missing(claim, "a lattice in `recall`")
+    words, recall, shared_words, shared_recall = (
+        np.array(list(one[what].values())) for one in (mine, theirs) for what in ("words", "recall"))
+    within = (words >= shared_words[0]) & (words <= shared_words[-1])
+    if not within.any():
+        return missing(claim, "sizes of candidates that overlap in `recall`")
+    gains = recall[within] - np.interp(np.log(words[within]), np.log(shared_words), shared_recall)
+    verdict = TRUE if gains.min() > _NEAR else FALSE if gains.max() < -_NEAR else UNDECIDED
+    listed = ", ".join(f"{gain:+.3f} with {count:.0f} words" for gain, count in zip(gains, words[within], strict=True))
+    return Judgement(claim, verdict, f"Difference of recall: {listed}.",
+                     {"gain": {f"{count:.0f}": round(float(gain), 4)
+                               for gain, count in zip(gains, words[within], strict=True)}})
+
+
+def _moves(metrics: Metrics) -> Judgement:
+    claim = "Search in the lattice chooses other words than the best edges"
+    share = _find(metrics, "search_moves", "moved_share")
+    if share is None:
+        return missing(claim, "a lattice in `search_moves`")
+    return Judgement(claim, TRUE if share > 0 else FALSE, f"Of all words, {share:.1%}.", {"moved_share": share})
+
+
+def _find(metrics: Metrics, *keys: str) -> Any:
+    """The value under nested keys; None where one of them is absent."""
+    found: Any = metrics
+    for key in keys:
+        if not isinstance(found, Mapping) or key not in found:
+            return None
+        found = found[key]
+    return found

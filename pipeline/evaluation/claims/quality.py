@@ -1,0 +1,159 @@
+"""Findings about quality: a margin, a statistic of several systems' BLEU, is above 0.
+
+It is true if the margin's 95 % interval (paired bootstrap over the test sentences) lies above 0, false if it lies
+below. A system with less than half of the baseline's BLEU has not learnt its task, and no comparison with it decides
+anything.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import sub
+from typing import Any
+
+import numpy as np
+
+from pipeline.evaluation.bootstrap import Floats, Resampled, interval
+from pipeline.evaluation.claims.judgement import NOT_COMPARABLE, UNDECIDED, Judgement, by_interval, missing
+from pipeline.evaluation.quality import BOOTSTRAP_SEED
+from pipeline.evaluation.rows import Name
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A statement about the BLEU of some systems."""
+
+    statement: str
+    systems: tuple[Name, ...]
+    margin: Callable[..., Any]
+    """A function of the systems' BLEU, numbers or arrays of resamples; above 0 where the statement holds."""
+    learnt: bool = True
+    """Whether all systems must have learnt."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A finding about quality: all comparisons hold."""
+
+    finding: int
+    variants: tuple[tuple[Comparison, ...], ...]
+    """Sets of comparisons that each answer it, the fairest first; the first one with most systems measured counts."""
+    note: str = ""
+    """What a reader must also know."""
+
+
+def judge_quality(texts: Mapping[Name, Sequence[str]], references: Sequence[Sequence[str]], baseline: Name,
+                  tokenizer: str, samples: int) -> list[tuple[int, Judgement]]:
+    """The judgements of every comparison, by the number of its finding.
+
+    Args:
+        texts: hypotheses (N,) of the systems that were evaluated.
+        references: (R, N), R per sentence.
+        baseline: with whose BLEU that of others is compared to tell whether they have learnt.
+        tokenizer: of BLEU.
+        samples: resamples of the bootstrap.
+
+    Raises:
+        PipelineError: unequal numbers of sentences, none at all, or an unknown tokenizer.
+    """
+    resampled = Resampled(references, tokenizer, samples, BOOTSTRAP_SEED)
+    wanted = {name for claim in CLAIMS for variant in claim.variants for one in variant for name in one.systems}
+    bleu = {name: resampled(texts[name]) for name in sorted((wanted | {baseline}) & texts.keys())}
+    least = bleu[baseline][0] / 2 if baseline in bleu else 0.0
+
+    def measured(variant: tuple[Comparison, ...]) -> int:
+        return sum(bleu.keys() >= set(one.systems) for one in variant)
+
+    return [(claim.finding, _compare(one, claim.note, bleu, least, len(references[0])))
+            for claim in CLAIMS for one in max(claim.variants, key=measured)]
+
+
+def _compare(one: Comparison, note: str, bleu: Mapping[Name, tuple[float, Floats]], least: float,
+             sentences: int) -> Judgement:
+    absent = [f"{family} under {decoder}" for family, decoder in one.systems if (family, decoder) not in bleu]
+    if absent:
+        return missing(one.statement, *absent)
+    scores, resamples = zip(*(bleu[name] for name in one.systems), strict=True)
+    margin = float(one.margin(*scores))
+    low, high = interval(one.margin(*resamples))
+    named = {" ".join(name): round(score, 4) for name, score in zip(one.systems, scores, strict=True)}
+    verdict = by_interval(low, high)
+    why = (", ".join(f"{name} {score:.2f}" for name, score in named.items())
+           + f" BLEU: margin {margin:.2f} (95 % interval {low:.2f} to {high:.2f}).")
+    figures: dict[str, Any] = {"bleu": named, "margin": round(margin, 4), "interval": [round(low, 4), round(high, 4)]}
+    if one.learnt and min(scores) < least:
+        verdict, why = NOT_COMPARABLE, f"{why} Less than half of the baseline's BLEU: not learnt."
+    elif verdict == UNDECIDED:
+        figures["sentences_to_decide"] = sentences_to_decide(margin, low, high, sentences)
+    return Judgement(one.statement, verdict, why, figures | ({"note": note} if note else {}))
+
+
+def sentences_to_decide(margin: float, low: float, high: float, sentences: int) -> int | None:
+    """Test sentences that would make an interval around a margin as narrow as the margin; None for a margin of 0.
+
+    >>> sentences_to_decide(0.5, -0.5, 1.5, 1000)
+    4000
+    """
+    return round(sentences * ((high - low) / 2 / margin) ** 2) if margin else None
+
+
+def _beats(better: str, worse: str, decoder: str) -> Comparison:
+    return Comparison(f"{better} beats {worse} under {decoder}", ((better, decoder), (worse, decoder)), sub)
+
+
+def _above(better: Name, worse: Name, learnt: bool = True) -> Comparison:
+    return Comparison(f"{' '.join(better)} beats {' '.join(worse)}", (better, worse), sub, learnt)
+
+
+def _costs_less(cheap: Name, dear: Name, most: float) -> Comparison:
+    return Comparison(f"{' '.join(cheap)} costs less than {most} BLEU against {' '.join(dear)}", (cheap, dear),
+                      lambda mine, theirs: mine + most - theirs)
+
+
+def _narrows(family: str, decoder: str, baseline: str) -> Comparison:
+    systems = tuple((name + side, search) for side in ("_raw", "_distilled")
+                    for name, search in (("ar", baseline), (family, decoder)))
+    return Comparison(f"Distillation narrows the gap between ar ({baseline}) and {family} ({decoder})", systems,
+                      lambda ar_raw, raw, ar_distilled, distilled: (ar_raw - raw) - (ar_distilled - distilled))
+
+
+def _sets(make: Callable[[str], tuple[Comparison, ...]]) -> tuple[tuple[Comparison, ...], ...]:
+    """Comparisons of systems with equal budgets on raw data, or of a run's ordinary ones."""
+    return make("_raw"), make("")
+
+
+_NOTE = "Only systems whose names end in _raw have equal starts, data and budgets."
+_OTHER_ABLATIONS = ("vanilla_mask", "vanilla_positions", "independent_directions")
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(1, _sets(lambda side: (
+        _costs_less((f"double_token{side}", "pair_beam10"), (f"ar{side}", "beam10"), 1.03),)), _NOTE),
+    Claim(2, _sets(lambda side: tuple(_beats(f"double_token{side}", f"double_token_{direction}{side}", "pair_beam10")
+                                      for direction in ("l2r", "r2l"))), _NOTE),
+    Claim(8, (tuple(_above(("double_token", "pair_beam10"), ("mask_predict", f"mask_predict{iterations}"))
+                    for iterations in (10, 4)),)),
+    Claim(10, ((_narrows("double_token", "pair_beam10", "beam10"),
+                *(_narrows(family, "beam4", "beam4")
+                  for family in ("interleaved", "semi_autoregressive", "interleaved_sa", "multi_directional")),
+                _narrows("mask_predict", "mask_predict10", "beam4")),),
+          "Table 1 has the interleaved and multi-directional systems; for their own systems, Imamura and "
+          "Sumita (footnote 3) state that distillation improves all of them alike."),
+    *(Claim(number, ((_beats("interleaved_raw", f"{name}_raw", "beam4"),),))
+      for number, name in ((11, "vanilla_mask"), (12, "vanilla_positions"), (14, "independent_directions"))),
+    Claim(13, ((_beats("interleaved_raw", "middle_to_side_raw", "beam4"),
+                Comparison("middle_to_side_raw is worse than every other ablation",
+                           (("middle_to_side_raw", "beam4"), *((f"{name}_raw", "beam4") for name in _OTHER_ABLATIONS)),
+                           lambda worst, *others: np.minimum.reduce(others) - worst)),)),
+    # The default run has no system that predicts four neighbouring words per step.
+    Claim(15, ((_beats("interleaved_raw", "semi_autoregressive_raw", "beam4"),
+                _beats("interleaved_sa_raw", "semi_autoregressive4_raw", "beam4")),
+               (_beats("interleaved", "semi_autoregressive", "beam4"),)), _NOTE),
+    Claim(17, _sets(lambda side: (_beats(f"interleaved_sa{side}", f"multi_directional{side}", "beam4"),)), _NOTE),
+    Claim(27, ((_above(("drafter", "gad"), ("drafter", "gad++_speed")),),)),
+    Claim(33, ((_above(("lattice", "lattice64"), ("lattice", "lattice32")),
+                _above(("lattice", "lattice128"), ("lattice", "lattice64"))),)),
+    Claim(34, (tuple(_above((f"lattice_{layers}", "lattice64"), (f"nat_{layers}", "nat")) for layers in (1, 3, 6)),)),
+    Claim(36, (tuple(_beats("lattice_distilled", "lattice_raw", decoder)
+                     for decoder in ("lattice32", "lattice64", "lattice128")),)),
+    Claim(37, ((_above(("lattice", "lattice64"), ("lattice", "counts"), learnt=False),),)),
+    Claim(38, ((_costs_less(("lattice_1", "lattice64"), ("lattice_6", "lattice64"), 1.0),),)),
+)

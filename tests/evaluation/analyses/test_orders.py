@@ -1,0 +1,86 @@
+"""What is compared between generation orders: by hand, on invented sentences."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from pipeline.evaluation.analyses.double_token.ends import PARTS, ends, precision_counts
+from pipeline.evaluation.analyses.finished_run import FinishedRun
+from pipeline.evaluation.analyses.interleaved.repetition import repetition, surplus_counts
+from pipeline.evaluation.analyses.interleaved.source_length import equal_bins, source_length
+from pipeline.evaluation.analyses.orders import Rival, open_context, resample, share_with_difference
+from pipeline.params import load_params
+
+RIVAL = Rival("both_ends", "beam4", "beam4")
+NAMES = [("base", "beam4"), RIVAL.name]
+
+
+def tokens(line: str) -> list[str]:
+    return line.split()
+
+
+def test_every_other_order_is_compared_under_its_widest_beam() -> None:
+    params = load_params(Path(__file__).parents[3] / "params.yaml")
+    context = open_context(cast(FinishedRun, SimpleNamespace(params=params)))
+    assert context.rivals == (Rival("interleaved", "beam4", "beam4"), Rival("double_token", "pair_beam10", "beam10"))
+    assert context.names() == [("ar", "beam4"), ("ar", "beam10"), ("interleaved", "beam4"),
+                               ("double_token", "pair_beam10")]
+
+
+def test_the_precision_of_both_ends() -> None:
+    """The base is right in front, its rival at the end; both have all words right but one."""
+    reference = tokens("the small lamp hangs over the old wooden table today .")
+    front = [*reference[:-1], "!"]
+    back = ["a", *reference[1:]]
+    found = ends("base", [RIVAL], dict(zip(NAMES, ([front], [back]), strict=True)), [[reference]],
+                 samples=20).metric["both_ends beam4"]
+    assert set(found) == {"counterpart", *PARTS}
+    for part, right, difference in (("all", 10, 0), ("first 5", 4, -1), ("last 5", 5, 1)):
+        words = 11 if part == "all" else 5
+        assert found[part]["1-gram"]["percent"] == pytest.approx(100 * right / words)
+        assert found[part]["1-gram"]["difference"] == pytest.approx(100 * difference / words)
+    assert found["first 5"]["4-gram"]["difference"] == pytest.approx(-50)  # one of its two
+    assert found["last 5"]["4-gram"]["percent"] == 100
+
+
+def test_an_n_gram_is_right_as_often_as_some_reference_has_it() -> None:
+    assert precision_counts([["0", "0", "0"]], [[["0"]], [["0", "0"]]], 1, slice(None)).tolist() == [[2, 3]]
+    assert precision_counts([["a"]], [[["a", "b"]]], 4, slice(5)).tolist() == [[0, 0]]
+
+
+def test_a_repetition_that_a_reference_has_is_none() -> None:
+    hypothesis = tokens("set port 0 0 to to to on on")
+    assert surplus_counts([hypothesis], [[tokens("set port 0 0 to on")]], 1).tolist() == [[3, 9]]  # to, to, on
+    assert surplus_counts([hypothesis], [[tokens("set port 0 0 to on")]], 2).tolist() == [[1, 8]]  # to to
+    assert surplus_counts([["lamp"]], [[["table"]]], 1).tolist() == [[0, 1]]  # wrong, once
+
+
+def test_more_repetition_shows_as_a_difference_with_its_interval() -> None:
+    plain, twice = tokens("turn the lamp on"), tokens("turn turn the lamp on")
+    found = repetition("base", [RIVAL], dict(zip(NAMES, ([plain] * 3, [plain, twice, twice]), strict=True)),
+                       [[plain] * 3], samples=200).metric["both_ends beam4"]
+    assert found["1-gram"]["percent"] == found["1-gram"]["difference"] == pytest.approx(100 * 2 / 14)
+    assert 0 == found["1-gram"]["difference_low"] < found["1-gram"]["difference_high"] == pytest.approx(20)
+    assert found["4-gram"]["difference"] == 0
+
+
+def test_a_share_of_nothing_is_none() -> None:
+    empty = np.zeros((4, 2))
+    assert set(share_with_difference(empty, empty, resample(4, 10)).values()) == {0.0}
+
+
+def test_bins_by_length() -> None:
+    lines = ["one two three four", "five six seven eight", "nine ten one two", "three four five six"]
+    bins = equal_bins([9, 2, 8, 3], 2)
+    assert [(one.rows, one.length) for one in bins] == [([1, 3], 2.5), ([2, 0], 8.5)]
+    assert equal_bins([4], 2) == []
+    seconds = {NAMES[0]: [np.full(2, 0.4), np.full(2, 0.9)], NAMES[1]: [np.full(2, 0.4), np.full(2, 0.3)]}
+    texts = {NAMES[0]: lines, NAMES[1]: [*lines[:2], "wrong words stand here", lines[3]]}
+    found: dict[str, Any] = source_length("base", [RIVAL], bins, texts, [lines], seconds,
+                                          tokenizer="13a").metric["both_ends beam4"]
+    assert found["counterpart_bleu"] == pytest.approx([100, 100])
+    assert found["bleu"][0] == pytest.approx(100) and found["bleu"][1] < 60
+    assert found["speedup"] == pytest.approx([1, 3]) and found["longest_against_shortest"] == pytest.approx(3)
