@@ -78,9 +78,11 @@ def _draw(metric: Mapping[str, Any], decoders: Sequence[str]) -> Figure:
                         intervals=[(rows[str(size)]["speedup_low"], rows[str(size)]["speedup_high"])
                                    for size in BATCHES])
         axes.axhline(1, color=chart.THEME.muted, linewidth=1)
-        axes.sharey(panels[0])
         chart.powers_of_two(axes, BATCHES)
         chart.name_axes(axes, "sentences at once", "", f"{beams} beam{'s' if beams > 1 else ''}")
+    lows, highs = zip(*(axes.get_ylim() for axes in panels), strict=True)
+    for axes in panels:
+        axes.set_ylim(min(lows), max(highs))
     panels[0].set_ylabel(f"times as fast as {metric['baseline']}", color=chart.THEME.ink, fontsize=10)
     chart.add_legend(figure, len(families))
     return figure
