@@ -9,9 +9,14 @@ prints them and the tables lack them. Only the standard library and the package 
 """
 
 import argparse
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import systran_align  # type: ignore[import-not-found]
+
+_BATCH = 10_000
+"""Pairs whose links the package chooses at once: memory is fast_align's, not that of a corpus of Python's strings."""
 
 
 def main() -> None:
@@ -21,9 +26,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tables", action="store_true")
     options = parser.parse_args()
-    sources, targets = (path.read_bytes().removesuffix(b"\n").split(b"\n") for path in (options.source, options.target))
     bitext, forward, backward = (str(options.folder / name) for name in ("bitext", "forward.table", "backward.table"))
-    Path(bitext).write_bytes(b"".join(b"%s ||| %s\n" % pair for pair in zip(sources, targets, strict=True)))
+    with open(bitext, "w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{source} ||| {target}\n" for source, target in _pairs(options))
     # Words below exp(beam_threshold) times the best are not written; training does not depend on it.
     threshold = {"beam_threshold": -1000.0} if options.tables else {}
     systran_align.generate_alignment_probabilities(
@@ -32,14 +37,22 @@ def main() -> None:
     if options.tables:
         return
     aligner = systran_align.Aligner(forward, backward)
-    pairs = aligner.align_batch(_words(sources), _words(targets))
+    pairs = _pairs(options)
     with open(options.folder / "links", "w", encoding="ascii") as file:
-        for pair in pairs:
-            file.write(" ".join(f"{source}-{target}" for source, target in pair["alignments"]) + "\n")
+        while batch := list(islice(pairs, _BATCH)):
+            for pair in aligner.align_batch(*map(_words, zip(*batch, strict=True))):
+                file.write(" ".join(f"{source}-{target}" for source, target in pair["alignments"]) + "\n")
 
 
-def _words(lines: list[bytes]) -> list[list[str]]:
-    return [[word.decode() for word in line.split()] for line in lines]
+def _pairs(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    with (open(options.source, encoding="utf-8", newline="\n") as sources,
+          open(options.target, encoding="utf-8", newline="\n") as targets):
+        for source, target in zip(sources, targets, strict=True):
+            yield source.removesuffix("\n"), target.removesuffix("\n")
+
+
+def _words(texts: Iterable[str]) -> list[list[str]]:
+    return [[word.decode() for word in text.encode().split()] for text in texts]  # at ASCII white space only
 
 
 if __name__ == "__main__":

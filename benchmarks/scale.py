@@ -2,6 +2,7 @@
 
     python -m benchmarks.scale                                  # 100,000, 300,000, 1 million and 4.5 million pairs
     python -m benchmarks.scale --pairs 100000 300000
+    python -m benchmarks.scale --pairs 4500000 --only corpus bpe align counts
 
 Corpora are made from the default run's (data/corpus) by recombination: a pair is two of its pairs, joined on both
 sides. So the number of distinct words stays, and the pairs of words that occur together grow towards all that are
@@ -9,12 +10,17 @@ possible. Each stage is a process of its own, beside the published fast_align (p
 `benchmarks.alignment`) and SentencePiece's own trainer and encoder. Projections are straight lines through the measured
 sizes; memory that saturates, such as that of tables, stays below them.
 
-Memory is the peak of the resident set, and of its part that is not mapped from a file: the system drops mapped pages
-when it needs the memory. Both are read from /proc every 10 ms, summed over the process and its children.
+Sizes that were measured before stay in the report, which is written after each, so that sizes can be measured one by
+one. Processor seconds are those of the process and its children in all threads; unlike seconds they hardly depend on
+what else the machine does. Memory is the peak of the resident set, and of its part that is not mapped from a file: the
+system drops mapped pages when it needs the memory. Both are read from /proc every 10 ms, summed over the process and
+its children.
 """
 
+import filecmp
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -29,14 +35,24 @@ from benchmarks.clock import RESULTS, about, argument_parser, table
 from pipeline import layout
 from pipeline.cores import usable_cores
 from pipeline.errors import PipelineError
-from pipeline.files import write_json
+from pipeline.files import read_json, write_json
 from pipeline.strict_yaml import read_yaml
 
+Stages = Mapping[str, Mapping[str, Mapping[str, float]]]
+"""Usage by stage, then by number of pairs."""
 ROOT = Path(__file__).parents[1]
 SIZES = (100_000, 300_000, 1_000_000, 4_500_000)
 PROJECTED = (4_500_000, 40_000_000, 1_000_000_000)
+DRAWN = {"corpus": "corpus", "bpe": "bpe", "align": "align (corpus and translations)", "counts": "counts",
+         "align text": "align, text", "fast_align": "fast_align, text", "sentencepiece": "SentencePiece"}
+"""What the picture shows, and how it is called there."""
+_PIPELINE = ("corpus", "bpe", "align", "counts", "align text")
+_LIMIT_MB = 4000
+"""What no stage but training should exceed."""
 _PAUSE = 0.01
 _MEGABYTE = 1e6
+_NEEDED = ("corpus", "bpe", "(shards)", "merge")
+"""Stages that the others need."""
 _TEXT = ("--source", "data/corpus/train.source", "--target", "data/corpus/train.target")
 
 
@@ -44,6 +60,8 @@ class Usage(NamedTuple):
     """What one stage took."""
 
     seconds: float
+    processor_seconds: float
+    """In all threads and processes."""
     peak_mb: float
     """The largest resident set, in megabytes."""
     anonymous_mb: float
@@ -51,7 +69,10 @@ class Usage(NamedTuple):
 
 
 def commands(threads: int, vocabulary: int) -> dict[str, list[str]]:
-    """The arguments of `python -m` of every stage, by name, in their order; names in brackets are not measured."""
+    """The arguments of `python -m` of every stage, by name, in their order; names in brackets are not measured.
+
+    A stage needs none of the later ones.
+    """
     worker = "benchmarks.scale_worker"
     torchrun = ["torch.distributed.run", "--nproc-per-node", "2", "-m", "pipeline"]
     both = ["--symmetrise", "grow-diag-final-and"]
@@ -81,7 +102,7 @@ def measure(arguments: Sequence[str], folder: Path, environment: Mapping[str, st
     Raises:
         PipelineError: it fails.
     """
-    start = time.perf_counter()
+    start, before = time.perf_counter(), _processor_seconds()
     with open(folder / "log", "wb") as output:
         process = subprocess.Popen([sys.executable, "-m", *arguments], cwd=folder, env=dict(environment),
                                    stdout=output, stderr=output)
@@ -96,7 +117,14 @@ def measure(arguments: Sequence[str], folder: Path, environment: Mapping[str, st
         said = (folder / "log").read_text(encoding="utf-8", errors="replace").strip() or "no reason given"
         raise PipelineError(f"python -m {' '.join(arguments)} ended with status {process.returncode}: "
                             f"{said.splitlines()[-1]}")
-    return Usage(round(seconds, 2), round(peak / _MEGABYTE), round(anonymous / _MEGABYTE))
+    return Usage(round(seconds, 2), round(_processor_seconds() - before, 2), round(peak / _MEGABYTE),
+                 round(anonymous / _MEGABYTE))
+
+
+def _processor_seconds() -> float:
+    """Of all child processes that have ended, and theirs."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ended.ru_utime + ended.ru_stime
 
 
 def _family(process: int) -> list[int]:
@@ -133,24 +161,45 @@ def prepare(folder: Path, corpus: Path, pairs: int, environment: Mapping[str, st
     return int(params["bpe"]["vocabulary"])
 
 
-def run(sizes: Sequence[int], corpus: Path, only: Sequence[str], threads: int, vocabulary: int | None,
-        work: Path | None) -> dict[str, dict[str, Usage]]:
-    """Measure every stage at every size; print each as it ends. Returns usage by stage, then by number of pairs."""
+def run(pairs: int, corpus: Path, only: Sequence[str], threads: int, vocabulary: int | None,
+        work: Path | None) -> dict[str, Usage]:
+    """Measure every stage, or those of `only` and the pipeline's stages before them, and print each as it ends.
+
+    Raises:
+        PipelineError: a stage fails, or two ranks align otherwise than one process.
+    """
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(threads)}
-    found: dict[str, dict[str, Usage]] = {}
-    for pairs in sizes:
-        folder = Path(tempfile.mkdtemp(prefix=f"scale-{pairs}-", dir=work))
-        try:
-            learnt = prepare(folder, corpus, pairs, environment, vocabulary)
-            for stage, arguments in commands(threads, learnt).items():
-                usage = measure(arguments, folder, environment)
-                if not stage.startswith("(") and (not only or stage in only):
-                    found.setdefault(stage, {})[str(pairs)] = usage
-                    print(f"{pairs:>9,} pairs  {stage:<16} {usage.seconds:9.1f} s {usage.peak_mb:7.0f} MB "
-                          f"{usage.anonymous_mb:7.0f} MB anonymous", flush=True)
-        finally:
-            shutil.rmtree(folder)
+    found: dict[str, Usage] = {}
+    folder = Path(tempfile.mkdtemp(prefix=f"scale-{pairs}-", dir=work))
+    try:
+        stages = commands(threads, prepare(folder, corpus, pairs, environment, vocabulary))
+        for stage in chosen(list(stages), only):
+            usage = measure(stages[stage], folder, environment)
+            if not stage.startswith("("):
+                found[stage] = usage
+                print(f"{pairs:>9,} pairs  {stage:<16} {usage.seconds:9.1f} s {usage.processor_seconds:9.1f} s of "
+                      f"processors {usage.peak_mb:7.0f} MB {usage.anonymous_mb:7.0f} MB anonymous", flush=True)
+        links = [folder / name for name in ("one", "two")]
+        if all(map(Path.exists, links)) and not filecmp.cmp(*links, shallow=False):
+            raise PipelineError(f"{pairs} pairs: two ranks align otherwise than one process")
+    finally:
+        shutil.rmtree(folder)
     return found
+
+
+def chosen(stages: Sequence[str], only: Sequence[str]) -> list[str]:
+    """The stages to run: all, or those of `only` and what they need.
+
+    >>> chosen(["corpus", "bpe", "(shards)", "merge", "epoch", "align", "fast_align"], ["align"])
+    ['corpus', 'bpe', '(shards)', 'merge', 'align']
+
+    Raises:
+        PipelineError: there is no such stage.
+    """
+    for name in only:
+        if name not in stages:
+            raise PipelineError(f"--only: {name!r} is none of {', '.join(stages)}")
+    return [stage for stage in stages if not only or stage in {*_NEEDED, *only}]
 
 
 def line(points: Mapping[int, float]) -> tuple[float, float]:
@@ -169,63 +218,78 @@ def line(points: Mapping[int, float]) -> tuple[float, float]:
     return height - rate * middle, rate
 
 
-def projections(found: Mapping[str, Mapping[str, Usage]]) -> dict[str, Any]:
+def projections(stages: Stages) -> dict[str, Any]:
     """For each stage the lines of seconds and of anonymous memory, and what they give for larger corpora."""
     result: dict[str, Any] = {}
-    for stage, by_size in found.items():
-        lines = {figure: line({int(pairs): getattr(usage, figure) for pairs, usage in by_size.items()})
-                 for figure in ("seconds", "anonymous_mb")}
+    for stage, by_size in stages.items():
+        lines = {figure: line({int(pairs): usage[figure] for pairs, usage in by_size.items()})
+                 for figure in ("processor_seconds", "anonymous_mb")}
         result[stage] = {figure: {"per_million_pairs": round(1e6 * rate, 1),
                                   **{str(pairs): round(fixed + rate * pairs) for pairs in PROJECTED}}
                          for figure, (fixed, rate) in lines.items()}
     return result
 
 
-def draw(found: Mapping[str, Mapping[str, Usage]], path: Path) -> None:
-    """Seconds and memory over pairs, on logarithmic axes."""
+def draw(stages: Stages, path: Path) -> None:
+    """Processor seconds and memory over pairs, on logarithmic axes; the pipeline's stages are solid, others dashed."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.5))
-    for axis, field, label in zip(axes, ("seconds", "anonymous_mb"), ("seconds", "megabytes, anonymous"), strict=True):
-        for stage, by_size in found.items():
-            axis.plot([int(pairs) for pairs in by_size], [getattr(one, field) for one in by_size.values()], "o-",
-                      label=stage)
-        axis.set(xscale="log", yscale="log", xlabel="sentence pairs", ylabel=label)
-    axes[1].legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
-    figure.tight_layout()
+    figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+    drawn = [stage for stage in DRAWN if stage in stages]
+    for axis, field, title in zip(axes, ("processor_seconds", "anonymous_mb"), (
+            "processor time, seconds", "peak memory without mapped files, megabytes"), strict=True):
+        for number, stage in enumerate(drawn):
+            points = sorted((int(pairs), usage[field]) for pairs, usage in stages[stage].items())
+            axis.plot(*zip(*points, strict=True), "o-" if stage in _PIPELINE else "s--", color=f"C{number}",
+                      label=DRAWN[stage])
+        axis.set(xscale="log", yscale="log", xlabel="sentence pairs", title=title)
+        axis.grid(alpha=0.3)
+        axis.xaxis.set_major_formatter(lambda pairs, _: f"{pairs:,.0f}")
+        axis.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
+    axes[1].axhline(_LIMIT_MB, color="black", linewidth=0.8, linestyle=":")
+    axes[1].annotate("4 GB", (1, _LIMIT_MB), xycoords=("axes fraction", "data"), xytext=(-2, 2),
+                     textcoords="offset points", ha="right", va="bottom", fontsize=8)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     figure.savefig(path, dpi=110)
+    pyplot.close(figure)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("--pairs", type=int, nargs="+", default=SIZES, help="sizes of the corpora")
     parser.add_argument("--corpus", type=Path, default=layout.CORPUS, help="folder of the corpus to recombine")
-    parser.add_argument("--only", nargs="+", default=(), metavar="STAGE", help="report these stages; all run")
+    parser.add_argument("--only", nargs="+", default=(), metavar="STAGE",
+                        help="run these stages and those that they need")
     parser.add_argument("--threads", type=int, default=usable_cores(), help="of the aligners")
     parser.add_argument("--vocabulary", type=int, help="instead of bpe.vocabulary of params.yaml")
     parser.add_argument("--work", type=Path, help="folder for the corpora, about 2 KB per pair; not in memory (tmpfs)")
     parser.add_argument("--output", type=Path, default=RESULTS / "scale.json")
     options = parser.parse_args(arguments)
+    report: dict[str, Any] = read_json(options.output) if options.output.exists() else {}
+    stages, measured = report.get("stages", {}), report.get("measured", {})
     try:
-        found = run(options.pairs, options.corpus.resolve(), options.only, options.threads, options.vocabulary,
-                    options.work)
+        for pairs in options.pairs:
+            start = about(["numba", "numpy", "sentencepiece"])
+            found = run(pairs, options.corpus.resolve(), options.only, options.threads, options.vocabulary,
+                        options.work)
+            for stage, usage in found.items():
+                stages[stage] = by_size(stages.get(stage, {}) | {str(pairs): usage._asdict()})
+            measured = by_size(measured | {str(pairs): {**start, "threads": options.threads}})
+            write_json(options.output, {"measured": measured, "stages": stages, "projected": projections(stages)})
     except PipelineError as error:
         parser.exit(2, f"error: {error}\n")
-    projected = projections(found)
-    packages = ["numba", "numpy", "sentencepiece", *(["systran-align"] if "fast_align" in found else [])]
-    write_json(options.output, {
-        **about(packages), "threads": options.threads,
-        "stages": {stage: {pairs: usage._asdict() for pairs, usage in by_size.items()}
-                   for stage, by_size in found.items()},
-        "projected": projected})
-    if len(options.pairs) > 1:
-        draw(found, options.output.with_suffix(".png"))
-        print(table(["projected", *(f"{pairs:,}" for pairs in PROJECTED), "per million"], [
-            [f"{stage}, {figure}", *(f"{law[str(pairs)]:,}" for pairs in PROJECTED), f"{law['per_million_pairs']:,}"]
-            for stage, laws in projected.items() for figure, law in laws.items()]))
+    draw(stages, options.output.with_suffix(".png"))
+    print(table(["projected", *(f"{pairs:,}" for pairs in PROJECTED), "per million"], [
+        [f"{stage}, {figure}", *(f"{law[str(pairs)]:,}" for pairs in PROJECTED), f"{law['per_million_pairs']:,}"]
+        for stage, laws in projections(stages).items() for figure, law in laws.items()]))
+
+
+def by_size(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """In the order of the numbers of pairs."""
+    return {pairs: entries[pairs] for pairs in sorted(entries, key=int)}
 
 
 if __name__ == "__main__":

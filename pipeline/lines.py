@@ -1,14 +1,17 @@
 """Reads text line by line, by the same rules for all sources."""
 
 import gzip
+import io
+import os
 import re
+import sys
 import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 from pipeline.errors import PipelineError
 
@@ -20,14 +23,16 @@ UnicodeForm = Literal["NFC", "NFKC", "none"]
 _BLANKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 
-def read_lines(path: Path) -> Iterator[str]:
+def read_lines(path: Path, progress: bool = False) -> Iterator[str]:
     """Yield the lines of a file, plain, .gz or .zst, without their line ends; the file is opened at the first line.
+
+    `progress` shows on a terminal how much of the file has been read.
 
     Raises:
         PipelineError: the file cannot be read or decompressed, or is not UTF-8.
     """
     try:
-        with _open(path) as file:
+        with _open(path, progress and sys.stderr.isatty()) as file:
             yield from decode_lines(file, str(path))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise PipelineError(f"{path}: cannot be decompressed ({error}); fetch the file again") from None
@@ -36,13 +41,34 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[Iterable[bytes]]:
-    if path.suffix == ".gz":
-        with gzip.open(path, "rb") as file:
-            yield file
-        return
-    with open(path, "rb") as file:
-        yield _unpack_zstandard(file, path) if path.suffix == ".zst" else file
+def _open(path: Path, progress: bool) -> Iterator[Iterable[bytes]]:
+    with io.BufferedReader(_Watched(path), _PACKED) if progress else open(path, "rb") as file:
+        if path.suffix == ".gz":
+            with gzip.open(file, "rb") as unpacked:
+                yield unpacked
+        else:
+            yield _unpack_zstandard(file, path) if path.suffix == ".zst" else file
+
+
+class _Watched(io.FileIO):
+    """A file of which a bar shows how many bytes have been read."""
+
+    def __init__(self, path: Path) -> None:
+        from tqdm import tqdm
+
+        super().__init__(path)
+        self._bar = tqdm(total=os.fstat(self.fileno()).st_size or None, desc=path.name, unit="B", unit_scale=True,
+                         file=sys.stderr)
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        count = super().readinto(buffer)
+        self._bar.update(count or 0)
+        return count
+
+    def close(self) -> None:
+        if not self.closed:
+            self._bar.close()
+        super().close()
 
 
 def _unpack_zstandard(file: IO[bytes], path: Path) -> Iterator[bytes]:
@@ -68,13 +94,13 @@ def _unpack_zstandard(file: IO[bytes], path: Path) -> Iterator[bytes]:
         yield line
 
 
-def read_aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    """Yield line i of one file with line i of the other.
+def read_aligned(source: Path, target: Path, progress: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield line i of one file with line i of the other; `progress` is that of the source (`read_lines`).
 
     Raises:
         PipelineError: a file cannot be read or is not UTF-8, or the numbers of lines differ.
     """
-    for left, right in zip_longest(read_lines(source), read_lines(target)):
+    for left, right in zip_longest(read_lines(source, progress), read_lines(target)):
         if left is None or right is None:
             counts = [sum(1 for _ in read_lines(path)) for path in (source, target)]
             raise PipelineError(f"{source} has {counts[0]} lines but {target} has {counts[1]}; "

@@ -101,7 +101,8 @@ def _encode_split(settings: BpeSettings, tokenizer: Tokenizer, corpus: Path, spl
     limit = settings.max_length if split in ("train", SYNTHETIC) else None
 
     def encoded() -> Iterator[EncodedPair]:
-        for pair in _encode(tokenizer, read_aligned(corpus / f"{split}.source", corpus / f"{split}.target")):
+        for pair in _encode(tokenizer, read_aligned(corpus / f"{split}.source", corpus / f"{split}.target",
+                                                     progress=split == "train")):
             if limit is not None and max(map(len, pair)) > limit:
                 counts["too_long"] += 1
             else:

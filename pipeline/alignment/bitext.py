@@ -72,7 +72,7 @@ class Bitext(NamedTuple):
 
 
 def read_text(source: Path, target: Path, lowercase: bool = False) -> tuple[Bitext, list[str], list[str]]:
-    """Read two files of tokenised sentences, one per line, plain or .gz.
+    """Read two files of tokenised sentences, one per line, plain, .gz or .zst.
 
     Words are separated by ASCII white space; a no-break space is part of its word.
 
@@ -98,7 +98,7 @@ def _read_side(path: Path, lowercase: bool) -> tuple[Side, list[str]]:
     known: defaultdict[bytes, int] = defaultdict()
     known.default_factory = known.__len__  # a new word gets the next id
     ids, offsets = array("i"), array("q", [0])
-    for line in read_lines(path):
+    for line in read_lines(path, progress=True):
         # Bytes are split at ASCII white space only.
         ids.extend(map(known.__getitem__, (line.lower() if lowercase else line).encode().split()))
         offsets.append(len(ids))

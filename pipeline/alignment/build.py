@@ -179,7 +179,7 @@ def count_sides(sides: Mapping[str, Path], links: Path, tokenizer: Tokenizer, se
 
     def counted(part: list[Aligned]) -> CountModel:
         return count(part, top=settings.top, target_vocabulary=tokenizer.target_size, copies=copies,
-                     digest=tokenizer.digest, **prior)
+                     digest=tokenizer.digest, folder=_existing(out.parent), **prior)
 
     figures = {}
     with atomic_path(out) as folder:

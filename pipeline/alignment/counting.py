@@ -1,6 +1,9 @@
 """From aligned sentence pairs to the tables of the count model, with memory bounded by the tables, not the corpus."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +17,9 @@ from pipeline.count_model.model import CountModel, Floats, Ints, LexicalTable, T
 
 _CHUNK = 1 << 21  # target words counted at once
 _MOST = 1 << 24
-"""Target words whose source words are counted in one pass over the corpus, 16 bytes each if all were distinct."""
+"""Target words whose source words are counted together, 16 bytes each if all were distinct."""
+_FILES = 256
+"""The most temporary files; of a corpus of more than 4 billion words they hold more words each."""
 
 
 class Aligned(NamedTuple):
@@ -85,10 +90,11 @@ class _Counter:
 
 
 def count(aligned: Sequence[Aligned], *, top: int, target_vocabulary: int, copies: NDArray[np.int32], digest: str,
-          tension: float, null_probability: float) -> CountModel:
+          tension: float, null_probability: float, folder: Path | None = None) -> CountModel:
     """Count one or several corpora as one, and fit the length regression.
 
     Per P(y | x, offset) and per P(y | t), the `top` most frequent words are kept. For the rest see `CountModel`.
+    `folder` is for temporary files, which have no names: 8 bytes per target word.
     """
     lengths = [np.concatenate([side.lengths for side in sides])
                for sides in zip(*(one.bitext for one in aligned), strict=True)]
@@ -102,8 +108,9 @@ def count(aligned: Sequence[Aligned], *, top: int, target_vocabulary: int, copie
             position.add(words.t * V + words.y)
             position.add(words.y)  # row 0: at any position
     kind, reach = np.uint16 if V <= 1 << 16 else np.uint32, 2 * longest + 1
-    keys, table = _joined([_table(*_lexical(aligned, part, longest, V).result(), V, top, kind)
-                           for part in cut(occurrences, _MOST)])
+    parts = cut(occurrences, max(_MOST, int(occurrences.sum()) // _FILES + 1))
+    keys, table = _joined([_table(*counter.result(), V, top, kind)
+                           for counter in _lexical(aligned, parts, longest, V, folder)])
     first = np.searchsorted(keys // reach, np.arange(len(copies) + 1)).astype(np.int64)
     _, priors = _table(*prior.result(), longest + 1, longest + 1, np.uint16, rows=(longest + 1) ** 2)
     _, positions = _table(*position.result(), V, top, kind, rows=longest + 1)
@@ -111,14 +118,29 @@ def count(aligned: Sequence[Aligned], *, top: int, target_vocabulary: int, copie
                       fit_lengths(*lengths), longest, tension, null_probability, target_vocabulary, digest)
 
 
-def _lexical(aligned: Sequence[Aligned], part: tuple[int, int], longest: int, V: int) -> _Counter:
-    """Count the source words first .. last - 1 of a part, by ((x, offset), y)."""
-    counter = _Counter()
-    for one in aligned:
-        for words in one.chunks():
-            keys = (words.x * (2 * longest + 1) + words.offset + longest) * V + words.y
-            counter.add(keys[(part[0] <= words.x) & (words.x < part[1])])
-    return counter
+def _lexical(aligned: Sequence[Aligned], parts: Sequence[tuple[int, int]], longest: int, V: int,
+             folder: Path | None) -> Iterator[_Counter]:
+    """Count ((x, offset), y), with one counter after the other for each part first .. last - 1 of the source words.
+
+    One pass over the corpus divides the keys among a temporary file per part.
+    """
+    firsts = np.array([first for first, _ in parts])
+    with ExitStack() as stack:
+        files = [stack.enter_context(TemporaryFile(dir=folder)) for _ in parts]
+        for one in aligned:
+            for words in one.chunks():
+                keys = (words.x * (2 * longest + 1) + words.offset + longest) * V + words.y
+                part_of = (np.searchsorted(firsts, words.x, side="right") - 1).astype(np.uint16)  # sorted by radix
+                sizes = np.bincount(part_of, minlength=len(parts))
+                divided = np.split(keys[np.argsort(part_of, kind="stable")], np.cumsum(sizes)[:-1])
+                for file, of_part in zip(files, divided, strict=True):
+                    file.write(of_part.tobytes())
+        for file in files:
+            counter = _Counter()
+            file.seek(0)
+            while block := file.read(_CHUNK * firsts.itemsize):
+                counter.add(np.frombuffer(block, np.int64))
+            yield counter
 
 
 def _joined(parts: Sequence[tuple[Ints, Table]]) -> tuple[Ints, Table]:

@@ -1,10 +1,10 @@
 """A set of the digests of texts that grows on disk, in memory that does not depend on its size."""
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
+from itertools import compress, islice
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 Digests = NDArray[np.uint64]
 
 _IN_MEMORY = 1 << 20
-"""Digests, 8 bytes each, that are kept in memory before they become a run on disk; also those read at once."""
+"""Digests, 8 bytes each, that are kept in memory before they become a run on disk; also those merged at once."""
+_CHUNK = 1 << 14  # texts compared at once
 
 
 def digests(texts: Iterable[str]) -> Digests:
@@ -20,27 +21,45 @@ def digests(texts: Iterable[str]) -> Digests:
     return np.frombuffer(b"".join(blake2b(text.encode(), digest_size=8).digest() for text in texts), np.uint64)
 
 
-class DigestSet:
-    """Sorted runs of digests: one in memory, the others in temporary files, of which no two are of similar size.
+def distinct(texts: Iterable[str], folder: Path, before: Iterable[str] = ()) -> Iterator[str]:
+    """Yield each text where it first occurs, unless it is among `before`; `folder` is for temporary files.
 
-    As runs of similar size are merged, N digests are in about log N runs, and each is written about log N times.
+    >>> list(distinct(["a", "b", "a", "c"], Path(), ["c"]))
+    ['a', 'b']
+    """
+    seen = DigestSet(folder)
+    for chunk in _chunks(before):
+        seen.add(digests(chunk))
+    for chunk in _chunks(texts):
+        yield from compress(chunk, seen.add(digests(chunk)).tolist())
+    seen.close()
+
+
+def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
+    remaining = iter(texts)
+    return iter(lambda: list(islice(remaining, _CHUNK)), [])
+
+
+class DigestSet:
+    """Sorted runs of digests: one in memory, the others in mapped temporary files, of which no two are of similar size.
+
+    As runs of similar size are merged, N digests are in about log N runs, and each is written about log N times. A
+    look-up is a binary search in every run, so that N look-ups take a time that grows like N times a power of log N.
     """
 
     def __init__(self, folder: Path) -> None:
         """`folder` is where temporary files are; they have no name and vanish with the process."""
         self._folder = folder
         self._recent = np.empty(0, np.uint64)
-        self._runs: list[tuple[int, IO[bytes]]] = []  # size, file; the largest first
+        self._runs: list[Digests] = []  # the largest first
 
     def has(self, queries: Digests) -> NDArray[np.bool_]:
         """Which of the digests are in the set."""
         order = np.argsort(queries)
-        ascending = queries[order]
-        found = _isin(ascending, self._recent)
-        for size, file in self._runs:
-            for block in _blocks(size, file):
-                low, high = np.searchsorted(ascending, block[0]), np.searchsorted(ascending, block[-1], side="right")
-                found[low:high] |= _isin(ascending[low:high], block)
+        ascending = queries[order]  # so that searches next to each other read the same pages
+        found = np.zeros(len(queries), np.bool_)
+        for run in (self._recent, *self._runs):
+            found |= _isin(ascending, run)
         result = np.empty(len(queries), np.bool_)
         result[order] = found
         return result
@@ -56,23 +75,21 @@ class DigestSet:
         return first
 
     def _spill(self) -> None:
-        file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
-        file.write(self._recent.tobytes())
-        self._runs.append((len(self._recent), file))
+        self._runs.append(self._on_disk([self._recent]))
         self._recent = np.empty(0, np.uint64)
-        while len(self._runs) > 1 and self._runs[-2][0] < 2 * self._runs[-1][0]:
-            runs = self._runs[-2:]
-            merged = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
-            for block in _merged(runs):
-                merged.write(block.tobytes())
-            self._runs[-2:] = [(sum(size for size, _ in runs), merged)]
-            for _, old in runs:
-                old.close()
+        while len(self._runs) > 1 and len(self._runs[-2]) < 2 * len(self._runs[-1]):
+            self._runs[-2:] = [self._on_disk(_merged(*self._runs[-2:]))]
+
+    def _on_disk(self, blocks: Iterable[Digests]) -> Digests:
+        with tempfile.TemporaryFile(dir=self._folder) as file:
+            for block in blocks:
+                file.write(block.tobytes())
+            file.flush()
+            return np.asarray(np.memmap(file, np.uint64, "r"))
 
     def close(self) -> None:
         """Remove the temporary files."""
-        for _, file in self._runs:
-            file.close()
+        self._runs.clear()
 
 
 def _isin(ascending: Digests, run: Digests) -> NDArray[np.bool_]:
@@ -82,27 +99,8 @@ def _isin(ascending: Digests, run: Digests) -> NDArray[np.bool_]:
     return run[places] == ascending
 
 
-def _blocks(size: int, file: IO[bytes]) -> Iterator[Digests]:
-    file.seek(0)
-    for start in range(0, size, _IN_MEMORY):
-        yield np.frombuffer(file.read(8 * min(_IN_MEMORY, size - start)), np.uint64)
-
-
-def _merged(runs: Sequence[tuple[int, IO[bytes]]]) -> Iterator[Digests]:
-    """The digests of two runs in one ascending sequence."""
-    longer, shorter = (_blocks(*run) for run in runs)
-    waiting = next(shorter, None)
-    for block in longer:
-        while waiting is not None and waiting[-1] <= block[-1]:
-            cut = np.searchsorted(block, waiting[-1])
-            yield np.sort(np.concatenate([block[:cut], waiting]))
-            block, waiting = block[cut:], next(shorter, None)
-        if waiting is None:
-            yield block
-        else:
-            cut = np.searchsorted(waiting, block[-1])
-            yield np.sort(np.concatenate([block, waiting[:cut]]))
-            waiting = waiting[cut:]
-    if waiting is not None:
-        yield waiting
-    yield from shorter
+def _merged(one: Digests, other: Digests) -> Iterator[Digests]:
+    """The digests of two runs in one ascending sequence: those of a block of one with the other's up to its end."""
+    ends = np.searchsorted(other, one[_IN_MEMORY::_IN_MEMORY])
+    for number, part in enumerate(np.split(other, ends)):
+        yield np.sort(np.concatenate([one[number * _IN_MEMORY:(number + 1) * _IN_MEMORY], part]))

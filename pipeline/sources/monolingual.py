@@ -5,29 +5,31 @@ and to no group of the validation or the test split.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from pipeline.layout import SPLITS
 from pipeline.lines import normalise, read_lines
+from pipeline.sources.digests import distinct
 from pipeline.sources.settings import CorpusSettings
 
 
 def read_monolingual(settings: CorpusSettings, corpus: Path) -> Iterator[str]:
-    """Yield each further source sentence once, normalised, of a length that the filters allow.
+    """Return each further source sentence once, normalised, of a length that the filters allow.
 
     Sentences that any split of the built corpus has as a source are left out.
 
     Args:
         settings: of the corpus; its reader has `read_monolingual`.
-        corpus: folder of the corpus stage.
+        corpus: folder of the corpus stage; beside it are temporary files, which have no names.
 
     Raises:
         PipelineError: the source cannot be read.
     """
-    rules, seen = settings.filters, {line for split in SPLITS for line in read_lines(corpus / f"{split}.source")}
+    rules = settings.filters
     texts: Iterable[str] = settings.reader.read_monolingual(settings.block, (settings.source_language,
                                                                              settings.target_language))
-    for text in (normalise(text, rules.unicode) for text in texts):
-        if text and text not in seen and rules.min_words <= text.count(" ") + 1 <= rules.max_words:
-            seen.add(text)
-            yield text
+    normalised = (normalise(text, rules.unicode) for text in texts)
+    fitting = (text for text in normalised if text and rules.min_words <= text.count(" ") + 1 <= rules.max_words)
+    return distinct(fitting, corpus.parent, chain.from_iterable(read_lines(corpus / f"{split}.source")
+                                                                for split in SPLITS))

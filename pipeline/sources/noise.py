@@ -16,6 +16,7 @@ from random import Random
 
 from pipeline.layout import SYNTHETIC
 from pipeline.lines import read_lines
+from pipeline.sources.digests import distinct
 from pipeline.sources.settings import NoiseSettings
 
 _TOKEN = re.compile(r"( ?)(\w+(?:['’ʼ-]\w+)*|[^\w\s])")  # the space before it; a word or a single mark
@@ -29,18 +30,17 @@ def write_synthetic(settings: NoiseSettings, folder: Path) -> dict[str, int]:
         The numbers of sentences, of pairs, and of pairs whose sides are equal.
     """
     wordlist = WordList(read_lines(folder / "train.source"))
-    sentences = dict.fromkeys(read_lines(folder / "train.target"))
-    identical = 0
+    number = identical = 0
     with (open(folder / f"{SYNTHETIC}.source", "w", encoding="utf-8", newline="\n") as sources,
           open(folder / f"{SYNTHETIC}.target", "w", encoding="utf-8", newline="\n") as targets):
-        for index, sentence in enumerate(sentences):
+        for number, sentence in enumerate(distinct(read_lines(folder / "train.target"), folder), start=1):
             for copy in range(settings.copies):
                 # A string as seed is hashed by SHA-512, not by `hash`, which differs between processes.
-                wrong = corrupt(sentence, wordlist, settings, Random(f"{settings.seed} {index} {copy}"))
+                wrong = corrupt(sentence, wordlist, settings, Random(f"{settings.seed} {number - 1} {copy}"))
                 identical += wrong == sentence
                 sources.write(wrong + "\n")
                 targets.write(sentence + "\n")
-    return {"sentences": len(sentences), "pairs": len(sentences) * settings.copies, "identical": identical}
+    return {"sentences": number, "pairs": number * settings.copies, "identical": identical}
 
 
 class Frequencies:

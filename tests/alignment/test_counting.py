@@ -38,10 +38,22 @@ def test_the_chunks_do_not_show(corpus: list[AlignedPair], chunk: int, tmp_path:
     assert saved(counted(corpus), tmp_path) == whole
 
 
-def test_passes_over_the_corpus_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("files", [1, 3, 256])
+def test_parts_of_the_source_words_change_nothing(files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = saved(counted(CORPUS), tmp_path)
     monkeypatch.setattr(counting, "_MOST", 7)
+    monkeypatch.setattr(counting, "_FILES", files)
     assert saved(counted(CORPUS), tmp_path) == whole
+
+
+def test_the_corpus_is_read_twice_however_many_parts_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passes per part would take a time that grows with the square of the corpus."""
+    read: list[int] = []
+    chunks = counting.Aligned.chunks
+    monkeypatch.setattr(counting.Aligned, "chunks", lambda self: [read.append(1), chunks(self)][1])
+    monkeypatch.setattr(counting, "_MOST", 7)
+    counted(CORPUS)
+    assert len(read) == 2
 
 
 def test_several_corpora_are_counted_as_one(tmp_path: Path) -> None:

@@ -32,8 +32,8 @@ def test_it_is_a_set(chunks: list[list[int]], queries: list[int]) -> None:
             for digest, is_new in zip(chunk, new, strict=True):
                 assert is_new == (digest not in expected)
                 expected.add(digest)
-            assert len(found._recent) < 3 and sum(size for size, _ in found._runs) + len(found._recent) == len(expected)
-            sizes = [size for size, _ in found._runs]
+            sizes = [len(run) for run in found._runs]
+            assert len(found._recent) < 3 and sum(sizes) + len(found._recent) == len(expected)
             assert all(one >= 2 * other for one, other in pairwise(sizes))  # so few runs
         assert found.has(np.array(queries, np.uint64)).tolist() == [query in expected for query in queries]
         found.close()

@@ -1,5 +1,9 @@
-"""Text that is compressed by zstandard, and Parquet."""
+"""Text that is compressed by zstandard, Parquet, and the bar that shows how much of a file has been read."""
 
+import gzip
+import io
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -53,3 +57,39 @@ def test_parquet_has_columns_or_structures(tmp_path: Path) -> None:
     (tmp_path / "pairs.parquet").write_bytes(b"PAR1")
     with pytest.raises(PipelineError, match="cannot be read as Parquet"):
         list(read_splits(settings_for(tmp_path))["train"])
+
+
+def packed_by_zstandard(text: bytes) -> bytes:
+    return pytest.importorskip("zstandard").compress(text)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(("ending", "pack"), [("txt", bytes), ("gz", gzip.compress), ("zst", packed_by_zstandard)])
+def test_a_bar_knows_the_end_of_a_file(ending: str, pack: Callable[[bytes], bytes], tmp_path: Path,
+                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"sentence {number * number}" for number in range(50_000)]
+    path = tmp_path / f"train.{ending}"
+    path.write_bytes(pack("\n".join(texts).encode()))
+    for on_terminal in (False, True):
+        screen = terminal(monkeypatch, on_terminal)
+        assert list(read_lines(path, progress=True)) == texts == list(read_lines(path))
+        assert (f"{path.name}: 100%" in screen.getvalue()) is on_terminal
+    screen, part = terminal(monkeypatch, True), read_lines(path, progress=True)
+    next(part)
+    part.close()
+    assert "100%" not in screen.getvalue() and screen.getvalue().endswith("\n")
+
+
+def test_a_bar_knows_the_end_of_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.Table.from_pylist([{"en": "a", "de": "b"}] * 9), tmp_path / "pairs.parquet")
+    screen = terminal(monkeypatch, True)
+    assert len(list(read_splits(settings_for(tmp_path))["train"])) == 9
+    assert "pairs.parquet: 100%" in screen.getvalue() and "9/9" in screen.getvalue()
+
+
+def terminal(monkeypatch: pytest.MonkeyPatch, is_one: bool) -> io.StringIO:
+    """What standard error is from now on."""
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: is_one, raising=False)
+    monkeypatch.setattr(sys, "stderr", screen)
+    return screen

@@ -1,4 +1,4 @@
-"""Aligned text files per split, one sentence per line, plain or gzip-compressed; test may have several references."""
+"""Aligned text files per split, one sentence per line, plain, .gz or .zst; test may have several references."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,5 +36,5 @@ def inputs(settings: Settings) -> list[str]:
 
 
 def _read(source: Path, *targets: Path) -> Iterator[Entry]:
-    for pairs in zip(*(read_aligned(source, target) for target in targets), strict=True):
+    for pairs in zip(*(read_aligned(source, target, progress=target == targets[0]) for target in targets), strict=True):
         yield pairs[0][0], *(target for _, target in pairs)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from pipeline.errors import PipelineError
 from pipeline.layout import SPLITS
 from pipeline.sources.splits import Languages, Pair, Splits
@@ -52,7 +54,8 @@ def read(settings: Settings, languages: Languages) -> Splits:
             reason = " ".join(str(error).split())
             raise PipelineError(f"params.yaml: corpus.huggingface: split '{name}' of {settings.name} cannot be "
                                 f"loaded ({reason}); check the names and the network") from error
-        splits[split] = pairs_of_rows(rows, settings.name, settings.field, "huggingface", languages)
+        shown = tqdm(rows, desc=name, unit=" pairs", disable=None)  # None: unless standard error is a terminal
+        splits[split] = pairs_of_rows(shown, settings.name, settings.field, "huggingface", languages)
     return splits
 
 

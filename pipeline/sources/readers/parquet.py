@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from pipeline.errors import PipelineError
 from pipeline.layout import SPLITS
 from pipeline.sources.readers.huggingface import pairs_of_rows
@@ -50,9 +52,12 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
     from pyarrow import parquet
 
     try:
-        with parquet.ParquetFile(path) as file:
+        # None: unless standard error is a terminal.
+        with parquet.ParquetFile(path) as file, tqdm(total=file.metadata.num_rows, desc=path.name, unit=" pairs",
+                                                     disable=None) as bar:
             for batch in file.iter_batches(_ROWS):
                 yield from batch.to_pylist()
+                bar.update(len(batch))
     except (OSError, pyarrow.ArrowException) as error:
         reason = " ".join(str(error).split())
         raise PipelineError(f"{path}: cannot be read as Parquet ({reason}); check the path, or write the file "

@@ -1,4 +1,4 @@
-"""One file per split with `source<TAB>target` on each line, plain or gzip-compressed."""
+"""One file per split with `source<TAB>target` on each line, plain, .gz or .zst."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ def read_columns(path: Path) -> Iterator[Pair]:
     Raises:
         PipelineError: the file cannot be read, is not UTF-8, or a line has not exactly one tab.
     """
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(read_lines(path, progress=True), start=1):
         columns = line.split("\t")
         if len(columns) != 2:
             raise PipelineError(f"{path}:{number}: {len(columns)} column(s); each line must be source<TAB>target")
