@@ -168,7 +168,8 @@ def run(pairs: int, corpus: Path, only: Sequence[str], threads: int, vocabulary:
     Raises:
         PipelineError: a stage fails, or two ranks align otherwise than one process.
     """
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(threads)}
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": str(threads)}
     found: dict[str, Usage] = {}
     folder = Path(tempfile.mkdtemp(prefix=f"scale-{pairs}-", dir=work))
     try:
