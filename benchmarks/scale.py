@@ -279,7 +279,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for stage, usage in found.items():
                 stages[stage] = by_size(stages.get(stage, {}) | {str(pairs): usage._asdict()})
             measured = by_size(measured | {str(pairs): {**start, "threads": options.threads}})
-            write_json(options.output, {"measured": measured, "stages": stages, "projected": projections(stages)})
+            report |= {"measured": measured, "stages": stages, "projected": projections(stages)}
+            write_json(options.output, report)
     except PipelineError as error:
         parser.exit(2, f"error: {error}\n")
     draw(stages, options.output.with_suffix(".png"))

@@ -7,12 +7,14 @@ reports.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from docs.draw_orders import page
+from docs.growth import epochs, scale
+from docs.tables import described, number, table, when
 from pipeline.params import load_params
 from pipeline.peer_settings import FAMILY as PEER
 
@@ -169,15 +171,10 @@ def claims() -> str:
 def measured(report: str) -> str:
     """When, by which code and on which machine a report's times were measured, in a sentence."""
     content = read(report)
-    machine, made = content["machine"], content.get("made")
-    parts = [machine["processor"], f"{machine['cores']} cores",
-             *([f"{machine['memory_gib']} GiB"] if machine.get("memory_gib") else []),
-             *(machine["accelerators"] or ["no accelerator"]), machine["system"], f"Python {machine['python']}",
-             f"PyTorch {machine['torch']}", *([f"machine `{machine['identity']}`"] if "identity" in machine else [])]
-    if made:
-        return f"Measured on {made['date']} by commit `{made['commit'] or 'unknown'}`: {', '.join(parts)}."
+    if content.get("made"):
+        return when(content)
     date, commit = UNRECORDED[report]
-    return f"Run before machines were recorded, committed on {date} (`{commit}`): {', '.join(parts)}."
+    return f"Run before machines were recorded, committed on {date} (`{commit}`): {described(content['machine'])}."
 
 
 def dated(report: str, *paragraphs: str) -> str:
@@ -213,20 +210,10 @@ def read(report: str) -> dict[str, Any]:
     return content
 
 
-def number(value: float | None, form: str) -> str:
-    """A cell; empty where nothing was measured."""
-    return "" if value is None else format(value, form)
-
-
-def table(titles: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> str:
-    """A Markdown table of which the first columns are texts and the others numbers."""
-    ruler = ["---" if column < texts else "---:" for column in range(len(titles))]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (titles, ruler, *rows))
-
-
 BLOCKS: dict[str, Callable[[], str]] = {
     "summary": summary, "choice": choice, "search": search, "peers": peers, "drafting": drafting,
-    "correction": correction, "drafters": drafters, "rounds": rounds, "alignment": alignment, "claims": claims}
+    "correction": correction, "drafters": drafters, "rounds": rounds, "alignment": alignment, "claims": claims,
+    "scale": scale, "epochs": epochs}
 """What stands between the marks of each name."""
 _MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 

@@ -47,7 +47,7 @@ from pipeline.alignment.progress import IterationCallback
 from pipeline.alignment.settings import AlignmentSettings
 
 _BYTES_PER_ENTRY = 24
-"""Of the lexicon: its word and, while it is collected, its key; its probability and its count."""
+"""Of the lexicon: its word, of which there are two while it is collected; its probability and its count."""
 _BYTES_PER_CELL = 16
 """Of a shard that a thread works on: its place, and the entries, probabilities and counts of the shard, of which there
 are fewer than cells."""
