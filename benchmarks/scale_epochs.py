@@ -26,8 +26,8 @@ from pipeline.params import load_params
 from pipeline.strict_yaml import read_yaml
 from pipeline.systems import TEACHER
 
-STEPS = (20, 220)
-SENTENCES = (64, 2112)
+STEPS = (20, 120)
+SENTENCES = (64, 1088)
 """Of the shorter and of the longer run."""
 
 
