@@ -10,8 +10,8 @@ possible. Each stage is a process of its own, beside the published fast_align (p
 `benchmarks.alignment`) and SentencePiece's own trainer and encoder. Projections are straight lines through the measured
 sizes; memory that saturates, such as that of tables, stays below them.
 
-Sizes that were measured before stay in the report, which is written after each, so that sizes can be measured one by
-one. Processor seconds are those of the process and its children in all threads; unlike seconds they hardly depend on
+Sizes that were measured before stay in the report, which is written after each stage, so that sizes can be measured one
+by one. Processor seconds are those of the process and its children in all threads; unlike seconds they hardly depend on
 what else the machine does. Memory is the peak of the resident set, and of its part that is not mapped from a file: the
 system drops mapped pages when it needs the memory. Both are read from /proc every 10 ms, summed over the process and
 its children.
@@ -26,7 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -162,30 +162,26 @@ def prepare(folder: Path, corpus: Path, pairs: int, environment: Mapping[str, st
 
 
 def run(pairs: int, corpus: Path, only: Sequence[str], threads: int, vocabulary: int | None,
-        work: Path | None) -> dict[str, Usage]:
-    """Measure every stage, or those of `only` and the pipeline's stages before them, and print each as it ends.
+        work: Path | None) -> Iterator[tuple[str, Usage]]:
+    """Measure every stage, or those of `only` and what they need, and yield each as it ends.
 
     Raises:
         PipelineError: a stage fails, or two ranks align otherwise than one process.
     """
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": str(threads)}
-    found: dict[str, Usage] = {}
     folder = Path(tempfile.mkdtemp(prefix=f"scale-{pairs}-", dir=work))
     try:
         stages = commands(threads, prepare(folder, corpus, pairs, environment, vocabulary))
         for stage in chosen(list(stages), only):
             usage = measure(stages[stage], folder, environment)
             if not stage.startswith("("):
-                found[stage] = usage
-                print(f"{pairs:>9,} pairs  {stage:<16} {usage.seconds:9.1f} s {usage.processor_seconds:9.1f} s of "
-                      f"processors {usage.peak_mb:7.0f} MB {usage.anonymous_mb:7.0f} MB anonymous", flush=True)
+                yield stage, usage
         links = [folder / name for name in ("one", "two")]
         if all(map(Path.exists, links)) and not filecmp.cmp(*links, shallow=False):
             raise PipelineError(f"{pairs} pairs: two ranks align otherwise than one process")
     finally:
         shutil.rmtree(folder)
-    return found
 
 
 def chosen(stages: Sequence[str], only: Sequence[str]) -> list[str]:
@@ -271,16 +267,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     report: dict[str, Any] = read_json(options.output) if options.output.exists() else {}
     stages, measured = report.get("stages", {}), report.get("measured", {})
+    packages = ["numba", "numpy", "sentencepiece", *(["systran-align"] if find_spec("systran_align") else [])]
     try:
         for pairs in options.pairs:
-            start = about(["numba", "numpy", "sentencepiece"])
-            found = run(pairs, options.corpus.resolve(), options.only, options.threads, options.vocabulary,
-                        options.work)
-            for stage, usage in found.items():
+            measured = by_size(measured | {str(pairs): {**about(packages), "threads": options.threads}})
+            for stage, usage in run(pairs, options.corpus.resolve(), options.only, options.threads, options.vocabulary,
+                                    options.work):
                 stages[stage] = by_size(stages.get(stage, {}) | {str(pairs): usage._asdict()})
-            measured = by_size(measured | {str(pairs): {**start, "threads": options.threads}})
-            report |= {"measured": measured, "stages": stages, "projected": projections(stages)}
-            write_json(options.output, report)
+                report |= {"measured": measured, "stages": stages, "projected": projections(stages)}
+                write_json(options.output, report)
+                print(f"{pairs:>9,} pairs  {stage:<16} {usage.seconds:9.1f} s {usage.processor_seconds:9.1f} s of "
+                      f"processors {usage.peak_mb:7.0f} MB {usage.anonymous_mb:7.0f} MB anonymous", flush=True)
     except PipelineError as error:
         parser.exit(2, f"error: {error}\n")
     draw(stages, options.output.with_suffix(".png"))

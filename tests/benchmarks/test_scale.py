@@ -38,7 +38,7 @@ def test_an_unknown_stage_is_named() -> None:
 def test_sizes_are_added_to_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = {1_000_000: {"align": Usage(60, 90, 500, 400), "counts": Usage(20, 20, 90, 80)},
              100_000: {"align": Usage(5, 9, 60, 50)}}
-    monkeypatch.setattr(scale, "run", lambda pairs, *_: found[pairs])
+    monkeypatch.setattr(scale, "run", lambda pairs, *_: iter(found[pairs].items()))
     for pairs in found:
         main(["--pairs", str(pairs), "--output", str(tmp_path / "scale.json")])
     report = json.loads((tmp_path / "scale.json").read_text())
