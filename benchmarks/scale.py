@@ -177,8 +177,8 @@ def run(pairs: int, corpus: Path, only: Sequence[str], threads: int, vocabulary:
             usage = measure(stages[stage], folder, environment)
             if not stage.startswith("("):
                 yield stage, usage
-        links = [folder / name for name in ("one", "two")]
-        if all(map(Path.exists, links)) and not filecmp.cmp(*links, shallow=False):
+        one, two = folder / "one", folder / "two"
+        if one.exists() and two.exists() and not filecmp.cmp(one, two, shallow=False):
             raise PipelineError(f"{pairs} pairs: two ranks align otherwise than one process")
     finally:
         shutil.rmtree(folder)

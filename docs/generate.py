@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from docs.draw_orders import page
-from docs.growth import epochs, scale
+from docs.growth import scale
 from docs.tables import described, number, table, when
 from pipeline.params import load_params
 from pipeline.peer_settings import FAMILY as PEER
@@ -213,7 +213,7 @@ def read(report: str) -> dict[str, Any]:
 BLOCKS: dict[str, Callable[[], str]] = {
     "summary": summary, "choice": choice, "search": search, "peers": peers, "drafting": drafting,
     "correction": correction, "drafters": drafters, "rounds": rounds, "alignment": alignment, "claims": claims,
-    "scale": scale, "epochs": epochs}
+    "scale": scale}
 """What stands between the marks of each name."""
 _MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from docs.tables import number, table, when
 
@@ -12,7 +11,9 @@ REPORT = Path(__file__).parents[1] / "benchmarks/results/scale.json"
 
 def scale() -> str:
     """Time and memory of every stage by the size of the corpus, with projections, and what of them has a target."""
-    report = read()
+    if not REPORT.exists():
+        return "Not measured yet."
+    report = json.loads(REPORT.read_text(encoding="utf-8"))
     stages: Mapping[str, Mapping[str, Mapping[str, float]]] = report["stages"]
     sizes, projected = list(report["measured"]), ("40000000", "1000000000")
 
@@ -48,23 +49,5 @@ def scale() -> str:
               ([f"{int(pairs):,}", *together(pairs),
                 *(over("fast_align", "align text", pairs, figure)
                   for figure in ("seconds", "processor_seconds", "anonymous_mb")),
-                over("align, 1 thread", "align, 2 ranks", pairs, "seconds")] for pairs in sizes))))
-
-
-def epochs() -> str:
-    """What an epoch of training and of distillation takes, with projections."""
-    found = read()["epochs"]
-    sizes = list(found["epochs"]["training"]["processor_days"])
-    return "\n\n".join((f"{when(found)} Load {found['machine']['load']:.1f}; {found['tokens_per_pair']} target tokens "
-                        "per pair.", table(
-        ["an epoch of", "processor seconds per million target tokens", *(f"days, {int(pairs):,} pairs"
-                                                                         for pairs in sizes)],
-        ([name, number(one["processor_seconds"], ",.0f"), *(number(one["processor_days"][pairs], ",.1f")
-                                                            for pairs in sizes)]
-         for name, one in found["epochs"].items()))))
-
-
-def read() -> dict[str, Any]:
-    """The report."""
-    content: dict[str, Any] = json.loads(REPORT.read_text(encoding="utf-8"))
-    return content
+                over("align, 1 thread", "align, 2 ranks", pairs, "seconds")] for pairs in sizes)),
+        "![Processor time and memory over the number of pairs](../benchmarks/results/scale.png)"))

@@ -60,7 +60,7 @@ def test_parquet_has_columns_or_structures(tmp_path: Path) -> None:
 
 
 def packed_by_zstandard(text: bytes) -> bytes:
-    return pytest.importorskip("zstandard").compress(text)  # type: ignore[no-any-return]
+    return pytest.importorskip("zstandard").compress(text)
 
 
 @pytest.mark.parametrize(("ending", "pack"), [("txt", bytes), ("gz", gzip.compress), ("zst", packed_by_zstandard)])
@@ -75,7 +75,7 @@ def test_a_bar_knows_the_end_of_a_file(ending: str, pack: Callable[[bytes], byte
         assert (f"{path.name}: 100%" in screen.getvalue()) is on_terminal
     screen, part = terminal(monkeypatch, True), read_lines(path, progress=True)
     next(part)
-    part.close()
+    del part
     assert "100%" not in screen.getvalue() and screen.getvalue().endswith("\n")
 
 
