@@ -6,9 +6,10 @@ import importlib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from pipeline import __version__
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, one_line
 from pipeline.streams import Unread, standard_error, standard_output
 
 VERBS = {
@@ -81,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if error.errno not in _REMEDIES:
                 raise
             failure, remedy = _REMEDIES[error.errno]
-            print(f"error: {error.filename or 'a file'}: {failure}: {error.strerror}; {remedy}, then run the same "
+            print(f"error: {one_line(str(error.filename or 'a file'))}: {failure}: {error.strerror}; {remedy}, then run the same "
                   "command again", file=sys.stderr)
             return 2
         except KeyboardInterrupt:
@@ -92,6 +93,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    """Escapes what the shell's patterns may have put into a command line: names of files."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(one_line(message))
+
+
 def _program() -> str:
     """How the user has called the program: as a module, or by the console command that pip installs."""
     name = Path(sys.argv[0]).name
@@ -100,7 +108,7 @@ def _program() -> str:
 
 def _parse(given: list[str]) -> tuple[str, argparse.Namespace, Callable[[], None]]:
     """The verb, its options, and a function that runs it with them."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=_program(), formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Fast neural machine translation decoding: one command line for the whole pipeline.",
         epilog="verbs:\n" + "\n".join(f"  {verb:<10} {text}" for verb, text in VERBS.items())
@@ -109,8 +117,8 @@ def _parse(given: list[str]) -> tuple[str, argparse.Namespace, Callable[[], None
     parser.add_argument("verb", choices=VERBS, metavar="VERB", help="one of the verbs below")
     verb = parser.parse_args(given[:1]).verb
     module = importlib.import_module(f"pipeline.commands.{verb}")
-    own = argparse.ArgumentParser(prog=f"{_program()} {verb}", description=module.__doc__,
-                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+    own = _Parser(prog=f"{_program()} {verb}", description=module.__doc__,
+                  formatter_class=argparse.RawDescriptionHelpFormatter)
     if hasattr(module, "add_arguments"):
         module.add_arguments(own)
     # The Lightning verbs pass options that they do not know on to Lightning's own parser.

@@ -216,7 +216,7 @@ def read_json(path: Path) -> Any:
     try:
         with reading(path):
             return json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits
         raise PipelineError(f"{path}: not valid JSON ({error}); remove it and run `dvc repro`") from None
 
 

@@ -9,13 +9,17 @@ import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any, Literal
 
 from pipeline.errors import PipelineError
 
-_PACKED = 1 << 17  # compressed bytes read at once
+_PACKED = 1 << 12  # compressed bytes read at once, which may stand for thirty thousand times as many
+_WATCHED = 1 << 17  # bytes between two moves of a bar
+_LONGEST = 1 << 24
+"""Bytes of a line in a compressed file, which can hold a line that fits into no memory."""
 
 UnicodeForm = Literal["NFC", "NFKC", "none"]
 
@@ -29,7 +33,7 @@ def read_lines(path: Path, progress: bool = False) -> Iterator[str]:
     `progress` shows on a terminal how much of the file has been read.
 
     Raises:
-        PipelineError: the file cannot be read or decompressed, or is not UTF-8.
+        PipelineError: the file cannot be read or decompressed, is not UTF-8, or hides an endless line by compression.
     """
     try:
         with _open(path, progress and sys.stderr.isatty()) as file:
@@ -42,10 +46,10 @@ def read_lines(path: Path, progress: bool = False) -> Iterator[str]:
 
 @contextmanager
 def _open(path: Path, progress: bool) -> Iterator[Iterable[bytes]]:
-    with io.BufferedReader(_Watched(path), _PACKED) if progress else open(path, "rb") as file:
+    with io.BufferedReader(_Watched(path), _WATCHED) if progress else open(path, "rb") as file:
         if path.suffix == ".gz":
             with gzip.open(file, "rb") as unpacked:
-                yield unpacked
+                yield (_bounded(line, path) for line in iter(partial(unpacked.readline, _LONGEST + 1), b""))
         else:
             yield _unpack_zstandard(file, path) if path.suffix == ".zst" else file
 
@@ -71,6 +75,13 @@ class _Watched(io.FileIO):
         super().close()
 
 
+def _bounded(line: bytes, path: Path) -> bytes:
+    if len(line) > _LONGEST:
+        raise PipelineError(f"{path}: has a line of more than {_LONGEST >> 20} MiB; is it text? Write one sentence "
+                            "per line")
+    return line
+
+
 def _unpack_zstandard(file: IO[bytes], path: Path) -> Iterator[bytes]:
     """Yield lines; the library's own readers take a truncated file for a complete one."""
     try:
@@ -85,7 +96,8 @@ def _unpack_zstandard(file: IO[bytes], path: Path) -> Iterator[bytes]:
                 *lines, line = (line + frame.decompress(packed)).split(b"\n")
             except zstandard.ZstdError as error:
                 raise EOFError(error) from None
-            yield from (one + b"\n" for one in lines)
+            yield from (_bounded(one, path) + b"\n" for one in lines)
+            _bounded(line, path)
             packed = frame.unused_data
             frame = None if frame.eof else frame
     if frame is not None:

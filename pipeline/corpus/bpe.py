@@ -117,10 +117,10 @@ def _load_model(model: bytes, name: str) -> sentencepiece.SentencePieceProcessor
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model)
-    except RuntimeError:
+        pieces = tuple(processor.id_to_piece(token) for token in range(min(len(SPECIALS), len(processor))))
+    except (RuntimeError, ValueError):  # ValueError: a piece is not UTF-8
         raise PipelineError(f"{name}: damaged or not a SentencePiece model; run `dvc repro` to produce it "
                             "again") from None
-    pieces = tuple(processor.id_to_piece(token) for token in range(min(len(SPECIALS), len(processor))))
     if pieces != SPECIALS:
         raise PipelineError(f"{name}: its first pieces are {' '.join(pieces)}, not "
                             f"{' '.join(SPECIALS)}; use a vocabulary trained by this pipeline")

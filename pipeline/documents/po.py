@@ -14,6 +14,8 @@ from pipeline.errors import PipelineError
 from pipeline.sources.readers.po import read_catalogue
 
 _FORMS = re.compile(r"nplurals\s*=\s*(\d+)")
+_DIGITS = 4  # of a number that are read, so that no number is too long
+_MOST_FORMS = 10  # Arabic has 6
 
 
 class Catalogue:
@@ -21,7 +23,7 @@ class Catalogue:
 
     def __init__(self, path: Path) -> None:
         """Raises:
-            PipelineError: polib is not installed, or the file cannot be read.
+            PipelineError: polib is not installed, the file cannot be read, or its number of plural forms is none.
         """
         try:
             import polib
@@ -36,7 +38,10 @@ class Catalogue:
                                 "(msgfmt -c checks it)") from None
         self._entries = [entry for entry in self._file if not entry.obsolete and not entry.translated()]
         forms = _FORMS.search(self._file.metadata.get("Plural-Forms", ""))
-        self._forms = int(forms[1]) if forms else 2
+        self._forms = int(forms[1][:_DIGITS]) if forms else 2
+        if not 0 < self._forms <= _MOST_FORMS:
+            raise PipelineError(f"{path}: its header has nplurals={forms and forms[1][:_DIGITS]}, but languages have 1 "
+                                f"to {_MOST_FORMS} plural forms; correct it")
 
     def sources(self) -> list[str]:
         """What is to be translated."""

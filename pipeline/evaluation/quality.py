@@ -115,7 +115,7 @@ def read_hypotheses(path: Path, sentences: int) -> list[HypothesisLine]:
     for number, text in enumerate(read_lines(path), start=1):
         try:
             line = HypothesisLine(**json.loads(text))
-        except (json.JSONDecodeError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise PipelineError(f"{path}:{number}: not a hypothesis ({error}); "
                                 f"remove the file and {_RERUN}") from None
         if line.index != number - 1:

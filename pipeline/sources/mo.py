@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from pipeline.sources.splits import Pair
 
 _MAGIC = 0x950412DE
+_SHARED = 16
+"""How many times the size of the file its texts may be together, because entries may share a text."""
 
 
 def read_compiled(content: bytes) -> Iterator[Pair]:
     """Yield (msgid, msgstr) of every entry; of plural entries as `readers.po` does.
 
     Raises:
-        ValueError: this is no complete catalogue, or its texts are not UTF-8.
+        ValueError: this is no complete catalogue, its texts are not UTF-8, or they overlap without bounds.
     """
     try:
         magic, = struct.unpack_from("<I", content)
@@ -20,9 +22,13 @@ def read_compiled(content: bytes) -> Iterator[Pair]:
         magic, _, count, originals, translations = struct.unpack_from(f"{form}5I", content)
         if magic != _MAGIC:
             raise ValueError("no compiled gettext catalogue")
+        size = 0
         for number in range(count):
-            places = (struct.unpack_from(f"{form}2I", content, table + 8 * number)
-                      for table in (originals, translations))
+            places = [struct.unpack_from(f"{form}2I", content, table + 8 * number)
+                      for table in (originals, translations)]
+            size += sum(length for length, _ in places)
+            if size > _SHARED * len(content):
+                raise ValueError("its entries overlap")
             original, translation = (_text(content, *place) for place in places)
             sources, forms = original.rpartition("\4")[2].split("\0"), translation.split("\0")  # \4 ends a context
             if sources[0] and all(forms):  # the header has no source

@@ -1,8 +1,10 @@
 """A wheel from the user's package index, for its data files; it is never installed."""
 
 import hashlib
+import lzma
 import os
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -17,6 +19,8 @@ from pipeline.checks import Checked, Refused
 from pipeline.errors import PipelineError
 
 _REMEDY = "set version and sha256 in params.yaml to those of another release"
+_LARGEST = 1 << 28
+"""Bytes of a member when unpacked; those that are read have less than a hundredth of this."""
 _RETRIES = "2"  # of a failing connection, unless the user sets another number: pip's own 5 can take minutes
 
 
@@ -100,7 +104,8 @@ def open_wheel(wheel: Path) -> Iterator[zipfile.ZipFile]:
     """
     try:
         archive = zipfile.ZipFile(wheel)
-    except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:  # names that are not UTF-8; new versions
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, struct.error) as error:
+        # ValueError: names that are not UTF-8; NotImplementedError: new versions.
         raise PipelineError(f"{wheel.name}: not a wheel ({error}); {_REMEDY}") from None
     with archive:
         yield archive
@@ -122,14 +127,18 @@ def read_bytes(archive: zipfile.ZipFile, name: str) -> bytes:
     """Return the content of a wheel's member.
 
     Raises:
-        PipelineError: it cannot be unpacked.
+        PipelineError: it cannot be unpacked, or is larger than any that a wheel of texts has.
     """
     try:
-        return archive.read(name)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
+        with archive.open(name) as member:  # whose claimed size need not be true
+            content = member.read(_LARGEST + 1)
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, ValueError, EOFError, OSError, RuntimeError) as error:
         raise unusable(archive, name, error) from None
+    if len(content) > _LARGEST:
+        raise unusable(archive, name, f"more than {_LARGEST >> 20} MiB when unpacked")
+    return content
 
 
-def unusable(archive: zipfile.ZipFile, name: str, error: Exception) -> PipelineError:
+def unusable(archive: zipfile.ZipFile, name: str, error: Exception | str) -> PipelineError:
     """Return the error for a member of a wheel that has unexpected content."""
     return PipelineError(f"{Path(archive.filename or '').name}: {name} cannot be read ({error}); {_REMEDY}")

@@ -94,7 +94,7 @@ def _strings(archive: zipfile.ZipFile, name: str | None) -> dict[str, str]:
         return {}
     try:
         return dict(_flatten(json.loads(read_member(archive, name))))
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits
         raise unusable(archive, name, error) from None
 
 

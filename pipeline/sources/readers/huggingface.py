@@ -71,7 +71,7 @@ def pairs_of_rows(rows: Iterable[Mapping[str, Any]], name: str, field: str | Non
     """Yield the texts of rows, which are columns by name; `name` of the data and `block` of params.yaml are for errors.
 
     Raises:
-        PipelineError: a row lacks a language.
+        PipelineError: a row lacks a language, or has something else than text in it.
     """
     source_language, target_language = languages
     for number, row in enumerate(rows, start=1):
@@ -82,4 +82,8 @@ def pairs_of_rows(rows: Iterable[Mapping[str, Any]], name: str, field: str | Non
             raise PipelineError(f"{name}: row {number} has the columns {', '.join(row)} but no "
                                 f"'{source_language}' and '{target_language}'; set the languages and "
                                 f"corpus.{block}.field to match") from None
+        for language, text in ((source_language, source), (target_language, target)):
+            if not isinstance(text, str | None):
+                raise PipelineError(f"{name}: row {number} has {type(text).__name__} instead of text in "
+                                    f"'{language}'; set the languages and corpus.{block}.field to match")
         yield source or "", target or ""  # the filters count a missing text as empty

@@ -58,7 +58,7 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
             for batch in file.iter_batches(_ROWS):
                 yield from batch.to_pylist()
                 bar.update(len(batch))
-    except (OSError, pyarrow.ArrowException) as error:
+    except (OSError, ValueError, OverflowError, pyarrow.ArrowException) as error:  # also text that is not UTF-8
         reason = " ".join(str(error).split())
         raise PipelineError(f"{path}: cannot be read as Parquet ({reason}); check the path, or write the file "
                             "again") from None
