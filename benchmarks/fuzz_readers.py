@@ -19,8 +19,8 @@ from pipeline.corpus.pairs import Pairs
 from pipeline.count_model.model import CountModel
 from pipeline.documents import po as po_documents
 from pipeline.documents import tmx as tmx_documents
-from pipeline.documents.segments import Segment
 from pipeline.documents.plain import read_columns as read_prefixes
+from pipeline.documents.segments import Segment
 from pipeline.evaluation.quality import read_hypotheses
 from pipeline.glossary import Glossary
 from pipeline.lines import normalise, read_aligned, read_lines
@@ -227,8 +227,8 @@ def _tokenizer(content: bytes, places: Places) -> None:
 
 def _model(name: str) -> Callable[[bytes, Places], object]:
     """The reader of a model folder of which one file is spoilt, and its digest is that of the spoilt file."""
-    from pipeline.interop.model_folder import file_digest
     from pipeline.interop.folder import MARKER
+    from pipeline.interop.model_folder import file_digest
 
     def read(content: bytes, places: Places) -> None:
         folder = places.folder("model", name, content)
@@ -267,9 +267,9 @@ def _one(*contents: bytes) -> Callable[[Path], Sequence[bytes]]:
 def _params(run: Path) -> Sequence[bytes]:
     """params.yaml as JSON, with one family, which is shorter."""
     content = read_yaml(ROOT / "params.yaml")
-    kept = {"ar": {**content["families"]["teacher"]}}
+    kept = {"teacher": content["families"]["teacher"]}
     return [json.dumps({name: block for name, block in content.items() if name not in ("analyses", "peers")} | {
-        "families": kept, "systems": ["ar"], "baseline": "ar", "students": {}, "lattices": {},
+        "families": kept, "systems": ["teacher"], "baseline": "teacher", "students": {}, "lattices": {},
         "decoders": {name: content["decoders"][name] for name in ("greedy", "beam4", "beam5")}}).encode()]
 
 
@@ -306,7 +306,8 @@ READERS: dict[str, Reader] = {
     "tmx": Reader(_tmx, _one(files.MEMORY.encode()),
                   ("pipeline/sources/readers/tmx.py", "pipeline/documents/tmx.py"), _TMX),
     "m2": Reader(_m2, _one(files.EDITS.encode()), ("pipeline/sources/readers/m2.py",),
-                 ("S ", "A ", "0 1", "-1 -1", "|||", "||", "noop", "R:X", "-NONE-", "REQUIRED", "0", "\n", "\n\n", "a ")),
+                 ("S ", "A ", "0 1", "-1 -1", "|||", "||", "noop", "R:X", "-NONE-", "REQUIRED", "0", "\n", "\n\n",
+                  "a ")),
     "parquet": Reader(_parquet, lambda run: [files.table()], ("pipeline/sources/readers/parquet.py",)),
     "wheel of catalogues": Reader(
         _po_in_wheel, lambda run: [files.archive({"a/de/LC_MESSAGES/b.po": files.CATALOGUE.encode()})],
@@ -324,7 +325,8 @@ READERS: dict[str, Reader] = {
     "params": Reader(lambda content, places: load_params(places.file("params.yaml", content)),
                      _params,
                      ("pipeline/strict_yaml.py", "pipeline/blocks.py", "pipeline/params.py"), _YAML, is_json=True),
-    "presets": Reader(_preset, _one(json.dumps(files.PRESET).encode()), ("pipeline/strict_yaml.py", "pipeline/systems.py"), _YAML, is_json=True),
+    "presets": Reader(_preset, _one(json.dumps(files.PRESET).encode()),
+                      ("pipeline/strict_yaml.py", "pipeline/systems.py"), _YAML, is_json=True),
     "requests": Reader(_service, _one(json.dumps(files.REQUEST).encode()), ("pipeline/service/requests.py",),
                        ("text", "model", "decoder", "ar", "\\ud800"), is_json=True),
     "hypotheses": Reader(lambda content, places: read_hypotheses(places.file("a.jsonl", content), 1),

@@ -90,7 +90,8 @@ class Trial:
         code = hashlib.sha256(kind.encode()).hexdigest()[:8]
         if code not in self._known:
             self._known.add(code)
-            save(self._findings, self._name, code, content, f"{self._origin}\n{''.join(traceback.format_exception(error))}")
+            reason = "".join(traceback.format_exception(error))
+            save(self._findings, self._name, code, content, f"{self._origin}\n{reason}")
 
 
 def is_one_line(message: str) -> bool:

@@ -82,8 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if error.errno not in _REMEDIES:
                 raise
             failure, remedy = _REMEDIES[error.errno]
-            print(f"error: {one_line(str(error.filename or 'a file'))}: {failure}: {error.strerror}; {remedy}, then run the same "
-                  "command again", file=sys.stderr)
+            name = one_line(str(error.filename or "a file"))
+            print(f"error: {name}: {failure}: {error.strerror}; {remedy}, then run the same command again",
+                  file=sys.stderr)
             return 2
         except KeyboardInterrupt:
             print("interrupted; the same command continues where it stopped", file=sys.stderr)

@@ -11,7 +11,6 @@ import yaml
 
 from pipeline.errors import PipelineError
 
-
 _LARGEST = 100_000
 """Values in a file, those that stand for an alias counted every time."""
 

@@ -4,6 +4,7 @@ Both begin with YAML, as the Hugging Face Hub reads it. They name no path of the
 """
 
 import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from pipeline import __version__, layout
+from pipeline.errors import one_line
 from pipeline.files import read_json
 from pipeline.interop.model_folder import ModelSettings
 from pipeline.params import Params
@@ -61,7 +63,7 @@ def model_card(params: Params, settings: ModelSettings, network: "Transformer", 
     shape, averaged = network.settings, len(training.get("averaged", ()))
     verifier = getattr(network, "verifier", None)
     contained = "" if verifier is None else " They contain those of the model that verifies its drafts."
-    return _card(head, f"""# {family}: {corpus.source_language} to {corpus.target_language}
+    return _card(head, f"""# {family}: {_text(corpus.source_language)} to {_text(corpus.target_language)}
 
 A Transformer of kind `{network.kind}`, order `{network.order.name}`, width {shape.width}, with {shape.encoder_layers}
 encoder layers, {shape.decoder_layers} decoder layers, and {size:,} parameters.{contained} Written by
@@ -112,16 +114,16 @@ Trained on {_SIDES.get(training.get("data", ""), "data that the checkpoint does 
 def data_card(params: Params, licence: str) -> str:
     """The card of the corpus of the current folder, as `export_corpus` writes it."""
     corpus, kept = params.corpus, _kept()
+    row = f'{{"translation": {{"{corpus.source_language}": …, "{corpus.target_language}": …}}}}'
     head = {"language": _languages(corpus), "license": licence, "task_categories": ["translation"],
             "configs": [{"config_name": "default", "data_files": [
                 {"split": split, "path": f"{split}.jsonl"} for split in layout.SPLITS]}]}
-    return _card(head, f"""# Sentence pairs, {corpus.source_language} to {corpus.target_language}
+    return _card(head, f"""# Sentence pairs, {_text(corpus.source_language)} to {_text(corpus.target_language)}
 
 {_data(corpus)}
 
 {f"{sum(kept.values()):,} pairs, one" if kept else "One"} per line, as
-`{{"translation": {{"{corpus.source_language}": …, "{corpus.target_language}": …}}}}`. Written by fast-nmt-decoding
-{__version__}.
+{_code(row)}. Written by fast-nmt-decoding {__version__}.
 
 ## Licence
 
@@ -170,7 +172,7 @@ def _data(corpus: CorpusSettings) -> str:
     block = corpus.block
     named = {key: value for key in ("name", "config", "version", "revision", "layer")
              if (value := getattr(block, key, None)) and not Path(str(value)).exists()}
-    source = ", ".join([f"`{corpus.source}`", *(f"{key} {value}" for key, value in named.items())])
+    source = ", ".join([_code(corpus.source), *(f"{key} {_text(value)}" for key, value in named.items())])
     about = (inspect.getdoc(corpus.reader) or "").partition("\n\n")[0].replace("\n", " ")
     counts = _report(layout.REPORTS / "corpus.json")
     table = "\n".join(["| split | pairs read | pairs kept |", "| --- | ---: | ---: |",
@@ -189,9 +191,19 @@ def _licence(corpus: CorpusSettings, licence: str) -> str:
     if licence == UNKNOWN:
         return "Not stated. A model is subject to the licence of the data that it was trained on."
     parts = corpus.reader.licences(corpus.block) if hasattr(corpus.reader, "licences") else {}
-    table = [f"`{licence}`", *(["", "| part of the corpus | licence |", "| --- | --- |"] if parts else []),
-             *(f"| {part} | {one} |" for part, one in parts.items())]
+    table = [_code(licence), *(["", "| part of the corpus | licence |", "| --- | --- |"] if parts else []),
+             *(f"| {_text(part)} | {_text(one)} |" for part, one in parts.items())]
     return "\n".join(table)
+
+
+def _text(value: Any) -> str:
+    """A value as text of Markdown on one line, in which nothing is a link, a tag, emphasis or the end of a cell."""
+    return re.sub(r"([\\`*_\[\]<>|&])", r"\\\1", one_line(str(value)))
+
+
+def _code(value: Any) -> str:
+    """A value as code of Markdown on one line, which cannot end the code or its cell of a table."""
+    return f"`{one_line(str(value)).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
 
 
 def _stated(training: Mapping[str, Any], key: str) -> str:

@@ -2,6 +2,7 @@
 
 import pickle
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +76,17 @@ def _find(work: Path, fingerprint: dict[str, str],
     notices = list[str]()
     for point in points:
         state = read_state(point)
-        if state is not None:
+        if state is not None and _is_curve(state.get(CURVE)):
             return point, state, notices
         notices.append(f"{point}: truncated or damaged" + "; starting anew" * (point == points[-1]))
     return None, {}, notices
+
+
+def _is_curve(files: Any) -> bool:
+    """Whether these are texts by paths that stay within a folder."""
+    return isinstance(files, dict) and all(
+        isinstance(path, str) and isinstance(text, str) and path.isprintable() and not Path(path).is_absolute()
+        and ".." not in Path(path).parts for path, text in files.items())
 
 
 def read_state(point: Path) -> dict[str, Any] | None:
@@ -87,7 +95,8 @@ def read_state(point: Path) -> dict[str, Any] | None:
         with zipfile.ZipFile(point) as archive:
             if archive.testzip() is not None:
                 return None
-        state: dict[str, Any] = torch.load(point, map_location="cpu", weights_only=True)
-    except (FileNotFoundError, zipfile.BadZipFile, EOFError, RuntimeError, ValueError, pickle.UnpicklingError):
+        state = torch.load(point, map_location="cpu", weights_only=True)
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, ArithmeticError, AttributeError, LookupError,
+            RuntimeError, TypeError, ValueError, pickle.UnpicklingError):  # a damaged pickle can raise any of them
         return None
-    return state
+    return state if isinstance(state, dict) else None
