@@ -3,7 +3,7 @@
 The command runs under a process of this file, whose standard input is a pipe. The operating system closes that pipe
 when the process at its other end exits, is killed, or closes it on purpose; the command and all its child processes are
 then interrupted, as by control-C, and killed if that does not end them. No signal handler could do this: `kill -9` runs
-none.
+none. If the command itself is killed, its child processes are ended in the same way: nobody would wait for them.
 """
 
 import os
@@ -11,7 +11,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 PATIENCE = 30.0
@@ -56,16 +58,30 @@ def run(command: Sequence[str], folder: Path, environment: Mapping[str, str]) ->
 def _main(command: Sequence[str]) -> int:
     # A signal handler, even an empty one, is not inherited by the command; an ignored signal would be.
     signal.signal(signal.SIGINT, lambda *_: None)
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
-    threading.Thread(target=_end_with_the_pipe, daemon=True).start()
-    return process.wait()
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0)
+    closed = threading.Event()
+    threading.Thread(target=_interrupt_with_the_pipe, args=(process.pid, closed), daemon=True).start()
+    status = process.wait()
+    if status < 0 or closed.is_set():  # whatever killed the command, such as a lack of memory, spared its children
+        _end(process.pid)
+    return status
 
 
-def _end_with_the_pipe() -> None:
+def _interrupt_with_the_pipe(group: int, closed: threading.Event) -> None:
     os.read(0, 1)  # returns when the pipe is closed: nothing is ever written into it
-    os.killpg(0, signal.SIGINT)
-    threading.Event().wait(PATIENCE)
-    os.killpg(0, signal.SIGKILL)
+    closed.set()
+    _end(group)
+
+
+def _end(group: int) -> None:
+    """Interrupt the processes of a group, and kill those that go on."""
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGINT)
+        patience = time.monotonic() + PATIENCE
+        while time.monotonic() < patience:
+            os.killpg(group, 0)  # an error if there are none left
+            time.sleep(0.02)
+        os.killpg(group, signal.SIGKILL)
 
 
 if __name__ == "__main__":
