@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pipeline.errors import PipelineError
 
@@ -27,6 +27,8 @@ _HOST = f"{zlib.crc32(socket.gethostname().encode()):08x}"
 """The host, because a process id is unique on its host only; other hosts may share the file system."""
 _ASIDE = re.compile(rf"((\d{{1,9}})-\d+@{_HOST})(\.old)?\.aside")
 """Hidden names of a write: its process, how many writes that process began before it, and its host."""
+_HIDDEN = re.compile(r"\A\.(.+)\.\d+-\d+@[0-9a-f]{8}\.aside\Z")
+"""The hidden name of a file or folder that any process is writing."""
 
 
 @contextmanager
@@ -62,8 +64,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
             _settle(path, aside)
         if error.errno not in _CANNOT_WRITE:
             raise
-        raise PipelineError(f"{path}: cannot be written: {error.strerror or error}; check the name, the free space and "
-                            "the folder's permissions, then run the same command again") from error
+        raise PipelineError(f"{_shown(path)}: cannot be written: {error.strerror or error}; check the name, the free "
+                            "space and the folder's permissions, then run the same command again") from error
     except BaseException:
         with suppress(OSError):
             _settle(path, aside)
@@ -102,6 +104,27 @@ def locked(path: Path) -> Iterator[None]:
     finally:
         file.unlink(missing_ok=True)  # before the release, or it could be the lock file of the next run
         lock.release()
+
+
+def _shown(path: Path) -> Path:
+    """A path as the user will find it: within a folder that is being written, under the name that this will have."""
+    return Path(*(_HIDDEN.sub(r"\1", part) for part in path.parts))
+
+
+def reserve(file: IO[bytes], size: int, folder: Path) -> None:
+    """Give a file of a folder a size, and the room on the disk for it.
+
+    Without room, writing into a map of the file would end the process by a signal (SIGBUS) and without a word.
+
+    Raises:
+        OSError: the disk is full; its file name is the folder.
+    """
+    try:
+        file.truncate(size)
+        if hasattr(os, "posix_fallocate"):  # not on macOS
+            os.posix_fallocate(file.fileno(), 0, size)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(folder)) from None
 
 
 def remove(path: Path) -> None:

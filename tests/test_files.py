@@ -13,7 +13,7 @@ import pytest
 import pipeline
 from pipeline import files
 from pipeline.errors import PipelineError
-from pipeline.files import atomic_path, locked, read_json, remove, write_json, write_text
+from pipeline.files import atomic_path, locked, read_json, remove, reserve, write_json, write_text
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(pipeline.__file__).parents[1])}
 
@@ -77,6 +77,27 @@ def test_a_full_disk_is_one_line(tmp_path: Path, code: int) -> None:
         raise OSError(code, os.strerror(code))
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_line_names_what_is_written_and_no_hidden_folder(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match=f"^{tmp_path}/made/out.txt: cannot be written"), \
+            atomic_path(tmp_path / "made") as aside, atomic_path(aside / "out.txt"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_reserved_file_has_room_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writing into a map of a file that has none would kill the process."""
+    with open(tmp_path / "file", "w+b") as file:
+        reserve(file, 100_000, tmp_path)
+        found = os.fstat(file.fileno())
+        assert found.st_size == 100_000 <= 512 * found.st_blocks
+
+        def is_full(*_: int) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(os, "posix_fallocate", is_full)
+        with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}'"):
+            reserve(file, 200_000, tmp_path)
 
 
 def test_other_errors_of_the_system_are_bugs(tmp_path: Path) -> None:

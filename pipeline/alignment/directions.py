@@ -17,6 +17,7 @@ from pipeline.alignment.links import Links
 from pipeline.alignment.progress import IterationCallback
 from pipeline.alignment.settings import AlignmentSettings, Method
 from pipeline.alignment.symmetrise import symmetrise
+from pipeline.files import reserve
 
 _BLOCK = 1 << 20
 """Words whose links are joined at once."""
@@ -75,7 +76,11 @@ def _of_pairs(heads: NDArray[np.int32], bitext: Bitext, first: int, last: int) -
 
 
 def on_disk(numbers: int, folder: Path) -> NDArray[np.int32]:
-    """An array of a temporary file, which vanishes with it."""
+    """An array of a temporary file, which vanishes with it.
+
+    Raises:
+        OSError: the disk is full.
+    """
     with TemporaryFile(dir=folder) as file:
-        file.truncate(max(1, numbers) * 4)
+        reserve(file, max(1, numbers) * 4, folder)
         return np.asarray(np.memmap(file, np.int32, "r+"))[:numbers]
