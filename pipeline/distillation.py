@@ -18,6 +18,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from pipeline import layout
+from pipeline.checksums import check, is_recorded, record
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import count_cut, pad_sources, report_cut
 from pipeline.corpus.pairs import Pairs
@@ -109,12 +110,16 @@ def distill(params: Params, devices: int | None, accelerator: str) -> None:
     shards = shards_folder(layout.WORK / ".shards", fingerprint)
     extra, penalty = shards / "extra.pairs", shards / "penalty.json"
     # The first process prepares both before it starts the others, which find them.
-    if settings.extra_sources and not extra.exists():
+    if settings.extra_sources and not is_recorded(extra):
         write_extra_sources(params, tokenizer, extra)
-    if settings.length_penalty and not penalty.exists():
+        record(shards, [extra.name])
+    if settings.length_penalty and not is_recorded(penalty):
         device = "cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu"
         write_json(penalty, choose_penalty(settings, teacher.to(device), tokenizer, lambda alpha: make_decoder(
             settings.decoder, with_penalty(block, alpha), limit)))
+        record(shards, [penalty.name])
+    if settings.length_penalty:
+        check(penalty)
     chosen = read_json(penalty) if settings.length_penalty else None
     decode = make_decoder(settings.decoder, with_penalty(block, chosen["alpha"]) if chosen else block, limit)
     sources = Sources(pairs, settings.sentences, Pairs.open(extra) if settings.extra_sources else None)

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pipeline.checksums import summed_folder
 from pipeline.corpus.pairs import write_pairs
 from pipeline.distillation_inputs import Sources
 from pipeline.errors import PipelineError
-from pipeline.files import atomic_path
+from pipeline.files import atomic_path, reserve
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
@@ -79,23 +80,21 @@ def merge_shards(shards: Sequence[Path], sources: Sources, vocabulary: int, out:
     firsts, begins = np.cumsum(counts) - counts, np.cumsum(tokens) - tokens
     rows = np.repeat(np.arange(size), counts)
     lengths = np.empty(len(rows), np.int32)
-    with atomic_path(out) as folder:
-        folder.mkdir()
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.truncate(max(1, int(tokens.sum())) * 4)
-            ids = np.memmap(file, np.uint32, "r+")
-            for shard in map(_read_distinct, shards):
-                offsets = np.cumsum(shard.lengths) - shard.lengths
-                found, numbers = np.unique(shard.rows, return_index=True)
-                for row, number, offset in zip(found.tolist(), numbers.tolist(), offsets[numbers].tolist(),
-                                               strict=True):
-                    first, count, begin, length = (int(one[row]) for one in (firsts, counts, begins, tokens))
-                    lengths[first:first + count] = shard.lengths[number:number + count]
-                    ids[begin:begin + length] = shard.ids[offset:offset + length]
-            stops = np.cumsum(lengths, dtype=np.int64)
-            distilled = ((sources[row], ids[stop - length:stop]) for row, stop, length in zip(
-                map(int, rows), map(int, stops), map(int, lengths), strict=True))
-            write_pairs(folder / "train.pairs", distilled, vocabulary, sources.pairs.digest)
+    with summed_folder(out) as folder, tempfile.TemporaryFile(dir=folder) as file:
+        reserve(file, max(1, int(tokens.sum())) * 4, folder)
+        ids = np.memmap(file, np.uint32, "r+")
+        for shard in map(_read_distinct, shards):
+            offsets = np.cumsum(shard.lengths) - shard.lengths
+            found, numbers = np.unique(shard.rows, return_index=True)
+            for row, number, offset in zip(found.tolist(), numbers.tolist(), offsets[numbers].tolist(),
+                                           strict=True):
+                first, count, begin, length = (int(one[row]) for one in (firsts, counts, begins, tokens))
+                lengths[first:first + count] = shard.lengths[number:number + count]
+                ids[begin:begin + length] = shard.ids[offset:offset + length]
+        stops = np.cumsum(lengths, dtype=np.int64)
+        distilled = ((sources[row], ids[stop - length:stop]) for row, stop, length in zip(
+            map(int, rows), map(int, stops), map(int, lengths), strict=True))
+        write_pairs(folder / "train.pairs", distilled, vocabulary, sources.pairs.digest)
     return rows, lengths
 
 

@@ -3,6 +3,7 @@
 from itertools import count, takewhile
 from pathlib import Path
 
+from pipeline.checksums import check
 from pipeline.files import reading
 
 SPLITS = ("train", "validation", "test")
@@ -53,7 +54,8 @@ def read_lines(path: Path) -> list[str]:
     """Sentences of a corpus file, ended by line feeds (a sentence may contain other line separators of Unicode).
 
     Raises:
-        PipelineError: the file is absent or cannot be read.
+        PipelineError: the file is absent, damaged or cannot be read.
     """
+    check(path)
     with reading(path):
         return path.read_text(encoding="utf-8").split("\n")[:-1]

@@ -12,11 +12,12 @@ import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
+from pipeline.checksums import check, summed_folder
 from pipeline.corpus.bpe import JOINT_MODELS, SEPARATE_MODELS, Tokenizer
 from pipeline.corpus.pairs import IdArray, Pairs, write_pairs
 from pipeline.corpus.settings import BpeSettings
 from pipeline.errors import PipelineError
-from pipeline.files import atomic_path, remove, write_json
+from pipeline.files import remove, write_json
 from pipeline.layout import SPLITS, SYNTHETIC
 from pipeline.lines import read_aligned, read_lines
 from pipeline.vocabulary import BOS, EOS, PAD, SPECIALS, UNK
@@ -38,13 +39,15 @@ def train_bpe(settings: BpeSettings, corpus: Path, out: Path, report: Path) -> N
         PipelineError: the corpus is missing, or does not allow a vocabulary of this size.
     """
     splits = [*SPLITS, SYNTHETIC] if (corpus / f"{SYNTHETIC}.source").exists() else SPLITS
+    for split in splits:
+        for side in ("source", "target"):
+            check(corpus / f"{split}.{side}")
     sides = [[corpus / "train.source", corpus / "train.target"]] if settings.joint else \
         [[corpus / "train.source"], [corpus / "train.target"]]
     names = JOINT_MODELS if settings.joint else SEPARATE_MODELS
     models = [learn_model(settings, files) for files in sides]
     tokenizer = Tokenizer(models, names)
-    with atomic_path(out) as folder:
-        folder.mkdir()
+    with summed_folder(out) as folder:
         for name, model in zip(names, models, strict=True):
             (folder / name).write_bytes(model)
         write_json(folder / "meta.json", {"joint": tokenizer.joint, "digest": tokenizer.digest,

@@ -16,6 +16,7 @@ from orders import EVERY_ORDER
 
 from pipeline import layout
 from pipeline.blocks import build, merge
+from pipeline.checksums import SUMS
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.settings import BpeSettings
 from pipeline.engine.choice import Engine
@@ -153,9 +154,9 @@ def toy_folder(tmp_path_factory: pytest.TempPathFactory, tiny: Tiny) -> Path:
 
 @pytest.fixture
 def workspace(toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the toy folder, which becomes the working directory."""
+    """A copy of the toy folder, which becomes the working directory, without digests: tests change its files."""
     folder = tmp_path / "workspace"
-    shutil.copytree(toy_folder, folder)
+    shutil.copytree(toy_folder, folder, ignore=shutil.ignore_patterns(SUMS))
     monkeypatch.chdir(folder)
     return folder
 

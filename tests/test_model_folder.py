@@ -19,6 +19,7 @@ from sacrebleu import corpus_bleu
 
 from pipeline import Translator, layout
 from pipeline.cli import main
+from pipeline.fingerprint import digest
 from pipeline.interop.folder import MARKER
 from pipeline.model.checkpoint import WEIGHTS, load_checkpoint, save_checkpoint, unique_weights
 from pipeline.model.settings import VocabularySettings
@@ -39,8 +40,11 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def change(folder: Path, **changes: Any) -> None:
-    content = json.loads((folder / MARKER).read_text())
-    (folder / MARKER).write_text(json.dumps({**content, **changes}))
+    """As an export of other software would have it: with its digest of itself."""
+    content = json.loads((folder / MARKER).read_text()) | changes
+    entries = {name: value for name, value in content.items() if name not in ("format", "digest")}
+    content["digest"] = digest(json.dumps(entries, sort_keys=True).encode())
+    (folder / MARKER).write_text(json.dumps(content))
 
 
 def test_three_lines_in_a_fresh_python_wherever_the_folder_stands(folder: Path, tmp_path: Path) -> None:
@@ -154,12 +158,14 @@ def other_weights_by_hand(folder: Path) -> None:
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no folder": (shutil.rmtree, "{folder}: there is no such folder; `python -m pipeline export folder` writes one"),
     "no marker": (lambda folder: (folder / MARKER).unlink(), f"{{folder}}: is no model folder (it has no {MARKER})"),
-    "another version": (lambda folder: change(folder, format="folder 2", version="9.9"),
-                        f"{{folder}}/{MARKER}: its format is 'folder 2', not 'folder 1'; install the version of this "
-                        "package that wrote it (9.9), or export"),
+    "another version": (lambda folder: change(folder, format="folder 1", version="0.9"),
+                        f"{{folder}}/{MARKER}: its format is 'folder 1', not 'folder 2'; install the version of this "
+                        "package that wrote it (0.9), or export"),
     "another format": (lambda folder: change(folder, format="ctranslate2"), "its format is 'ctranslate2', not"),
     "not JSON": (lambda folder: (folder / MARKER).write_text("{"), f"{{folder}}/{MARKER}: not valid JSON"),
     "a thousand brackets": (lambda folder: (folder / MARKER).write_text("[" * 100_000), "not valid JSON"),
+    "a flipped byte": (lambda folder: (folder / MARKER).write_text((folder / MARKER).read_text().replace(
+        '"beams": 3', '"beams": 1')), f"{{folder}}/{MARKER}: is not the file that was exported"),
     "a list": (lambda folder: (folder / MARKER).write_text("[]"), f"{{folder}}/{MARKER}: its format is None"),
     "an unknown key": (lambda folder: change(folder, code="x"), f"{{folder}}/{MARKER}: model.code is unknown"),
     "an unknown form": (lambda folder: change(folder, unicode="NFX"), "unicode is 'NFX'; choose one of NFC"),

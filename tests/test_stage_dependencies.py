@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 HARMLESS = {
     "pipeline.blocks": "checks params.yaml, whose values are parameters of the stages",
     "pipeline.checks": "checks values",
+    "pipeline.checksums": "digests of what is written; what they are of, others decide",
     "pipeline.cores": "any number of threads gives the same result; what is timed depends on data/machine.json",
     "pipeline.errors": "what is told when nothing is written",
     "pipeline.files": "writes files whole or not at all, whatever is in them",

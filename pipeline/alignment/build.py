@@ -16,13 +16,14 @@ from pipeline.alignment.bitext import Bitext
 from pipeline.alignment.counting import Aligned, count
 from pipeline.alignment.group import ALONE, Group
 from pipeline.alignment.settings import AlignmentSettings, CountSettings
+from pipeline.checksums import summed_folder
 from pipeline.cores import usable_cores
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.pairs import Pairs
 from pipeline.count_model.arrays import map_arrays, write_arrays
 from pipeline.count_model.model import CountModel
 from pipeline.errors import PipelineError
-from pipeline.files import atomic_path, remove, write_json
+from pipeline.files import remove, write_json
 from pipeline.vocabulary import SPECIALS
 
 FORMAT = "links 1"
@@ -61,8 +62,7 @@ def align(sides: Mapping[str, Path], tokenizer: Tokenizer, settings: AlignmentSe
             name: {"cross_entropy": [round(step.cross_entropy, 4) for step in direction.model.history],
                    "tension": round(direction.model.tension, 4)}
             for name, direction in (("forward", forward), ("reverse", reverse))}
-        with atomic_path(out) as folder:
-            folder.mkdir(parents=True)
+        with summed_folder(out) as folder:
             for (side, bitext), heads, back in zip(bitexts.items(), forward.heads, reverse.heads, strict=True):
                 _write_heads(folder / f"{side}.safetensors", heads, bitext, tokenizer, model.tension,
                              model.null_probability)
@@ -88,8 +88,7 @@ def take_links(sides: Mapping[str, Path], links: Mapping[str, Path], tokenizer: 
     if set(links) != set(sides):
         raise PipelineError(f"--links: of {', '.join(links)}; give SIDE=FILE for each of {', '.join(sides)}")
     figures = {}
-    with atomic_path(out) as folder:
-        folder.mkdir(parents=True)
+    with summed_folder(out) as folder:
         for side, path in sides.items():
             bitext = _open_bitext(path, tokenizer)
             heads = on_disk(len(bitext.target.ids), folder)
@@ -182,8 +181,7 @@ def count_sides(sides: Mapping[str, Path], links: Path, tokenizer: Tokenizer, se
                      digest=tokenizer.digest, folder=_existing(out.parent), **prior)
 
     figures = {}
-    with atomic_path(out) as folder:
-        folder.mkdir(parents=True)
+    with summed_folder(out) as folder:
         for side, part in parts.items():
             model, file = counted(part), folder / f"{side}.safetensors"
             model.save(file)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import sentencepiece
 
+from pipeline.checksums import check
 from pipeline.corpus.pairs import Ids
 from pipeline.errors import PipelineError
 from pipeline.files import read_json, reading
@@ -37,6 +38,7 @@ class Tokenizer:
         Raises:
             PipelineError: a file is absent or damaged, or the models are not those of `meta.json`.
         """
+        check(folder / "meta.json")
         meta = read_json(folder / "meta.json")
         if not isinstance(meta, dict) or not {"joint", "digest"} <= meta.keys():
             raise PipelineError(f"{folder / 'meta.json'}: does not describe a vocabulary; run `dvc checkout` or "

@@ -24,6 +24,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.checksums import check
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, reading
 
@@ -112,10 +113,11 @@ class Pairs:
         self._ids = ids
 
     @classmethod
-    def open(cls, path: Path, digest: str | None = None) -> "Pairs":
+    def open(cls, path: Path, digest: str | None = None, *, checked: bool = False) -> "Pairs":
         """Map a file; with `digest`, check that the tokenizer with this SHA-256 (hexadecimal) made it.
 
-        The header and the offsets are checked, which takes 0.4 ms for a million pairs. The ids are not read.
+        The header and the offsets are checked, which takes 0.4 ms for a million pairs. If the folder has digests of
+        its files (`checksums`), this one is read as a whole, once per process, unless another process has `checked` it.
 
         Raises:
             PipelineError: the file is absent, truncated, damaged, of another format, or of another tokenizer.
@@ -127,6 +129,8 @@ class Pairs:
         starts = _array_starts(header)
         if (size := os.path.getsize(path)) != starts[-1]:
             raise PipelineError(f"{path}: {size} bytes instead of {starts[-1]}; {_REMEDY}")
+        if not checked:
+            check(path)
         # A plain array over the map: slices of the subclass np.memmap take several times as long.
         content = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
         arrays = [content[start:start + count * kind.itemsize].view(kind)
@@ -176,13 +180,17 @@ class Pairs:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A worker process opens the file itself; otherwise all of the memory map would be copied to it.
-        return Pairs.open, (self.path, self.digest)
+        return _reopen, (self.path, self.digest)
 
     def _row(self, side: int, index: int) -> IdArray:
         if not 0 <= index < len(self):
             raise IndexError(f"row {index} of {len(self)} pairs")
         start, end = self._offsets[side][index:index + 2]
         return self._ids[side][start:end]
+
+
+def _reopen(path: Path, digest: str) -> Pairs:
+    return Pairs.open(path, digest, checked=True)
 
 
 def _is_rising(offsets: NDArray[np.int64]) -> bool:

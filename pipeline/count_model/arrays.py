@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
+from pipeline.checksums import check
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path
 
@@ -47,7 +48,7 @@ def map_arrays(path: Path, remedy: str) -> tuple[dict[str, NDArray[Any]], dict[s
     """Return the arrays of a safetensors file as read-only views of the mapped file, and its metadata.
 
     Raises:
-        PipelineError: the file is absent, unreadable, truncated, or not safetensors; the message ends with the remedy.
+        PipelineError: the file is absent, unreadable, damaged, or not safetensors; the message ends with a remedy.
     """
     try:
         content = np.asarray(np.memmap(path, np.uint8, "r"))
@@ -66,4 +67,5 @@ def map_arrays(path: Path, remedy: str) -> tuple[dict[str, NDArray[Any]], dict[s
         raise PipelineError(f"{path}: cannot be read: {error.strerror}; {remedy}") from None
     except (SafetensorError, ValueError, KeyError):  # an empty file, or an unknown type
         raise PipelineError(f"{path}: truncated or not a safetensors file; {remedy}") from None
+    check(path)
     return arrays, metadata

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from pipeline import layout
+from pipeline.checksums import check_folder
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
@@ -46,6 +47,7 @@ def time_all(params: Params, out: Path) -> None:
     longest = min(params.family(family).network.max_length for family in params.systems)
     sentences = [pad_sources([pairs.source(int(row))], longest).to(device) for row in chosen]
     limit = params.length_limit(params.family(params.baseline).network.max_length)
+    check_folder(layout.PEERS)
     with timed_peers(params.peers, partial(folder_of, folder=layout.PEERS), limit, sentences, settings.warmup,
                      device) as peers:
         timings = measure([*contestants, *peers], sentences, repetitions=settings.repetitions, warmup=settings.warmup,

@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 
 from pipeline import layout
+from pipeline.checksums import record, summed_folder
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import count_cut, pad_sources, report_cut
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding.limits import LengthLimit
 from pipeline.evaluation.quality import HypothesisLine, figures_of, write_hypotheses
 from pipeline.evaluation.speed import BATCH, Clock, Run, make_batches
-from pipeline.files import atomic_path, remove, write_json
+from pipeline.files import remove, write_json
 from pipeline.interop.peers.process import PACKAGES, PAUSE, Answer, Peer, Setup, export, fastest, folder_of, setups
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import Params
@@ -145,8 +146,7 @@ def score_peers(params: Params) -> None:
     order = pairs.source_lengths.argsort(kind="stable")[::-1]
     size = params.evaluation.batch_rows
     batches = [order[start:start + size] for start in range(0, len(order), size)]
-    with atomic_path(layout.PEERS) as aside:
-        aside.mkdir()
+    with summed_folder(layout.PEERS) as aside:
         export(params.peers, network, tokenizer.source_pieces, tokenizer.target_pieces, aside)
     for name, settings in params.peers.items():
         lines: list[HypothesisLine] = []
@@ -159,6 +159,7 @@ def score_peers(params: Params) -> None:
                           for row, text, words, most
                           in zip(rows, texts, found.words, limit.words(batch).tolist(), strict=True)]
         write_hypotheses(folder / f"{name}.jsonl", lines, range(len(pairs)))
+        record(folder, [f"{name}.jsonl"])
         lines.sort(key=lambda line: line.index)
         quality[name] = figures_of(lines, references, sources, params.evaluation)
         print(f"{FAMILY} {name}: " + "BLEU {bleu:.2f}, chrF {chrf:.2f}, TER {ter:.2f}".format(**quality[name]))

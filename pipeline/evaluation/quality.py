@@ -14,6 +14,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
+from pipeline.checksums import check
 from pipeline.errors import PipelineError
 from pipeline.evaluation.metrics.edits import score_edits
 from pipeline.evaluation.metrics.errant import load_annotator, score_errant
@@ -111,6 +112,7 @@ def read_hypotheses(path: Path, sentences: int) -> list[HypothesisLine]:
     """
     if not path.exists():
         raise PipelineError(f"{path}: not found; {_RERUN}")
+    check(path)
     lines = []
     for number, text in enumerate(read_lines(path), start=1):
         try:

@@ -13,6 +13,7 @@ import pytorch_lightning as lightning
 import torch
 
 from pipeline import layout
+from pipeline.checksums import record
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import Batch, PairsDataModule
 from pipeline.corpus.padding import count_cut, report_cut
@@ -195,6 +196,7 @@ class TestCLI(FamilyCLI):
             remove(folder)
         for name in names:
             write_hypotheses(folder / f"{name}.jsonl", self.model.lines[name], rows)
+        record(folder, [f"{name}.jsonl" for name in names])
         longest = self.datamodule.longest
         cut = count_cut(Pairs.open(self.datamodule.folder / "test.pairs").source_lengths[rows], longest)
         write_json(report, {"family": self.family, "data": self.model.data,

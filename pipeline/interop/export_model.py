@@ -1,15 +1,15 @@
 """Export of a trained family of any kind to a model folder (`model_folder`)."""
 
 import shutil
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from pipeline import __version__, layout
+from pipeline.checksums import file_digest
 from pipeline.corpus.bpe import JOINT_MODELS, SEPARATE_MODELS, Tokenizer
 from pipeline.interop.cards import model_card
 from pipeline.interop.folder import check_output, export_folder
-from pipeline.interop.model_folder import CARD, FORMAT, ModelSettings, file_digest
+from pipeline.interop.model_folder import CARD, ModelSettings, describe
 from pipeline.model.checkpoint import CONFIG, WEIGHTS, load_checkpoint
 from pipeline.params import Params
 
@@ -32,7 +32,7 @@ def export_model(output: Path, params: Params, family: str, licence: str) -> Non
     checkpoint, corpus = layout.checkpoint(family), params.corpus
     network, config = load_checkpoint(checkpoint, tokenizer.digest, params.family(family).order)
     decoders = {name: params.decoder(name, joint=tokenizer.joint) for name in params.decoders_of(family)}
-    description: dict[str, Any] = {"format": FORMAT}  # completed before it is written
+    description = dict[str, Any]()  # completed before it is written
     with export_folder(output, description) as folder:
         for name in (CONFIG, WEIGHTS):
             shutil.copyfile(checkpoint / name, folder / name)
@@ -42,6 +42,6 @@ def export_model(output: Path, params: Params, family: str, licence: str) -> Non
         files = {path.name: file_digest(path) for path in sorted(folder.iterdir())}
         settings = ModelSettings(family, __version__, corpus.source_language, corpus.target_language,
                                  corpus.filters.unicode, params.limit, decoders, files)
-        description |= asdict(settings)
+        description |= describe(settings)
         card = model_card(params, settings, network, config["training"], licence)
         (folder / CARD).write_text(card, encoding="utf-8")

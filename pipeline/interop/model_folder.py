@@ -1,6 +1,7 @@
 """A model folder: all that translating by one trained family needs, wherever the folder stands.
 
-    fast_nmt_export.json   the family, its languages, decoders and length limit, and a digest of each of the next files
+    fast_nmt_export.json   the family, its languages, decoders and length limit, a digest of each of the next files, and
+                           one of all these entries
     config.json, weights.safetensors, and what else its checkpoint has (`model.checkpoint`)
     meta.json and the SentencePiece models (`corpus.bpe`)
     README.md              the model card, which may be edited
@@ -9,18 +10,20 @@ Nothing in it can contain code, and a file that the export has not written is re
 of git and of the hub, and are ignored.
 """
 
-import hashlib
+import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.blocks import build
 from pipeline.checks import Checked
+from pipeline.checksums import file_digest
 from pipeline.errors import PipelineError
 from pipeline.files import read_json
+from pipeline.fingerprint import digest
 from pipeline.interop.folder import MARKER
 from pipeline.lines import UnicodeForm
 from pipeline.names import Name
@@ -29,9 +32,10 @@ from pipeline.params import LimitSettings
 if TYPE_CHECKING:
     from pipeline.decoding.limits import LengthLimit
 
-FORMAT = "folder 1"
+FORMAT = "folder 2"
 CARD = "README.md"
 _NAME = re.compile(r"\w[\w.-]*", re.ASCII)
+_DIGEST = "digest"
 _PICKLES = {".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth"}
 """Endings of files that Python's unpickling opens, which may run what is in them."""
 
@@ -73,6 +77,12 @@ class ModelSettings(Checked):
         return self.limit.within(positions)
 
 
+def describe(settings: ModelSettings) -> dict[str, Any]:
+    """What the marker of a model folder says of its model, plain JSON."""
+    entries = json.loads(json.dumps(asdict(settings)))
+    return {"format": FORMAT, **entries, _DIGEST: _digest(entries)}
+
+
 def read_settings(folder: Path) -> ModelSettings:
     """The settings of a model folder's model; the other files are not opened.
 
@@ -89,8 +99,12 @@ def read_settings(folder: Path) -> ModelSettings:
         raise PipelineError(f"{marker}: its format is {form!r}, not {FORMAT!r}; " + (
             f"install the version of this package that wrote it ({content.get('version')}), or export the model again"
             if str(form).startswith("folder ") else "a model folder is what `python -m pipeline export folder` writes"))
+    entries = {name: value for name, value in content.items() if name not in ("format", _DIGEST)}
+    if content.get(_DIGEST) != _digest(entries):
+        raise PipelineError(f"{marker}: is not the file that was exported; copy the whole folder again, or export the "
+                            "model again")
     try:
-        settings = build(ModelSettings, {name: value for name, value in content.items() if name != "format"}, "model")
+        settings = build(ModelSettings, entries, "model")
     except PipelineError as error:
         raise PipelineError(f"{marker}: {str(error).removeprefix('params.yaml: ')}; export the model again") from None
     for name in settings.files:
@@ -125,7 +139,5 @@ def check_files(folder: Path, settings: ModelSettings) -> None:
                                 "export the model again")
 
 
-def file_digest(path: Path) -> str:
-    """The SHA-256 of a file (hexadecimal)."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _digest(entries: Mapping[str, Any]) -> str:
+    return digest(json.dumps(entries, sort_keys=True).encode())

@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from pipeline.checks import Refused
+from pipeline.checksums import check, summed_folder
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, read_json, reading
 from pipeline.model.networks import order_identity, rebuild
@@ -61,8 +62,7 @@ def save_checkpoint(folder: Path, network: Transformer, vocabulary: VocabularySe
         "vocabulary": dataclasses.asdict(vocabulary),
         "training": training,
     }
-    with atomic_path(folder) as aside:
-        aside.mkdir(parents=True)
+    with summed_folder(folder) as aside:
         write_weights(aside / WEIGHTS, weights)
         network.save_tables(aside)
         (aside / CONFIG).write_text(json.dumps(config, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
@@ -80,6 +80,7 @@ def load_checkpoint(folder: Path, digest: str | None = None,
     Raises:
         PipelineError: a file is absent or damaged, or belongs to another vocabulary, order, format or shape.
     """
+    check(folder / CONFIG)
     config = read_json(folder / CONFIG)
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise PipelineError(f"{folder / CONFIG}: not a checkpoint of format {FORMAT}; train it again with this version")
@@ -134,8 +135,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     """Tensors of a safetensors file.
 
     Raises:
-        PipelineError: absent, truncated or not safetensors.
+        PipelineError: absent, damaged or not safetensors.
     """
+    check(path)
     try:
         with reading(path), path.open("rb"):  # safetensors itself reports a file without permission as not found
             return load_file(path)

@@ -5,7 +5,8 @@ from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 
-from pipeline.files import atomic_path, remove, write_json
+from pipeline.checksums import summed_folder
+from pipeline.files import remove, write_json
 from pipeline.layout import SYNTHETIC
 from pipeline.sources.filtering import CorpusFilter
 from pipeline.sources.noise import write_synthetic
@@ -23,8 +24,7 @@ def build_corpus(settings: CorpusSettings, out: Path, report: Path) -> None:
     Raises:
         PipelineError: the source cannot be read, or a split is empty after filtering.
     """
-    with atomic_path(out) as folder:
-        folder.mkdir()
+    with summed_folder(out) as folder:
         corpus_filter = CorpusFilter(settings.filters, folder)
         splits = read_splits(settings)
         for split in corpus_filter.order:

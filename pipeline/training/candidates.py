@@ -1,13 +1,17 @@
 """Candidates: the weights kept at validations, whose average becomes the final model."""
 
+import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
+from pipeline.checksums import record
 from pipeline.errors import PipelineError
 from pipeline.files import read_json, remove, write_json
+from pipeline.fingerprint import digest
 from pipeline.model.checkpoint import average_weights, read_weights, write_weights
 
 INDEX = "index.json"
@@ -36,9 +40,10 @@ class Candidates:
     def add(self, candidate: Candidate, weights: dict[str, Tensor]) -> None:
         """Keep weights, and remove those that are no longer among the N."""
         write_weights(self._path(candidate), weights)
+        record(self._folder, [self._path(candidate).name])
         known = [other for other in self._known() if other.step != candidate.step] + [candidate]
         kept = self._ranked(known)[:self._count]
-        write_json(self._folder / INDEX, [asdict(one) for one in sorted(kept, key=lambda one: one.step)])
+        self._write_index(kept)
         for other in known:
             if other not in kept:
                 remove(self._path(other))
@@ -48,7 +53,7 @@ class Candidates:
         known = self._known()
         later = [one for one in known if one.step > step]
         if later:
-            write_json(self._folder / INDEX, [asdict(one) for one in known if one.step <= step])
+            self._write_index([one for one in known if one.step <= step])
         for one in later:
             remove(self._path(one))
 
@@ -57,7 +62,7 @@ class Candidates:
         index = self._folder / INDEX
         try:
             known = self._known()
-        except (PipelineError, TypeError):
+        except (PipelineError, KeyError, TypeError):
             return index
         for one in known:
             try:
@@ -86,7 +91,21 @@ class Candidates:
 
     def _known(self) -> list[Candidate]:
         index = self._folder / INDEX
-        return [Candidate(**one) for one in read_json(index)] if os.path.exists(index) else []
+        if not os.path.exists(index):
+            return []
+        content = read_json(index)
+        if content["sha256"] != _digest(content["candidates"]):
+            raise PipelineError(f"{index}: damaged: its SHA-256 is not that of its entries; remove {self._folder} and "
+                                "train again")
+        return [Candidate(**one) for one in content["candidates"]]
+
+    def _write_index(self, kept: list[Candidate]) -> None:
+        entries = [asdict(one) for one in sorted(kept, key=lambda one: one.step)]
+        write_json(self._folder / INDEX, {"candidates": entries, "sha256": _digest(entries)})
 
     def _path(self, candidate: Candidate) -> Path:
         return self._folder / f"step-{candidate.step:08d}.safetensors"
+
+
+def _digest(entries: list[dict[str, Any]]) -> str:
+    return digest(json.dumps(entries).encode())

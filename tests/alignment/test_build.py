@@ -16,6 +16,7 @@ from pipeline.alignment.bitext import Bitext
 from pipeline.alignment.build import align, count_sides, piece_copies, read_aligned, take_links
 from pipeline.alignment.counting import Aligned, count
 from pipeline.alignment.settings import AlignmentSettings, CountSettings
+from pipeline.checksums import SUMS
 from pipeline.cli import main
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.pairs import Pairs, write_pairs
@@ -67,7 +68,7 @@ def aligned_side(toy_folder: Path, stages: Path, side: str) -> Aligned:
 
 def test_every_side_has_its_links(toy_folder: Path, stages: Path) -> None:
     assert {path.name for path in (stages / "alignment").iterdir()} == {
-        "raw.safetensors", "distilled.safetensors", "raw.pharaoh", "distilled.pharaoh", "lexicon.tsv"}
+        SUMS, "raw.safetensors", "distilled.safetensors", "raw.pharaoh", "distilled.pharaoh", "lexicon.tsv"}
     report = json.loads((stages / "alignment.json").read_text())
     assert all(len(report[direction]["cross_entropy"]) == 2 for direction in ("forward", "reverse"))
     for side, path in sides_of(toy_folder).items():
@@ -128,7 +129,7 @@ def test_every_side_is_counted_alone_and_all_together(toy_folder: Path, stages: 
     tokenizer = tokenizer_of(toy_folder)
     sides = {side: aligned_side(toy_folder, stages, side) for side in ("raw", "distilled")}
     metadata = map_arrays(stages / "alignment/raw.safetensors", "")[1]
-    assert {path.stem for path in (stages / "counts").iterdir()} == {"raw", "distilled", "both"}
+    assert {path.stem for path in (stages / "counts").iterdir()} == {SUMS, "raw", "distilled", "both"}
     for name, part in {"raw": [sides["raw"]], "distilled": [sides["distilled"]], "both": list(sides.values())}.items():
         model = CountModel.open(stages / f"counts/{name}.safetensors", tokenizer.digest)
         expected = count(part, top=5, target_vocabulary=tokenizer.target_size, copies=piece_copies(tokenizer),
@@ -247,6 +248,7 @@ def test_links_that_are_not_those_of_the_corpus(toy_folder: Path, spoilt: Path, 
                                                 message: str) -> None:
     before = content(spoilt / "counts")
     spoil(spoilt / "alignment")
+    (spoilt / "alignment" / SUMS).unlink()
     with pytest.raises(PipelineError,
                        match=rf"raw.safetensors: {message}.*; run `python -m pipeline align` again$") as caught:
         run_counts(toy_folder, spoilt)

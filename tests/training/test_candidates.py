@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.checksums import SUMS
 from pipeline.files import read_json
 from pipeline.training import candidates as module
 from pipeline.training.candidates import INDEX, Candidate, Candidates
@@ -33,7 +34,7 @@ def test_the_last_ones_stay(tmp_path: Path) -> None:
     assert chosen[0].bleu == 7.0 and chosen[2].bleu is None
     assert torch.equal(mean["matrix"], torch.full((2, 2), (12 + 16 + 18) / 3))
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        INDEX, *(f"step-{step:08d}.safetensors" for step in (12, 16, 18))]
+        SUMS, INDEX, *(f"step-{step:08d}.safetensors" for step in (12, 16, 18))]
 
 
 def test_the_best_ones_stay(tmp_path: Path) -> None:
@@ -103,4 +104,4 @@ def test_killed_half_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment
     again.forget_after(8)  # as a resumed run does
     add_all(again, {12: 3.0, 16: 4.0})
     assert steps(again) == [12, 16]
-    assert [one["step"] for one in read_json(tmp_path / INDEX)] == [12, 16]
+    assert [one["step"] for one in read_json(tmp_path / INDEX)["candidates"]] == [12, 16]
