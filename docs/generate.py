@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 RUN, DRAFTERS, CORRECTION = "reports", "reports/drafting", "reports/gec"
 """Folders of the runs that are shown: the default one, and those of two presets."""
 ALIGNMENT, ROUNDS = "benchmarks/results/alignment.json", "benchmarks/results/drafting.json"
+FAULTS = "benchmarks/results/faults.json"
 
 UNRECORDED = {
     "reports/speed.json": ("2026-11-23", "161c174"),
@@ -168,6 +169,23 @@ def claims() -> str:
         f"or parts of them.")
 
 
+def faults() -> str:
+    """Each kind of fault: how often it was tried, how often all was as promised, and one of the lines that it gave."""
+    if not (ROOT / FAULTS).exists():
+        return "It has not been run yet."
+    rows, broken = [], list[str]()
+    for kind in read(FAULTS).values():
+        outcomes = kind["outcomes"]
+        kept = [one for one in outcomes if one["passed"]]
+        broken += [f"- {one['what']}: {one['happened']}" for one in outcomes if not one["passed"]]
+        example = next((one for one in kept if "error: " in one["happened"]), kept[0] if kept else None)
+        rows.append([kind["title"], "" if example is None else f"{example['what']}: {example['happened']}",
+                     kind["made"]["commit"] or "unknown", str(len(outcomes)), str(len(kept)), f"{kind['seconds']:,}"])
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    found = table(["fault", "for example", "commit", "tried", "as promised", "seconds"], cells, texts=3)
+    return "\n\n".join([found, *(["Not as promised:", "\n".join(broken)] if broken else [])])
+
+
 def measured(report: str) -> str:
     """When, by which code and on which machine a report's times were measured, in a sentence."""
     content = read(report)
@@ -213,7 +231,8 @@ def read(report: str) -> dict[str, Any]:
 BLOCKS: dict[str, Callable[[], str]] = {
     "summary": summary, "choice": choice, "search": search, "peers": peers, "drafting": drafting,
     "correction": correction, "drafters": drafters, "rounds": rounds, "alignment": alignment, "claims": claims,
-    "scale": scale}
+    "scale": scale,
+    "faults": faults}
 """What stands between the marks of each name."""
 _MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 

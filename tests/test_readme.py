@@ -103,7 +103,8 @@ def test_every_command_has_the_verbs_options_and_names_that_are_shown(page: Path
             assert settings.keys() <= {"PROFILE", "TORCH", "PYTHON"} and settings.get("PROFILE", "mine") in presets
         elif "-m" in command and (module := command[command.index("-m") + 1]) != "pipeline":
             if module.split(".")[0] in ("benchmarks", "docs"):
-                assert (ROOT / module.replace(".", "/")).with_suffix(".py").exists(), command
+                path = ROOT / module.replace(".", "/")
+                assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), command
         elif "-m" in command:
             verb, *options = command[command.index("-m") + 2:]
             assert verb in VERBS, command
