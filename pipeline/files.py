@@ -96,9 +96,11 @@ def locked(path: Path) -> Iterator[None]:
         raise PipelineError(f"{path}: another run{_holder(file)} is writing it; wait until it has ended, or stop it, "
                             "then run the same command again") from None
     except OSError as error:
+        if lock.is_locked:
+            file.unlink(missing_ok=True)
         lock.release()
-        raise PipelineError(f"{path}: cannot be locked: {error.strerror or error}; check the folder's permissions, and "
-                            "that its file system has locks") from error
+        raise PipelineError(f"{path}: cannot be locked: {error.strerror or error}; check the folder's permissions, the "
+                            "free space, and that its file system has locks") from error
     try:
         yield
     finally:

@@ -79,6 +79,17 @@ def test_a_full_disk_is_one_line(tmp_path: Path, code: int) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_lock_on_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", is_full)
+    with pytest.raises(PipelineError, match=r"made: cannot be locked: No space left on device; .* the free space"), \
+            locked(tmp_path / "made"):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_line_names_what_is_written_and_no_hidden_folder(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match=f"^{tmp_path}/made/out.txt: cannot be written"), \
             atomic_path(tmp_path / "made") as aside, atomic_path(aside / "out.txt"):
