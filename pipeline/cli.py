@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from pipeline import __version__
-from pipeline.errors import PipelineError, one_line
+from pipeline.errors import PipelineError, Terminated, one_line
 from pipeline.streams import Unread, standard_error, standard_output
 
 VERBS = {
@@ -59,7 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit status.
 
     0: the product is complete, whether or not anybody has read the messages; 2: a `PipelineError`; 130: interrupted;
-    141: the product is what is printed, and nobody reads it any more (as shells report a program that SIGPIPE ends).
+    141: the product is what is printed, and nobody reads it any more (as shells report a program that SIGPIPE ends);
+    143: a scheduler has ended a training, a `test` or the like by SIGTERM.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     with standard_error():
@@ -86,6 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"error: {name}: {failure}: {error.strerror}; {remedy}, then run the same command again",
                   file=sys.stderr)
             return 2
+        except Terminated:
+            print("terminated; the same command continues where it stopped", file=sys.stderr)
+            return 143
         except KeyboardInterrupt:
             print("interrupted; the same command continues where it stopped", file=sys.stderr)
             return 130

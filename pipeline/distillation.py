@@ -33,6 +33,7 @@ from pipeline.model.transformer import Transformer
 from pipeline.params import DistillationSettings, Params
 from pipeline.systems import TEACHER
 from pipeline.training.quiet import quiet_lightning
+from pipeline.training.together import EndWhenTold, Together, ended_in_one_line, limit_patience
 
 
 class DistillationModule(lightning.LightningModule):
@@ -41,8 +42,8 @@ class DistillationModule(lightning.LightningModule):
     def __init__(self, teacher: Transformer, decode: Decoder, sources: Sources, folder: Path,
                  settings: DistillationSettings) -> None:
         super().__init__()
-        self.teacher, self._decode, self.sources, self._folder = teacher, decode, sources, folder
-        self._batch_rows = settings.batch_rows
+        self.teacher, self._decode, self.sources = teacher, decode, sources
+        self.folder, self.settings = folder, settings
         order = sources.rows[np.argsort(-sources.lengths, kind="stable")]
         self._shards = [order[start:start + settings.shard_rows] for start in range(0, len(order), settings.shard_rows)]
 
@@ -66,8 +67,8 @@ class DistillationModule(lightning.LightningModule):
         rows, sources = self._shards[shard], list[int]()
         translations: list[np.ndarray[Any, np.dtype[np.int32]]] = []
         ended: list[bool] = []
-        for start in range(0, len(rows), self._batch_rows):
-            batch = rows[start:start + self._batch_rows].tolist()
+        for start in range(0, len(rows), self.settings.batch_rows):
+            batch = rows[start:start + self.settings.batch_rows].tolist()
             source = pad_sources([self.sources[row] for row in batch], self.teacher.settings.max_length)
             found = self._decode(self.teacher, source.to(self.device))
             # A translation without an end is a loop that reached the length limit: students learn nothing from it.
@@ -84,16 +85,23 @@ class DistillationModule(lightning.LightningModule):
         return [self._path(shard) for shard in range(len(self._shards))]
 
     def _path(self, shard: int) -> Path:
-        return self._folder / f"shard-{shard:06d}"
+        return self.folder / f"shard-{shard:06d}"
 
 
-def distill(params: Params, devices: int | None, accelerator: str) -> None:
+def distill(params: Params, devices: int | None, accelerator: str, nodes: int = 1) -> None:
     """Translate the training source on some devices (None: all GPUs, or one process per CPU core).
 
-    It writes data/distilled and its report. The accelerator is cpu, gpu or auto.
+    It writes data/distilled and its report.
+
+    Args:
+        params: of the run.
+        devices: per node.
+        accelerator: cpu, gpu or auto.
+        nodes: that share the folder; a launcher has started the processes of all.
 
     Raises:
-        PipelineError: the teacher or the pairs are missing or damaged, or no translation ended.
+        PipelineError: the teacher or the pairs are missing or damaged, no translation ended, or the nodes do not see
+            the same files.
     """
     settings = params.distillation
     tokenizer = Tokenizer.load(layout.BPE)
@@ -127,22 +135,33 @@ def distill(params: Params, devices: int | None, accelerator: str) -> None:
     if devices is None and (accelerator == "cpu" or not torch.cuda.is_available()):
         # Batched search gains more from one process per core than from the threads of one process.
         devices = min(torch.get_num_threads(), -(-len(sources.rows) // settings.shard_rows))
-    trainer = lightning.Trainer(accelerator=accelerator, devices="auto" if devices is None else devices, logger=False,
+    together = Together(layout.WORK, lambda: fingerprint)
+    trainer = lightning.Trainer(accelerator=accelerator, devices="auto" if devices is None else devices,
+                                num_nodes=nodes, callbacks=[together, EndWhenTold()], logger=False,
                                 enable_checkpointing=False, enable_model_summary=False,
                                 use_distributed_sampler=False, enable_progress_bar=sys.stderr.isatty())
+    limit_patience(trainer)
+    with ended_in_one_line():
+        together.meet(trainer)
+        _distill(trainer, DistillationModule(teacher, decode, sources, shards, settings), tokenizer.target_size, chosen)
+
+
+def _distill(trainer: lightning.Trainer, module: DistillationModule, vocabulary: int,
+             penalty: dict[str, Any] | None) -> None:
+    """Translate the shards that are missing, and write the pairs and their report, with the penalty that was chosen."""
+    sources, shards = module.sources, module.folder
     if trainer.is_global_zero:
         for other in shards.parent.glob("*"):  # of another teacher, search or source
             if other != shards:
                 remove(other)
-    module = DistillationModule(teacher, decode, sources, shards, settings)
     trainer.predict(module, return_predictions=False)
     trainer.strategy.barrier()
     if trainer.is_global_zero:
         report = layout.REPORTS / "distilled.json"
         remove(report)  # of the folder that is replaced now
-        description = write_distilled(module, tokenizer.target_size, layout.DISTILLED)
-        further = {"extra_sources": len(sources.rows) - sources.corpus} if settings.extra_sources else {}
-        write_json(report, description | further | ({"length_penalty": chosen} if chosen else {}))
+        description = write_distilled(module, vocabulary, layout.DISTILLED)
+        further = {"extra_sources": len(sources.rows) - sources.corpus} if module.settings.extra_sources else {}
+        write_json(report, description | further | ({"length_penalty": penalty} if penalty else {}))
         remove(shards.parent)
     trainer.strategy.barrier()  # no process returns while the first one still writes
 

@@ -1,4 +1,4 @@
-"""The only exception whose message is meant for users."""
+"""The only exception whose message is meant for users, and the end that a scheduler orders."""
 
 
 class PipelineError(Exception):
@@ -22,3 +22,7 @@ def one_line(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, as schedulers send it. The command line reports it and exits with status 143."""

@@ -14,7 +14,9 @@ from pipeline.params import load_params
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--devices", default="auto",
-                        help="how many, or auto (default): all GPUs, else one process per CPU core")
+                        help="how many per node, or auto (default): all GPUs, else one process per CPU core")
+    parser.add_argument("--num-nodes", type=int, default=1, metavar="NODES",
+                        help="how many nodes share the work; torchrun or srun starts the processes on all (default: 1)")
     parser.add_argument("--accelerator", default="auto", choices=("cpu", "gpu", "auto"),
                         help="cpu, gpu or auto (default)")
 
@@ -22,7 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     if arguments.devices != "auto" and not (arguments.devices.isdecimal() and int(arguments.devices)):
         raise PipelineError(f"--devices: {arguments.devices!r} must be a number from 1, or auto")
+    if arguments.num_nodes < 1:
+        raise PipelineError(f"--num-nodes: {arguments.num_nodes}: must be a number from 1")
     with locked(layout.DISTILLED):
         from pipeline.distillation import distill
 
-        distill(load_params(), None if arguments.devices == "auto" else int(arguments.devices), arguments.accelerator)
+        distill(load_params(), None if arguments.devices == "auto" else int(arguments.devices), arguments.accelerator,
+                arguments.num_nodes)

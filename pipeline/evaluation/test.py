@@ -163,6 +163,7 @@ class TestCLI(FamilyCLI):
     def test(self, model: TestModule, datamodule: PairsDataModule, verbose: bool, **_: Any) -> None:
         """Lightning calls this with the options that are not of the trainer's class."""
         own = self.places.hypotheses != layout.HYPOTHESES / self.family
+        self.together.meet(self.trainer)
         with self.locked(self.places.hypotheses):
             # A test of named decoders leaves the figures of the others as they are.
             others = _read_figures(self.places.quality) if self._decoders and not own else None

@@ -3,6 +3,7 @@
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -11,6 +12,7 @@ from jsonargparse import ArgumentError
 from pytorch_lightning.callbacks import Checkpoint, ModelSummary, ProgressBar
 from pytorch_lightning.cli import ArgsType, LightningArgumentParser, LightningCLI
 from pytorch_lightning.loggers import Logger
+from pytorch_lightning.utilities import rank_zero_only
 
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
@@ -19,12 +21,13 @@ from pipeline.errors import PipelineError
 from pipeline.families.base import TranslationModule, family_module
 from pipeline.families.settings import plain
 from pipeline.files import locked, write_text
-from pipeline.fingerprint import digest
+from pipeline.fingerprint import code_digest, digest, digest_files
 from pipeline.model.settings import VocabularySettings
 from pipeline.params import Params
-from pipeline.training import places
+from pipeline.training import places, saved
 from pipeline.training.quiet import quiet_lightning
 from pipeline.training.resume import read_state
+from pipeline.training.together import EndWhenTold, Together, ended_in_one_line, limit_patience
 
 _LIBRARIES = ("pytorch_lightning", "lightning_fabric", "jsonargparse")
 _OUTSIDE_TRAINING = ("use_distributed_sampler",)
@@ -69,7 +72,7 @@ class FamilyCLI(LightningCLI):
             trainer = self._configuration["trainer"]
             self._configuration["trainer"] = {name: trainer[name] for name in _OUTSIDE_TRAINING}
         quiet_lightning()
-        with one_line():
+        with one_line(), ended_in_one_line():
             super().__init__(module or family_module(params.family(family).kind), PairsDataModule, args=options,
                              save_config_callback=None, parser_class=OneLineParser,
                              parser_kwargs={"prog": "python -m pipeline"})
@@ -102,6 +105,34 @@ class FamilyCLI(LightningCLI):
         if self.settings.family != self.family:
             raise PipelineError(f"--config: configures the family {self.settings.family!r}, but --family names "
                                 f"{self.family!r}; leave --family out")
+        chosen, word = self.settings.trainer.default_root_dir, self.settings.ckpt_path
+        if word == "last" and self.verb == "fit":
+            self.settings.ckpt_path = None  # it continues the run that the same command began without it
+        resolved = self.parser.dump(self.config, skip_none=False)
+        # The same command finds its unfinished run again.
+        self.root = layout.RUNS / self.family / digest(resolved.encode())[:8] if chosen is None else Path(chosen)
+        own = bool(self._options) and not self._in_place
+        self.places = places.within(self.root) if own else places.of_pipeline(self.family)
+        if word in saved.WORDS:
+            found = self.named(word)
+            self.settings.ckpt_path = None if found is None else str(found)
+            rank_zero_only(print)(f"--ckpt_path {word}: {found or 'no checkpoint of ModelCheckpoint yet'}")
+
+    def named(self, word: str) -> Path | None:
+        """The checkpoint that `last` or `best` names: of the run's folder, or else of all runs of the family.
+
+        Raises:
+            PipelineError: there is none.
+        """
+        chosen = self.settings.trainer.default_root_dir
+        folders = [self.root] if chosen is not None else [layout.RUNS / self.family, layout.WORK / self.family]
+        found = saved.last(folders) if word == "last" else saved.best(folders)
+        if found is None:
+            raise PipelineError(f"--ckpt_path {word}: no checkpoint of ModelCheckpoint in "
+                                f"{' or '.join(map(str, folders))}; name a file, or train with "
+                                "--trainer.callbacks+=ModelCheckpoint --trainer.callbacks.monitor=validation_bleu "
+                                "--trainer.callbacks.mode=max")
+        return found
 
     def _parse_ckpt_path(self) -> None:
         """Take the model's settings from the Lightning checkpoint of --ckpt_path, as Lightning does.
@@ -118,18 +149,21 @@ class FamilyCLI(LightningCLI):
         except PipelineError as error:
             raise PipelineError(f"--ckpt_path: {path} is not of the family {self.family!r}; {error}") from None
 
-    def before_instantiate_classes(self) -> None:
-        chosen = self.settings.trainer.default_root_dir
-        resolved = self.parser.dump(self.config, skip_none=False)
-        # The same command finds its unfinished run again.
-        self.root = layout.RUNS / self.family / digest(resolved.encode())[:8] if chosen is None else Path(chosen)
-        own = bool(self._options) and not self._in_place
-        self.places = places.within(self.root) if own else places.of_pipeline(self.family)
+    @cached_property
+    def inputs(self) -> dict[str, str]:
+        """Digests of what must be the same for all processes of the run: parameters, data, code."""
+        data = self.settings.data
+        files = [Path(data.folder) / f"{split}.pairs" for split in ("validation", "test")]
+        return {"parameters": digest(self.parser.dump(self.config, skip_none=False).encode()),
+                "data": digest_files(files), "code": code_digest()}
 
     def instantiate_trainer(self, **options: Any) -> lightning.Trainer:
         chosen = self.config_init[self.verb].trainer
         callbacks, loggers = _listed(chosen.callbacks), _listed(chosen.logger)
-        self.trainer_defaults["callbacks"] = self.own_callbacks(callbacks)
+        # Of `fit` all processes read what the first one has written; of the other verbs, what was trained.
+        shared = self.places.work if self.verb == "fit" else layout.CHECKPOINTS
+        self.together = Together(shared, lambda: self.inputs)
+        self.trainer_defaults["callbacks"] = [self.together, EndWhenTold(), *self.own_callbacks(callbacks)]
         options["default_root_dir"] = str(self.root)
         if not (len(loggers) == 1 and isinstance(loggers[0], bool)):
             options["logger"] = loggers + self.own_loggers() or False
@@ -138,18 +172,18 @@ class FamilyCLI(LightningCLI):
                              ("enable_progress_bar", ProgressBar)):
             if chosen[option] is None:
                 options[option] = any(isinstance(one, kind) for one in given)
-        return super().instantiate_trainer(**options)
+        trainer = super().instantiate_trainer(**options)
+        if isinstance(chosen.strategy, str):  # else the user has chosen how long processes wait for each other
+            limit_patience(trainer)
+        return trainer
 
     def locked(self, path: Path) -> AbstractContextManager[None]:
         """A lock against other runs that write a path; none for --trainer.fast_dev_run, which writes nothing."""
         return nullcontext() if self.settings.trainer.fast_dev_run else locked(path)
 
     def run(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> None:
-        """Call a method of the trainer; control-C is a KeyboardInterrupt, for which Lightning ends the process."""
-        try:
-            function(*arguments, **options, weights_only=True)
-        except SystemExit:
-            raise KeyboardInterrupt from None
+        """Call a method of the trainer."""
+        function(*arguments, **options, weights_only=True)
 
     def save_configuration(self, folder: Path) -> None:
         """Write the resolved configuration, which --config takes."""

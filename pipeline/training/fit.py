@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import sys
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +18,23 @@ from pipeline.corpus.datamodule import PairsDataModule
 from pipeline.errors import PipelineError
 from pipeline.families.base import TranslationModule
 from pipeline.families.settings import plain
-from pipeline.files import remove
+from pipeline.files import read_json, remove
 from pipeline.fingerprint import code_digest, digest, digest_files
 from pipeline.model.checkpoint import DECODER, WEIGHTS, load_weights, save_checkpoint
 from pipeline.params import load_params
+from pipeline.training import saved
 from pipeline.training.callbacks import KeepCandidates, Patience, Progress, ResumePoint, Threads, ValidationBleu
 from pipeline.training.candidates import Candidates
 from pipeline.training.command_line import FamilyCLI
 from pipeline.training.curve import Curve
 from pipeline.training.finite import StopIfNotFinite
-from pipeline.training.resume import begin
+from pipeline.training.resume import FINGERPRINT, begin
 
 _TRAINER_KEYS = ("max_steps", "accumulate_grad_batches", "gradient_clip_val", "precision", "val_check_interval",
                  "limit_val_batches", "callbacks")
 """Options of the trainer that change the result; the others may differ when a run is resumed."""
+_SHARDED = ("fsdp", "deepspeed", "modelparallel")
+"""Words in the names of Lightning's strategies that divide the weights."""
 
 
 def fit(family: str, options: list[str], in_place: bool) -> None:
@@ -53,9 +58,18 @@ class FitCLI(FamilyCLI):
     model: TranslationModule
     datamodule: PairsDataModule
     trainer: Any  # Lightning declares few of its attributes
+    _continues = False
+    """Whether --ckpt_path is `last`, so that whatever an unfinished run began with, it goes on."""
+
+    def named(self, word: str) -> Path | None:
+        """The newest checkpoint of ModelCheckpoint in the run's folder, if there is one; a resume point comes first."""
+        if word == "best":
+            raise PipelineError("--ckpt_path best: another one may be the best after an interruption, and the training "
+                                "could not continue; name the file, or take `last`")
+        self._continues = True
+        return saved.last([self.root], without=self.places.work)
 
     def before_instantiate_classes(self) -> None:
-        super().before_instantiate_classes()
         chosen, path = self.settings.trainer, self.settings.ckpt_path
         if chosen.max_steps < 1:
             raise PipelineError(f"--trainer.max_steps: {chosen.max_steps}: the learning rate follows the number of "
@@ -66,6 +80,11 @@ class FitCLI(FamilyCLI):
         if chosen.barebones:
             raise PipelineError("--trainer.barebones: keeps no weights, of which a training here takes the average; "
                                 "leave it out (--trainer.fast_dev_run true tries everything quickly)")
+        strategy = chosen.strategy if isinstance(chosen.strategy, str) else chosen.strategy.class_path
+        if any(word in strategy.lower().replace("_", "") for word in _SHARDED):
+            raise PipelineError(f"--trainer.strategy: {strategy}: divides the weights among devices, and a training "
+                                "here keeps and averages whole ones; use ddp, with --trainer.accumulate_grad_batches "
+                                "or --trainer.precision bf16-mixed if memory is short")
         if path is not None and Path(path).is_dir():
             raise PipelineError(f"--ckpt_path: {path} is a folder of weights, without the state of a training; name a "
                                 "file of ModelCheckpoint, or start from weights by the family's `start` in params.yaml")
@@ -111,6 +130,7 @@ class FitCLI(FamilyCLI):
                 model.network.target_positions.begin(*taken.positions)
             if fresh and self.trainer.is_global_zero:
                 print(f"not taken from {start}, initialised anew: {', '.join(fresh)}")
+        self.together.meet(self.trainer)
         with self.locked(self.places.checkpoint):
             if self.trainer.fast_dev_run:
                 self.run(self.trainer.fit, model, datamodule, ckpt_path=ckpt_path)
@@ -120,7 +140,7 @@ class FitCLI(FamilyCLI):
     def _train(self, ckpt_path: str | None) -> None:
         """Train from a resume point, from a given checkpoint or from the first step to the last, and write the end."""
         model, data, trainer, places = self.model, self.datamodule, self.trainer, self.places
-        point = begin(places.work, self._fingerprint(), self.candidates, places.curve, trainer)
+        point = begin(places.work, self.inputs, self.candidates, places.curve, trainer)
         own = places.checkpoint != layout.checkpoint(self.family)
         if own:
             self.save_configuration(self.root)
@@ -146,21 +166,28 @@ class FitCLI(FamilyCLI):
             return None
         return layout.checkpoint(start) / WEIGHTS
 
-    def _fingerprint(self) -> dict[str, str]:
+    @cached_property
+    def inputs(self) -> dict[str, str]:
         """Hashes of what must not have changed for an interrupted run to continue: parameters, data, start, code."""
         config = yaml.safe_load(self._parser(self.verb).dump(self.settings, skip_none=False))
         config["trainer"] = {key: config["trainer"][key] for key in _TRAINER_KEYS}
-        settings, start = self.params.family(self.family), self._start()
+        given = config.pop("ckpt_path")
+        settings, start = self.params.family(self.family), Path(given) if given is not None else self._start()
         files = self.datamodule.training_paths()
-        if start is not None:
-            files.append(start)
-        if self.settings.ckpt_path is not None:
-            files.append(Path(self.settings.ckpt_path))
         if settings.verifier is not None:
             files.append(layout.checkpoint(settings.verifier) / WEIGHTS)
         chosen = [config, plain(settings.training), plain(settings.start_with)]
+        unfinished = _start_of(self.places.work) if self._continues else None
         return {
             "parameters": digest(json.dumps(chosen, sort_keys=True, default=str).encode()),
             "data": digest_files([*files, *settings.inputs()]),
+            "start": unfinished or digest_files([] if start is None else [start]),
             "code": code_digest(),
         }
+
+
+def _start_of(work: Path) -> str | None:
+    """The hash of what an unfinished run began with, which may be gone; None: there is none."""
+    with suppress(PipelineError, KeyError, TypeError):
+        return str(read_json(work / FINGERPRINT)["start"])
+    return None

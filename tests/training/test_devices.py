@@ -72,7 +72,7 @@ train again, meanwhile."""
 
 
 def run_two(*commands: list[str]) -> list[str]:
-    """Run commands, one after the other, in two processes that were started from outside, as torchrun does.
+    """Run commands, one after the other, on two nodes of one process each, started from outside as torchrun does.
 
     The last one is run again with a loss that is not finite. What both have printed is returned.
     """
@@ -80,12 +80,12 @@ def run_two(*commands: list[str]) -> list[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     shared = {**ENVIRONMENT, "TORCHELASTIC_RUN_ID": "test", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-              "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0",
+              "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0",
               "PYTHONPATH": os.pathsep.join([ENVIRONMENT["PYTHONPATH"], str(Path(__file__).parent)])}
     code = (f"{BEGIN}\nfor command in {commands!r}:\n    assert main(command) == 0\n"
             f"    assert not os.listdir('checkpoints/.work'), 'a process came back before the first one had ended'\n"
             f"{SPOILT}\nassert main({commands[-1]!r}) == 2")
-    processes = [subprocess.Popen([sys.executable, "-c", code], env={**shared, "RANK": rank, "LOCAL_RANK": rank},
+    processes = [subprocess.Popen([sys.executable, "-c", code], env={**shared, "RANK": rank, "GROUP_RANK": rank},
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for rank in "01"]
     printed = [process.communicate(timeout=300)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], "\n".join(printed)
@@ -126,7 +126,8 @@ def test_two_processes_distill_and_train_like_one(
     shutil.rmtree(CHECKPOINT)
     shutil.move("teacher", CHECKPOINT)
     PAIRS.unlink()
-    printed = run_two([*distill, "2"], [*predict, "2"], [*validate, "2"], *([*fit, "2"] for fit in fits))
+    nodes = ["1", "--trainer.num_nodes", "2"]
+    printed = run_two([*distill, "1", "--num-nodes", "2"], *([*one, *nodes] for one in (predict, validate, *fits)))
     assert PAIRS.read_bytes() == pairs
     assert Path("predicted/predictions.txt").read_bytes() == predictions
     assert [line for line in printed[0].splitlines() if "│" in line and "validation_" in line] == table != []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from fitting import CONFIG, WEIGHTS, fit
+from fitting import CONFIG, WEIGHTS, Broken, break_at, fit
 from lightning_utilities.core.imports import RequirementCache
 
 from pipeline.cli import main
@@ -150,6 +150,57 @@ def test_a_training_goes_on_from_a_checkpoint(trained: Path) -> None:
         torch.testing.assert_close(weight, state[f"network.{name}"], rtol=0, atol=0)
 
 
+def test_a_training_goes_on_from_the_last_state(trained: Path, monkeypatch: pytest.MonkeyPatch,
+                                                capsys: pytest.CaptureFixture[str]) -> None:
+    """From the newest checkpoint; once it has a resume point of its own, from that, also if the checkpoint is gone."""
+    expected = Path("run/model/weights.safetensors").read_bytes()
+    for step in (8, 12):
+        trained.with_name(f"step={step}.ckpt").unlink()
+    again = ["fit", "--family", "teacher", *ON_CPU, "--trainer.default_root_dir", "run", "--ckpt_path", "last"]
+    with monkeypatch.context() as patch, pytest.raises(Broken):
+        break_at(patch, 9)
+        main(again)
+    assert "--ckpt_path last: run/csv/checkpoints/step=4.ckpt\n" in capsys.readouterr().out
+    trained.with_name("step=4.ckpt").unlink()
+    assert main(again) == 0
+    printed = capsys.readouterr().out
+    assert "last: no checkpoint of ModelCheckpoint yet\ncontinuing from run/work/resume.ckpt\n" in printed
+    assert Path("run/model/weights.safetensors").read_bytes() == expected
+
+
+def test_last_and_best(trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the folder that is named, or of all runs of the family."""
+    monkeypatch.setenv("COLUMNS", "120")
+    newest = trained.with_name("step=12.ckpt")
+    states = torch.load(newest, weights_only=True)["callbacks"]
+    best, = (Path(state["best_model_path"]) for name, state in states.items() if name.startswith("ModelCheckpoint"))
+    assert best.name != newest.name
+    validate, there = ["validate", "--family", "teacher", *ON_CPU, "--ckpt_path"], ["--trainer.default_root_dir", "run"]
+    tables = []
+    for word in ("last", str(newest)):
+        assert main([*validate, word, *there]) == 0
+        printed = capsys.readouterr().out
+        tables.append(table_of(printed))
+        assert (f"--ckpt_path last: {newest}\n" in printed) == (word == "last")
+    assert tables[0] == tables[1]
+    for word in ("last", "best"):  # nothing there yet
+        assert main([*validate, word]) == 2
+        error = f"error: --ckpt_path {word}: no checkpoint of ModelCheckpoint in runs/teacher or"
+        assert error in capsys.readouterr().err
+    shutil.copytree("run", "runs/teacher/moved")
+    shutil.rmtree("run")
+    for verb in (["predict"], ["test", "--decoder", "greedy"]):
+        assert main([*verb, "--family", "teacher", *ON_CPU, "--ckpt_path", "best"]) == 0
+        assert f"--ckpt_path best: runs/teacher/moved/csv/checkpoints/{best.name}\n" in capsys.readouterr().out
+    for path in Path("runs").rglob("*.ckpt"):
+        state = torch.load(path, weights_only=True)
+        for callback in state["callbacks"].values():
+            callback["monitor"] = None
+        torch.save(state, path)
+    assert main([*validate, "best"]) == 2
+    assert "its ModelCheckpoint had no metric to choose by" in capsys.readouterr().err
+
+
 def table_of(printed: str) -> dict[str, float]:
     """The figures of Lightning's table."""
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in printed.splitlines() if "│" in line]
@@ -226,9 +277,12 @@ def test_a_given_stop_is_obeyed(workspace: Path) -> None:
     ("fit", [f"{CALLBACKS}+=ModelCheckpoint", f"{CALLBACKS}.monitor", "nothing"], "monitor='nothing'"),
     ("fit", ["--trainer.devices", "0"], "devices='0'"),
     ("fit", ["--trainer.strategy", "nothing"], "strategy='nothing'"),
+    ("fit", ["--trainer.strategy", "fsdp"], "--trainer.strategy: fsdp: divides the weights among devices"),
+    ("fit", ["--trainer.strategy", "FSDPStrategy"], "FSDPStrategy: divides the weights among devices"),
     ("fit", ["--trainer.logger", "WandbLogger"], "pip install -U 'wandb>=999'"),
     ("fit", ["--trainer.max_steps", "many"], "trainer.max_steps"),
     ("fit", ["--ckpt_path", "checkpoints/teacher"], "without the state of a training"),
+    ("fit", ["--ckpt_path", "best"], "name the file, or take `last`"),
     ("fit", ["--config", "nothing.yaml"], "nothing.yaml"),
     ("validate", ["--ckpt_path", "nothing.ckpt"], "--ckpt_path: nothing.ckpt: not found; name a file"),
     ("validate", ["--ckpt_path", "params.yaml"], "--ckpt_path: params.yaml is damaged"),
