@@ -4,6 +4,7 @@ Processes on several nodes share one folder. A process that has died closes its 
 the next exchange; one that hangs, or a node without power, is noticed after `PATIENCE`.
 """
 
+import re
 import secrets
 import signal
 import socket
@@ -140,6 +141,7 @@ def ended_in_one_line() -> Iterator[None]:
     except RuntimeError as error:
         if not isinstance(error, torch.distributed.DistError) and not any(word in str(error) for word in _CONNECTIONS):
             raise
-        raise PipelineError("another process of this run has ended or does not answer: see its messages, or look for "
-                            "lack of memory or a lost node; the same command continues where the run stopped "
-                            f"({str(error).strip().splitlines()[0]})") from error
+        reason = re.sub(r"^\[.*?\] ", "", str(error).strip().splitlines()[0]).split(". ")[0]
+        raise PipelineError(f"another process of this run has ended or does not answer ({reason}): see its messages, "
+                            "or look for lack of memory or a lost node; the same command continues where the run "
+                            "stopped") from error

@@ -83,7 +83,7 @@ def test_what_happens_to_one_process_ends_all(workspace: Path) -> None:
     statuses, printed = run_on_two_nodes([*COMMAND, "--trainer.devices", "1", "--trainer.num_nodes", "2"], elsewhere)
     assert statuses == [0, -signal.SIGKILL], printed
     for scenario in SCENARIOS:
-        for rank, (line, ended) in enumerate(one[scenario] for one in printed if len(one[scenario]) == 2):
+        for rank, (line, ended) in enumerate(one[scenario] for one in printed[:1 if scenario == "killed" else 2]):
             expected = "143" if (scenario, rank) == ("terminated", 1) else "2"
             assert ended.split()[1] == expected and int(ended.split()[3]) < 60, printed
             assert line.startswith("terminated; the same command" if expected == "143" else "error: "), printed
@@ -92,7 +92,6 @@ def test_what_happens_to_one_process_ends_all(workspace: Path) -> None:
     assert "process 1 on" in first["otherwise"] and "has other parameters than process 0" in first["otherwise"]
     for scenario in ("hangs", "terminated", "killed"):
         assert "another process of this run has ended or does not answer" in first[scenario]
-    assert not printed[1]["killed"]
     assert WEIGHTS.read_bytes() == before
     assert not [path for path in Path("checkpoints").rglob(".*") if path.name != ".work"]
     assert torch.load(WORK / "resume.ckpt", weights_only=True)["global_step"] == 8
