@@ -23,6 +23,7 @@ HARMLESS = {
     "pipeline.params": "checks params.yaml, whose values are parameters of the stages",
     "pipeline.systems": "checks which systems params.yaml chooses",
     "pipeline.training.quiet": "messages",
+    "pipeline.training.together": "whether the processes of a run begin, and when they end",
     "pipeline.documents.plain": "is of --model, which no stage has",
     "pipeline.model_options": "is of --model, which no stage has",
     "pipeline.evaluation.checkpoint": "is of --model, which no stage has",

@@ -130,6 +130,8 @@ class FitCLI(FamilyCLI):
                 model.network.target_positions.begin(*taken.positions)
             if fresh and self.trainer.is_global_zero:
                 print(f"not taken from {start}, initialised anew: {', '.join(fresh)}")
+        # Lightning converts later than it loads a resume point, which would be rounded on the way.
+        self.trainer.precision_plugin.convert_module(model)
         self.together.meet(self.trainer)
         with self.locked(self.places.checkpoint):
             if self.trainer.fast_dev_run:

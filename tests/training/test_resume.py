@@ -110,3 +110,14 @@ def test_a_training_ends_alike_whatever_was_truncated(uninterrupted: Path, works
     assert CONFIG.read_bytes() == (uninterrupted / CONFIG).read_bytes()
     assert curve(workspace) == curve(uninterrupted)
     assert f"{WORK / RESUME}: truncated or damaged\n" in capsys.readouterr().out
+
+
+def test_a_run_in_double_precision_goes_on(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all digits of its resume point."""
+    double = "--trainer.precision", "64-true"
+    expected = fit(workspace, *double)
+    with monkeypatch.context() as patch, pytest.raises(Broken):
+        break_at(patch, 9)
+        fit(workspace, *double)
+    assert (WORK / RESUME).exists()
+    assert fit(workspace, *double) == expected
