@@ -7,6 +7,7 @@ output). So this file is run as a separate process, which prints JSON.
 import json
 import subprocess
 import sys
+import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def read_stages(folder: Path) -> dict[str, Stage]:
     This waits for other DVC processes that hold the project's lock.
 
     Raises:
-        PipelineError: DVC cannot read the project.
+        PipelineError: DVC cannot read the project, or a stage has changed and DVC's cache cannot be written.
     """
     from pipeline.errors import PipelineError  # the separate process does not see the package
 
@@ -65,7 +66,20 @@ def _main() -> None:
                 is_of_pipeline=stage.relpath == str(PIPELINE)) for stage in repo.index.stages if stage in mine}
     except DvcException as error:
         sys.exit(f"{error} {error.__cause__ or ''}")
+    if any(stage.has_changed for stage in found.values()):
+        _check_cache(Path(repo.cache.local_cache_dir))
     print(json.dumps({name: asdict(stage) for name, stage in found.items()}))
+
+
+def _check_cache(cache: Path) -> None:
+    """End this process if DVC could not keep what is about to be computed; it would notice after a whole training."""
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=cache):
+            pass
+    except OSError as error:
+        sys.exit(f"{cache}: DVC's cache cannot be written ({error.strerror}), and DVC needs to, even to restore; "
+                 "check its permissions and its disk, or choose another: dvc cache dir --local FOLDER")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ DVC's experiments, comparisons and remotes work in it as in the main folder. Pat
 dvc.yaml and therefore the same in all profiles, so what two of them have in common is taken from DVC's cache.
 """
 
+import os
 import shutil
 import subprocess
 from contextlib import chdir
@@ -65,9 +66,11 @@ def write_facts(folder: Path) -> None:
     The stage `facts` does this in every `dvc repro`; after it, `dvc status` shows whether anything has changed.
 
     Raises:
-        PipelineError: params.yaml is not valid, or asks for a score that nothing installed here computes.
+        PipelineError: params.yaml is not valid, or asks for a score that nothing installed here computes; or this is a
+            profile's folder that has a copy of the code, or an experiment in one that is not committed.
     """
     with chdir(folder):  # to which the paths of params.yaml are relative
+        _check_profile()
         params = load_params()
         check_scorers(params.evaluation)
         write_json(layout.MACHINE, describe_machine())
@@ -115,12 +118,34 @@ def _write(path: Path, text: str) -> None:
         write_text(path, text)
 
 
+def _check_profile() -> None:
+    """Refuse what would run other code than the checkout's, or what DVC could not restore; outside of profiles nothing.
+
+    Raises:
+        PipelineError: see `write_facts`.
+    """
+    here = Path.cwd()
+    if here.parent.name != PROFILES.name:
+        return
+    name = PROFILES / here.name
+    if not CODE.is_symlink():
+        raise PipelineError(f"{name / CODE}: a copy of the code, possibly an old one, and no link to it; "
+                            f"`python -m pipeline repro --profile {here.name}` in the main folder puts the link back")
+    baseline = os.environ.get("DVC_EXP_BASELINE_REV")  # DVC sets it for the stages of an experiment
+    if baseline and subprocess.run(["git", "cat-file", "-e", f"{baseline}:./{PARAMS}"], stderr=subprocess.DEVNULL,
+                                   check=False).returncode:
+        raise PipelineError(f"{name}: not committed, and DVC keeps experiments as changes of a commit; run git add "
+                            f"{name} && git commit in the main folder, then the experiment again")
+
+
 def _link(folder: Path) -> None:
     """Link the code into a profile's folder, relatively, so that the link also holds in a clone."""
     if not CODE.is_dir():
         raise _missing(CODE)
     link, target = folder / CODE, Path("../..") / CODE
     if not (link.is_symlink() and link.readlink() == target):
-        remove(link)  # of earlier versions, whose profiles had a copy
+        if link.is_dir() and not link.is_symlink():  # earlier versions made it, or recorded it in an experiment
+            print(f"{link}: was a copy of the code and is the link to it again")
+        remove(link)
         link.symlink_to(target)
     remove(folder / ".dvc")  # likewise: they were DVC projects of their own

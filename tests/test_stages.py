@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 from pipeline import guard, stages
 from pipeline.cli import main
-from pipeline.dvc_index import read_stages
+from pipeline.dvc_index import PIPELINE, read_stages
 from pipeline.errors import PipelineError
+from pipeline.files import locked
 from pipeline.params import load_params
 from pipeline.schedule import choose, length, simulate
 from pipeline.stage_graph import find_stages
@@ -306,3 +307,21 @@ def test_pipelines_of_other_folders_are_left_alone(project: Path) -> None:
     (project / ".dvc/tmp").mkdir(exist_ok=True)
     (project / ".dvc/tmp/rwlock").write_text(json.dumps({"write": marks, "read": {}}))
     assert stages._processes(other) == {os.getpid()} and stages._processes(project) == set()
+
+
+def test_a_cache_that_cannot_be_written_is_noticed_before_anything_runs(project: Path,
+                                                                       capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "blocked").write_text("a file, in which there can be no folder")
+    with open(project / ".dvc/config", "a") as config:
+        config.write(f"[cache]\n    dir = {project}/blocked/cache\n")
+    assert repro() == 2
+    line, = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: dvc.yaml: {project}/blocked/cache: DVC's cache cannot be written (Not a dir")
+    assert not list((project / "checkpoints").glob("*/weights"))
+
+
+def test_a_second_run_in_one_folder_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with locked(PIPELINE):
+        assert repro() == 2
+    line, = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: dvc.yaml: another run (process {os.getpid()} on ")

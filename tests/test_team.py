@@ -3,6 +3,7 @@
 The commands are those of docs/teams.md. The stages are stand-ins, except for the facts; the models are random.
 """
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -91,16 +92,35 @@ def project(toy_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+REPRO = (sys.executable, "-m", "pipeline", "repro", "--profile")
+
+
 @pytest.fixture(scope="module")
-def profile(project: Path) -> Path:
-    """Its folder after `make repro PROFILE=mine`, committed."""
-    said = run(project, sys.executable, "-m", "pipeline", "repro", "--profile", "mine")
+def made(project: Path) -> Path:
+    """The folder of a profile after `make repro PROFILE=mine`."""
+    said = run(project, *REPRO, "mine")
     assert "Stage 'bpe' is cached - skipping run" in said  # the default run has made it
     assert "worked on teacher" in said and "worked on bpe" not in said
     assert "git add profiles/mine && git commit" in said
-    git(project, "add", "profiles/mine")
-    git(project, "commit", "--quiet", "--message=The run of a profile")
     return project / "profiles/mine"
+
+
+def test_an_experiment_needs_a_commit_and_loses_nothing_without_one(made: Path) -> None:
+    git(made, "add", ".")
+    failed = subprocess.run([sys.executable, "-m", "dvc", "exp", "run", "-S", "training.steps=6"], cwd=made,
+                            env=environment(), capture_output=True, text=True, check=False)
+    assert failed.returncode
+    assert "error: profiles/mine: not committed, and DVC keeps experiments as changes of a commit; " in failed.stderr
+    assert (made / "params.yaml").exists() and (made / "checkpoints/teacher/weights.safetensors").exists()
+    run(made.parent.parent, *REPRO, "mine")
+
+
+@pytest.fixture(scope="module")
+def profile(made: Path) -> Path:
+    """It is committed."""
+    git(made, "add", ".")
+    git(made, "commit", "--quiet", "--message=The run of a profile")
+    return made
 
 
 def test_git_has_the_lock_and_the_figures_and_no_text_or_weights(profile: Path) -> None:
@@ -131,6 +151,12 @@ def test_a_queue_of_experiments(profile: Path) -> None:
     column = rows[0].split(",").index("profiles/mine/reports/teacher.json:figure")
     assert {row.split(",")[0]: row.split(",")[column] for row in rows[1:]}["queued"] == "9"
     assert git(profile, "status", "--porcelain", ".") == ""
+    dvc(profile, "exp", "apply", "queued")
+    assert (profile / "pipeline").readlink() == Path("../../pipeline")  # and no copy of the code
+    assert git(profile, "diff", "--name-only", "--relative").split() == [
+        "dvc.lock", "params.yaml", "reports/teacher.json"]
+    git(profile, "checkout", ".")
+    dvc(profile, "checkout", "dvc.yaml")
 
 
 def test_other_hardware_times_anew_and_trains_nothing(profile: Path, tmp_path: Path) -> None:
@@ -152,3 +178,25 @@ def test_a_second_clone_translates(project: Path, profile: Path) -> None:
     dvc(project.parent, "artifacts", "get", str(project), "profiles/mine:teacher", "--out", "model")
     assert (project.parent / "model/weights.safetensors").read_bytes() == (
         profile / "checkpoints/teacher/weights.safetensors").read_bytes()
+
+
+def test_two_clones_and_two_profiles_at_once_on_one_cache(project: Path, profile: Path, tmp_path: Path) -> None:
+    """Each ends in success; what they share is whole, and a further clone needs to compute nothing."""
+    cache = tmp_path / "cache"
+    one, two, three = (tmp_path / name for name in ("one", "two", "three"))
+    for folder in (one, two, three):
+        git(project, "clone", "--quiet", str(project), str(folder))
+        (folder / "presets/other.yaml").write_text("training: {steps: 6}\n")
+        dvc(folder, "cache", "dir", "--local", str(cache))
+        dvc(folder, "config", "--local", "cache.shared", "group")
+    running = [subprocess.Popen([*REPRO, name], cwd=folder, env=environment(), stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True)
+               for folder, name in ((one, "mine"), (one, "other"), (two, "mine"))]
+    for process in running:
+        said, _ = process.communicate()
+        assert process.returncode == 0, said
+    for path in (cache / "files/md5").rglob("*"):
+        if path.is_file():
+            assert hashlib.md5(path.read_bytes()).hexdigest() == (path.parent.name + path.name).removesuffix(".dir")
+    said = run(three, *REPRO, "other")
+    assert "worked on teacher" not in said and "worked on bpe" not in said

@@ -8,7 +8,7 @@ import pytest
 import pipeline
 from pipeline.errors import PipelineError
 from pipeline.strict_yaml import read_yaml
-from pipeline.workspace import prepare
+from pipeline.workspace import prepare, write_facts
 
 ROOT = Path(pipeline.__file__).parents[1]
 
@@ -68,6 +68,19 @@ def test_a_profile_is_made(checkout: Path) -> None:
     assert (folder / "dvc.yaml").read_bytes() == Path("dvc.yaml").read_bytes()
     before = everything(folder)
     assert prepare("mine") == folder and everything(folder) == before
+
+
+def test_a_copy_of_the_code_never_runs(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Experiments that earlier versions recorded have one, and `dvc exp apply` puts it in place of the link."""
+    code = prepare("mine") / "pipeline"
+    code.unlink()
+    code.mkdir()
+    with pytest.raises(PipelineError, match=r"^profiles/mine/pipeline: a copy of the code, .* --profile mine` "):
+        write_facts(code.parent)
+    capsys.readouterr()
+    prepare("mine")
+    assert capsys.readouterr().out == "profiles/mine/pipeline: was a copy of the code and is the link to it again\n"
+    assert code.readlink() == Path("../../pipeline")
 
 
 def test_a_profile_of_an_earlier_version_joins_the_project(checkout: Path) -> None:
