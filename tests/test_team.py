@@ -3,7 +3,6 @@
 The commands are those of docs/teams.md. The stages are stand-ins, except for the facts; the models are random.
 """
 
-import hashlib
 import json
 import shutil
 import subprocess
@@ -178,25 +177,3 @@ def test_a_second_clone_translates(project: Path, profile: Path) -> None:
     dvc(project.parent, "artifacts", "get", str(project), "profiles/mine:teacher", "--out", "model")
     assert (project.parent / "model/weights.safetensors").read_bytes() == (
         profile / "checkpoints/teacher/weights.safetensors").read_bytes()
-
-
-def test_two_clones_and_two_profiles_at_once_on_one_cache(project: Path, profile: Path, tmp_path: Path) -> None:
-    """Each ends in success; what they share is whole, and a further clone needs to compute nothing."""
-    cache = tmp_path / "cache"
-    one, two, three = (tmp_path / name for name in ("one", "two", "three"))
-    for folder in (one, two, three):
-        git(project, "clone", "--quiet", str(project), str(folder))
-        (folder / "presets/other.yaml").write_text("training: {steps: 6}\n")
-        dvc(folder, "cache", "dir", "--local", str(cache))
-        dvc(folder, "config", "--local", "cache.shared", "group")
-    running = [subprocess.Popen([*REPRO, name], cwd=folder, env=environment(), stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, text=True)
-               for folder, name in ((one, "mine"), (one, "other"), (two, "mine"))]
-    for process in running:
-        said, _ = process.communicate()
-        assert process.returncode == 0, said
-    for path in (cache / "files/md5").rglob("*"):
-        if path.is_file():
-            assert hashlib.md5(path.read_bytes()).hexdigest() == (path.parent.name + path.name).removesuffix(".dir")
-    said = run(three, *REPRO, "other")
-    assert "worked on teacher" not in said and "worked on bpe" not in said
