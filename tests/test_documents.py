@@ -1,5 +1,6 @@
 """`translate` of documents: what has no translation gets one, all else stays, and what was lost is marked."""
 
+import gzip
 import io
 import sys
 from collections.abc import Callable, Iterator
@@ -167,7 +168,8 @@ def translate(workspace: Path, monkeypatch: pytest.MonkeyPatch,
     """A function from options to status, standard output and standard error."""
     def run(*options: str, text: bytes = b"") -> tuple[int, bytes, str]:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
-        status = main(["translate", "--family", "teacher", "--device", "cpu", *options])
+        model = () if "--model" in options else ("--family", "teacher")
+        status = main(["translate", *model, "--device", "cpu", *options])
         printed = capsysbinary.readouterr()
         return status, printed.out, printed.err.decode()
     return run
@@ -226,4 +228,31 @@ def test_progress_is_shown_where_it_is_asked_for(translate: Translate, workspace
     ordinary = translate("--input", "in.txt")
     assert "%" not in ordinary[2]
     status, printed, error = translate("--input", "in.txt", "--progress")
-    assert (status, printed) == ordinary[:2] and "2/2" in error and "sentences" in error
+    assert (status, printed) == ordinary[:2] and "2/2" in error and "lines" in error
+    (workspace / "in.txt.gz").write_bytes(gzip.compress((workspace / "in.txt").read_bytes()))
+    status, printed, error = translate("--input", "in.txt.gz", "--split", "--progress")
+    assert (status, printed) == ordinary[:2] and "2 lines" in error  # how many there will be is unknown
+
+
+def test_many_lines_are_split_a_part_at_a_time() -> None:
+    """However long the text is, only a part of it is in memory."""
+    read = [0]
+
+    def lines() -> Iterator[str]:
+        for number in range(100):
+            read[0] += 1
+            yield f"one {number}" if number % 3 else ""
+
+    for number, segment in enumerate(translate_segments(lines(), whole_line, reversed_words, at_once=8)):
+        assert segment.text == (f"{number} one" if number % 3 else "") and read[0] <= number // 8 * 8 + 8
+    assert read[0] == 100
+
+
+def test_a_model_folder_knows_its_languages(workspace: Path, folder: Path, translate: Translate) -> None:
+    """For documents, and for the splitter."""
+    pytest.importorskip("lxml")
+    (workspace / "in.tmx").write_text(TMX)
+    options = ("--input", "in.tmx", "--model", str(folder))
+    assert translate(*options) == translate(*options, "--languages", "en", "xx")
+    status, _, error = translate(*options[:2], "--model", "hf:nowhere")
+    assert status == 2 and error.startswith("error: --languages: needed with --model hf:NAME")

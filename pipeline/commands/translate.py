@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from itertools import tee
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pipeline.documents.plain import read_columns, read_utf8
 from pipeline.errors import PipelineError
@@ -23,9 +23,11 @@ from pipeline.placeholders import lost_placeholders
 
 if TYPE_CHECKING:
     from pipeline.documents.po import Catalogue
-    from pipeline.documents.segments import Split
+    from pipeline.documents.segments import Segment
     from pipeline.documents.tmx import Memory
-    from pipeline.translation import Translation, Translator
+    from pipeline.translation import Translation
+
+_T = TypeVar("_T")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", action="store_true",
                         help="split lines into sentences, and translate these; needs the extra `split`")
     parser.add_argument("--languages", nargs=2, metavar=("SOURCE", "TARGET"),
-                        help="of a .tmx file, and for --split (default: the corpus's, with --family)")
+                        help="of a .tmx file, and for --split (default: the family's or the model folder's)")
     parser.add_argument("--progress", action=argparse.BooleanOptionalAction,
                         help="show progress on standard error (default: for an --input file, if that is a terminal)")
     parser.add_argument("--quantization", choices=("float32", "int8"),
@@ -66,7 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.output is not None:
         check_output(arguments.output, arguments.input)
     document = _open_document(arguments)
-    from pipeline.documents.segments import splitter, whole_line
+    from pipeline.documents.segments import splitter, translate_segments, whole_line
     from pipeline.glossary import Glossary
     from pipeline.text_model import open_shortlist
     from pipeline.translation import Translator
@@ -81,16 +83,19 @@ def run(arguments: argparse.Namespace) -> None:
     translator = Translator(opened.settings, opened.model, arguments.decoder or opened.decoders[0],
                             nbest=arguments.nbest, device=arguments.device, scores=arguments.format == "json",
                             glossary=glossary, shortlist=shortlist, quantization=arguments.quantization)
+    # A person waits for lines, a file does not.
+    waits = arguments.input is None and sys.stdin.isatty()
     if document is not None or arguments.split:
-        rendered = _translate_segments(document, lines, split, translator, arguments)
+        found = translate_segments(lines if document is None else document.sources(), split, translator,
+                                   **({"at_once": 1} if waits else {}))
+        rendered = _render_segments(document, found, arguments)
     else:
         prefixes = None
         if arguments.prefix:
             columns, again = tee(read_columns(lines, str(arguments.input or "standard input")))
             lines, prefixes = (source for source, _ in columns), (prefix for _, prefix in again)
-        # A person waits for lines, a file does not.
-        ahead = 1 if arguments.input is None and sys.stdin.isatty() else 32
-        results = _with_progress(translator(lines, ahead=ahead, prefixes=prefixes), _line_count(arguments), arguments)
+        results = _with_progress(translator(lines, ahead=1 if waits else 32, prefixes=prefixes),
+                                 _line_count(arguments), arguments)
         rendered = (_render(number, result, arguments) for number, result in enumerate(results, 1))
     _write(rendered, arguments.output)
 
@@ -113,8 +118,8 @@ def _open_document(arguments: argparse.Namespace) -> "Catalogue | Memory | None"
     Raises:
         PipelineError: it cannot be read, or an option is for single lines.
     """
-    kind = "" if arguments.input is None else arguments.input.suffix.lower()
-    is_document = kind in (".po", ".pot", ".tmx")
+    is_document = _is_document(arguments.input)
+    kind = arguments.input.suffix.lower() if is_document else ""
     if is_document or arguments.split:
         for option, given in (("--prefix", arguments.prefix), ("--nbest", arguments.nbest > 1),
                               ("--format json", arguments.format == "json")):
@@ -132,56 +137,63 @@ def _open_document(arguments: argparse.Namespace) -> "Catalogue | Memory | None"
     return Catalogue(arguments.input)
 
 
+def _is_document(path: Path | None) -> bool:
+    return path is not None and path.suffix.lower() in (".po", ".pot", ".tmx")
+
+
 def _languages(arguments: argparse.Namespace) -> tuple[str, str]:
     """The languages of a document.
 
     Raises:
-        PipelineError: they are not given, and there is no corpus that has them.
+        PipelineError: they are not given, and neither the corpus nor a model folder has them.
     """
     if arguments.languages is not None:
         source, target = arguments.languages
         return source, target
-    if arguments.family is None:
-        raise PipelineError("--languages: needed with --model; give two codes as the document has them, such as en de")
-    corpus = load_params().corpus
-    return corpus.source_language, corpus.target_language
+    if arguments.family is not None:
+        corpus = load_params().corpus
+        return corpus.source_language, corpus.target_language
+    from pipeline.interop.huggingface import PREFIX
+    from pipeline.interop.model_folder import read_settings
+
+    if arguments.model.startswith(PREFIX):
+        raise PipelineError(f"--languages: needed with --model {PREFIX}NAME; give two codes as the document has them, "
+                            "such as en de")
+    settings = read_settings(Path(arguments.model))
+    return settings.source_language, settings.target_language
 
 
-def _translate_segments(document: "Catalogue | Memory | None", lines: Iterable[str], split: "Split",
-                        translator: "Translator", arguments: argparse.Namespace) -> Iterator[bytes]:
-    """Translate the segments of a document, or lines that are split into sentences; notes go to standard error."""
-    from pipeline.documents.segments import translate_segments
-
-    def translate(sentences: list[str]) -> "Iterator[Translation]":
-        return _with_progress(translator(sentences), len(sentences), arguments)
-
-    sources = list(lines) if document is None else document.sources()
+def _render_segments(document: "Catalogue | Memory | None", found: "Iterator[Segment]",
+                     arguments: argparse.Namespace) -> Iterator[bytes]:
+    """The translated document, or lines that were split into sentences; notes go to standard error."""
+    total = _line_count(arguments) if document is None else len(document.sources())
     segments = []
-    for number, segment in enumerate(translate_segments(sources, split, translate), start=1):
+    for number, segment in enumerate(_with_progress(found, total, arguments), start=1):
         checked = document is not None or arguments.check_placeholders
         lost = lost_placeholders(segment.source, segment.text) if checked else []
         for note in [*segment.warnings, *([f"lost {', '.join(lost)}"] if lost else [])]:
             _note(f"line {number}: {note}" if document is None else f"{arguments.input}: {segment.source!r}: {note}")
-        segments.append(segment)
         if document is None:
             yield f"{segment.text}\n".encode()
+        else:
+            segments.append(segment)
     if document is not None:
         yield document.rendered(segments, lost_placeholders)
 
 
-def _with_progress(results: "Iterator[Translation]", total: int | None,
-                   arguments: argparse.Namespace) -> "Iterator[Translation]":
+def _with_progress(results: Iterator[_T], total: int | None, arguments: argparse.Namespace) -> Iterator[_T]:
     wanted = arguments.input is not None and sys.stderr.isatty() if arguments.progress is None else arguments.progress
     if not wanted:
         return results
     from tqdm import tqdm
 
-    return iter(tqdm(results, total=total, unit=" sentences", file=sys.stderr))
+    unit = " segments" if _is_document(arguments.input) else " lines"
+    return iter(tqdm(results, total=total, unit=unit, file=sys.stderr))
 
 
 def _line_count(arguments: argparse.Namespace) -> int | None:
-    """The lines of a file that can be read twice."""
-    if arguments.input is None or arguments.input.suffix == ".gz" or not arguments.input.is_file():
+    """The lines of a file that can be read twice and is not packed."""
+    if arguments.input is None or arguments.input.suffix in (".gz", ".zst") or not arguments.input.is_file():
         return None
     with arguments.input.open("rb") as file:
         return sum(1 for _ in file)

@@ -1,8 +1,9 @@
 """Segments of any number of lines and sentences, translated sentence by sentence; white space between them stays."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from pipeline.errors import PipelineError
@@ -14,6 +15,8 @@ Split = Callable[[str], list[str]]
 """From a line without white space at its ends to its sentences, in order."""
 Translate = Callable[[list[str]], Iterator["Translation"]]
 """From sentences to their translations."""
+_AT_ONCE = 1024
+"""Segments read ahead, so that sentences of similar length can share a batch."""
 _PARTS = re.compile(r"(\s*\n\s*|^\s+|\s+$)")
 
 
@@ -45,19 +48,34 @@ def splitter(language: str) -> Split:
     return lambda line: [sentence for part in sentencex.segment(language, line) if (sentence := part.strip())]
 
 
-def translate_segments(segments: Sequence[str], split: Split, translate: Translate) -> Iterator[Segment]:
-    """Translate segments, each of whose lines is split into sentences; of white space alone, nothing is translated."""
-    cut = [[_sentences(part, split) for part in _PARTS.split(segment)] for segment in segments]
-    found = translate([sentence for parts in cut for sentences, _ in parts for sentence in sentences])
-    for segment, parts in zip(segments, cut, strict=True):
-        texts, warnings = list[str](), list[str]()
-        for sentences, gaps in parts:
-            for _, gap in zip(sentences, gaps[:-1], strict=True):
-                result = next(found)
-                texts += [gap, result.hypotheses[0]]
-                warnings += [result.warning] if result.warning else []
-            texts.append(gaps[-1])
-        yield Segment(segment, "".join(texts), tuple(warnings))
+def translate_segments(segments: Iterable[str], split: Split, translate: Translate,
+                       at_once: int = _AT_ONCE) -> Iterator[Segment]:
+    """Translate segments, each of whose lines is split into sentences; of white space alone, nothing is translated.
+
+    Args:
+        segments: any number of them; only `at_once` are in memory.
+        split: of a line into sentences.
+        translate: of sentences.
+        at_once: segments to read before the first of them is translated.
+    """
+    remaining = iter(segments)
+    while chunk := list(islice(remaining, at_once)):
+        cut = [[_sentences(part, split) for part in _PARTS.split(segment)] for segment in chunk]
+        found = translate([sentence for parts in cut for sentences, _ in parts for sentence in sentences])
+        for segment, parts in zip(chunk, cut, strict=True):
+            yield _joined(segment, parts, found)
+
+
+def _joined(segment: str, parts: list[tuple[list[str], list[str]]], found: Iterator["Translation"]) -> Segment:
+    """A segment with the next translations between its gaps; see `_sentences`."""
+    texts, warnings = list[str](), list[str]()
+    for sentences, gaps in parts:
+        for _, gap in zip(sentences, gaps[:-1], strict=True):
+            result = next(found)
+            texts += [gap, result.hypotheses[0]]
+            warnings += [result.warning] if result.warning else []
+        texts.append(gaps[-1])
+    return Segment(segment, "".join(texts), tuple(warnings))
 
 
 def _sentences(part: str, split: Split) -> tuple[list[str], list[str]]:
