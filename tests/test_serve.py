@@ -107,7 +107,8 @@ def models(toy_folder: Path) -> list[Model]:
     with chdir(toy_folder):
         params = parse_params(merge(read_yaml(Path("params.yaml")), {"decoders": {"iad": {"algorithm": "iad",
                                                                                           "block": 2}}}))
-        return [Searched(family, decoders, params, open_family(params, family), device="cpu", batch_rows=8)
+        return [Searched(family, decoders, params, open_family(params, family), languages=("en", "de"), device="cpu",
+                         batch_rows=8)
                 for family, decoders in (("teacher", ["greedy", "beam3", "iad"]),
                                          ("interleaved", ["beam3", "greedy"]))]
 
@@ -121,7 +122,7 @@ def client(models: list[Model]) -> Iterator[Client]:
 class Held:
     """A model that begins no search before it is released, and then returns the line in capitals."""
 
-    name, decoders = "held", ("only",)
+    name, decoders, languages = "held", ("only",), None
 
     def __init__(self) -> None:
         self.begun, self.released = Event(), Event()
@@ -401,15 +402,15 @@ def test_the_command_serves_until_it_is_told_to_stop(workspace: Path) -> None:
 
 def test_a_model_folder_is_named_as_the_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not by its path, which is of this machine, and which requests would have to repeat."""
-    served: list[tuple[str, tuple[str, ...]]] = []
+    served: list[tuple[Any, ...]] = []
 
     def stop(models: list[Searched], limits: Limits) -> None:
-        served.extend((model.name, model.decoders) for model in models)
+        served.extend((model.name, model.decoders, model.languages) for model in models)
         raise PipelineError("enough")
 
     monkeypatch.setattr("pipeline.service.app.make_server", stop)
     assert main(["serve", "--port", "0", "--device", "cpu", "--model", f"{folder.resolve()}/"]) == 2
-    assert served == [("teacher", ("greedy", "beam3"))]
+    assert served == [("teacher", ("greedy", "beam3"), ("en", "xx"))]
 
 
 @pytest.mark.parametrize(("options", "message"), [
@@ -455,12 +456,14 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 class Echo:
     """A model that writes what it reads, after a draft whose tokens have all fates."""
 
-    name, decoders = "<i>echo</i>", ("<u>only</u>",)
+    name, decoders, languages = "<i>echo</i>", ("<u>only</u>",), ("en", "de")
 
     def translate(self, decoder: str, lines: list[str]) -> list[Translation]:
         return [Translation(line, [line], None, 2) for line in lines]
 
     def explain(self, decoder: str, line: str) -> Explanation:
+        if line == "fail":
+            raise ZeroDivisionError("a bug")
         fates = [Marked(token, fate) for token, fate in enumerate(Fate)]
         return Explanation(self.translate(decoder, [line])[0], 0.5, Trace(line, line, [
             MarkedRound(fates, [*fates, Marked(4, Fate.DROPPED)])] * 2, 2), ["<b>a</b>", "&amp;", "c", "d", "e"])
@@ -474,6 +477,12 @@ DONE = """new Promise(done => {
 })"""
 
 
+TOLD = """new Promise(done => {
+  const look = () => statusLine.textContent ? done() : setTimeout(look, 5);
+  look();
+})"""
+
+
 def test_the_page_in_a_browser(models: list[Model], tmp_path: Path) -> None:
     """Typed into and read in Chromium. Markup is shown, not obeyed, and only this service is asked."""
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -482,6 +491,10 @@ def test_the_page_in_a_browser(models: list[Model], tmp_path: Path) -> None:
     sentence = "The red otter <img src=x onerror=alert(1)> &amp; no 1 ."
     with serving([models[0], Echo()]) as client, browse(program, tmp_path) as browser:
         browser.open(f"http://127.0.0.1:{client.port}/")
+        told = "Models: teacher, <i>echo</i>. Decoders of all models: 4."
+        browser.evaluate(TOLD)
+        assert browser.evaluate("statusLine.innerText") == told and browser.evaluate(
+            "document.querySelector('label').innerText") == "A sentence, English to German"
         browser.do("Input.insertText", text=sentence)  # the field has the focus
         browser.press_enter()
         browser.evaluate(DONE)
@@ -513,10 +526,17 @@ def test_the_page_in_a_browser(models: list[Model], tmp_path: Path) -> None:
         browser.evaluate("sentence.value = 'The red otter'; form.requestSubmit()")
         browser.evaluate(DONE)
         assert shown("[role=alert]") == [""] and len(shown(".text")) == 4
+
+        # One decoder's failure is its own.
+        browser.evaluate("sentence.value = 'fail'; form.requestSubmit()")
+        browser.evaluate(DONE)
+        assert shown("[role=alert]") == [""] and len(shown(".text")) == 4
+        assert shown(".failure") == ["this request has failed; the service's log has the reason"]
         addresses = [event["params"]["request"]["url"] for event in browser.seen
                      if event["method"] == "Network.requestWillBeSent"]
         assert all(address.startswith((f"http://127.0.0.1:{client.port}/", "data:")) for address in addresses)
         complaints = [event["params"] for event in browser.seen if event["method"] in (
             "Log.entryAdded", "Runtime.exceptionThrown", "Page.javascriptDialogOpening")]
         assert [one["entry"]["text"] for one in complaints] == [
-            "Failed to load resource: the server responded with a status of 400 (Bad Request)"]
+            f"Failed to load resource: the server responded with a status of {status}"
+            for status in ("400 (Bad Request)", "500 (Internal Server Error)")]

@@ -103,11 +103,14 @@ def _open_models(arguments: argparse.Namespace, limits: Limits) -> "list[Searche
     settings = {"device": arguments.device, "batch_rows": limits.batch_rows}
     if arguments.model is not None:
         opened = open_model(arguments)
-        return [Searched(opened.name, opened.decoders, opened.settings, opened.model, **settings)]
+        languages = opened.languages if opened.checkpoint is None else None  # of params.yaml, which is not about it
+        return [Searched(opened.name, opened.decoders, opened.settings, opened.model, languages=languages, **settings)]
     params, models = load_params(), []
+    languages = params.corpus.source_language, params.corpus.target_language
     for family in dict.fromkeys(arguments.family or _trained(params)):
         print(f"opening {family}", file=sys.stderr, flush=True)
-        models.append(Searched(family, params.decoders_of(family), params, open_family(params, family), **settings))
+        models.append(Searched(family, params.decoders_of(family), params, open_family(params, family),
+                               languages=languages, **settings))
     return models
 
 

@@ -62,6 +62,8 @@ class _Service:
         self._limits = limits
         self._queues = {model.name: Queue(model, limits, self.measures.batch) for model in models}
         self._decoders = {model.name: list(model.decoders) for model in models}
+        self._models = [{"name": model.name, "languages": model.languages, "decoders": self._decoders[model.name]}
+                        for model in models]
         for name, queue in self._queues.items():
             self.measures.watch(name, queue)
         self._page = _PAGE.read_bytes()
@@ -80,8 +82,7 @@ class _Service:
         return Response(self._page, media_type="text/html", headers=self._page_headers)
 
     async def models(self, _: Request) -> Response:
-        return JSONResponse({"models": [{"name": name, "decoders": decoders}
-                                        for name, decoders in self._decoders.items()]})
+        return JSONResponse({"models": self._models})
 
     async def health(self, _: Request) -> Response:
         return JSONResponse({"status": "ok", "waiting": {name: len(queue) for name, queue in self._queues.items()}})

@@ -39,6 +39,10 @@ class Model(Protocol):
     def decoders(self) -> Sequence[str]:
         """Their names; the first is the default."""
 
+    @property
+    def languages(self) -> tuple[str, str] | None:
+        """Of its sources and of its translations; None: unknown."""
+
     def translate(self, decoder: str, lines: list[str]) -> list[Translation]:
         """One translation per line, in their order."""
 
@@ -49,14 +53,14 @@ class Model(Protocol):
 class Searched:
     """A `Model` that this pipeline searches."""
 
-    def __init__(self, name: str, decoders: Sequence[str], params: SearchSettings, model: TextModel, *, device: str,
-                 batch_rows: int) -> None:
-        """Args: those of `pipeline.translation.Translator`.
+    def __init__(self, name: str, decoders: Sequence[str], params: SearchSettings, model: TextModel, *,
+                 languages: tuple[str, str] | None = None, device: str, batch_rows: int) -> None:
+        """Args: languages, if known, and those of `pipeline.translation.Translator`.
 
         Raises:
             PipelineError: a decoder is unknown or does not suit the model.
         """
-        self.name, self.decoders = name, tuple(decoders)
+        self.name, self.decoders, self.languages = name, tuple(decoders), languages
         self._pieces = model.text.target_pieces
         self._searches = {decoder: Tracer(params, model, decoder, device=device, batch_rows=batch_rows)
                           for decoder in decoders}
