@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from benchmarks import fuzz_files as files
 from pipeline.alignment.bitext import Bitext, Side
 from pipeline.alignment.build import read_aligned as read_links
 from pipeline.alignment.pharaoh import read_heads
+from pipeline.checksums import file_digest
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.pairs import Pairs
 from pipeline.count_model.model import CountModel
@@ -23,6 +25,8 @@ from pipeline.documents.plain import read_columns as read_prefixes
 from pipeline.documents.segments import Segment
 from pipeline.evaluation.quality import read_hypotheses
 from pipeline.glossary import Glossary
+from pipeline.interop.folder import MARKER
+from pipeline.interop.model_folder import DIGEST, digest_of_entries
 from pipeline.lines import normalise, read_aligned, read_lines
 from pipeline.params import load_params
 from pipeline.service.limits import Limits
@@ -226,15 +230,16 @@ def _tokenizer(content: bytes, places: Places) -> None:
 
 
 def _model(name: str) -> Callable[[bytes, Places], object]:
-    """The reader of a model folder of which one file is spoilt, and its digest is that of the spoilt file."""
-    from pipeline.interop.folder import MARKER
-    from pipeline.interop.model_folder import file_digest
-
+    """The reader of a model folder of which one file is spoilt, and the digests are those of the spoilt file."""
     def read(content: bytes, places: Places) -> None:
         folder = places.folder("model", name, content)
-        if name != MARKER:
-            manifest = json.loads((folder / MARKER).read_text())
-            manifest["files"][name] = file_digest(folder / name)
+        manifest: Any = None
+        with suppress(ValueError, RecursionError):
+            manifest = json.loads((folder / MARKER).read_bytes())
+        if isinstance(manifest, dict):
+            if name != MARKER:
+                manifest["files"][name] = file_digest(folder / name)
+            manifest[DIGEST] = digest_of_entries(manifest)
             (folder / MARKER).write_text(json.dumps(manifest))
         open_folder(folder)
     return read

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FORMAT = "folder 2"
 CARD = "README.md"
 _NAME = re.compile(r"\w[\w.-]*", re.ASCII)
-_DIGEST = "digest"
+DIGEST = "digest"
 _PICKLES = {".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth"}
 """Endings of files that Python's unpickling opens, which may run what is in them."""
 
@@ -80,7 +80,7 @@ class ModelSettings(Checked):
 def describe(settings: ModelSettings) -> dict[str, Any]:
     """What the marker of a model folder says of its model, plain JSON."""
     entries = json.loads(json.dumps(asdict(settings)))
-    return {"format": FORMAT, **entries, _DIGEST: _digest(entries)}
+    return {"format": FORMAT, **entries, DIGEST: digest_of_entries(entries)}
 
 
 def read_settings(folder: Path) -> ModelSettings:
@@ -99,12 +99,11 @@ def read_settings(folder: Path) -> ModelSettings:
         raise PipelineError(f"{marker}: its format is {form!r}, not {FORMAT!r}; " + (
             f"install the version of this package that wrote it ({content.get('version')}), or export the model again"
             if str(form).startswith("folder ") else "a model folder is what `python -m pipeline export folder` writes"))
-    entries = {name: value for name, value in content.items() if name not in ("format", _DIGEST)}
-    if content.get(_DIGEST) != _digest(entries):
+    if content.get(DIGEST) != digest_of_entries(content):
         raise PipelineError(f"{marker}: is not the file that was exported; copy the whole folder again, or export the "
                             "model again")
     try:
-        settings = build(ModelSettings, entries, "model")
+        settings = build(ModelSettings, _entries(content), "model")
     except PipelineError as error:
         raise PipelineError(f"{marker}: {str(error).removeprefix('params.yaml: ')}; export the model again") from None
     for name in settings.files:
@@ -139,5 +138,10 @@ def check_files(folder: Path, settings: ModelSettings) -> None:
                                 "export the model again")
 
 
-def _digest(entries: Mapping[str, Any]) -> str:
-    return digest(json.dumps(entries, sort_keys=True).encode())
+def digest_of_entries(content: Mapping[str, Any]) -> str:
+    """The SHA-256 (hexadecimal) of all entries of a marker but its format and this digest."""
+    return digest(json.dumps(_entries(content), sort_keys=True).encode())
+
+
+def _entries(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in content.items() if name not in ("format", DIGEST)}

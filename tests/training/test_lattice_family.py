@@ -219,7 +219,7 @@ def test_from_fit_to_test(lattice_family: Path, capsys: pytest.CaptureFixture[st
     assert "initialised anew: decoder.1." in printed and "normaliser.bias, normaliser.weight" in printed
     folder = layout.checkpoint("lattice")
     assert sorted(path.name for path in folder.iterdir()) == [
-        "config.json", "config.yaml", "counts.safetensors", "weights.safetensors"]
+        "SHA256SUMS", "config.json", "config.yaml", "counts.safetensors", "weights.safetensors"]
     assert (folder / "weights.safetensors").read_bytes() != before
     assert (folder / "counts.safetensors").read_bytes() == layout.counts("raw").read_bytes()
     config = json.loads((folder / "config.json").read_text())
