@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 RUN, DRAFTERS, CORRECTION = "reports", "reports/drafting", "reports/gec"
 """Folders of the runs that are shown: the default one, and those of two presets."""
 ALIGNMENT, ROUNDS = "benchmarks/results/alignment.json", "benchmarks/results/drafting.json"
-FAULTS = "benchmarks/results/faults.json"
+FAULTS, SERVICE = "benchmarks/results/faults.json", "benchmarks/results/service.json"
 
 UNRECORDED = {
     "reports/speed.json": ("2026-11-23", "161c174"),
@@ -169,6 +169,17 @@ def claims() -> str:
         f"or parts of them.")
 
 
+def service() -> str:
+    """Latencies of one client and of many at once, with and without batches."""
+    if not (ROOT / SERVICE).exists():
+        return "Not measured yet."
+    return dated(SERVICE, table(
+        ["service", "decoder", "clients", "p50, ms", "p95, ms", "p99, ms", "sentences/s"],
+        ([row["service"], f"`{row['decoder']}`", str(row["clients"]),
+          *(number(row[name], ",.1f") for name in ("p50_ms", "p95_ms", "p99_ms")),
+          number(row["sentences_per_second"], ",.0f")] for row in read(SERVICE)["rows"]), texts=2))
+
+
 def faults() -> str:
     """Each kind of fault: how often it was tried, how often all was as promised, and one of the lines that it gave."""
     if not (ROOT / FAULTS).exists():
@@ -232,7 +243,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "summary": summary, "choice": choice, "search": search, "peers": peers, "drafting": drafting,
     "correction": correction, "drafters": drafters, "rounds": rounds, "alignment": alignment, "claims": claims,
     "scale": scale,
-    "faults": faults}
+    "service": service, "faults": faults}
 """What stands between the marks of each name."""
 _MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 
