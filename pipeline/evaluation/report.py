@@ -10,7 +10,6 @@ from pipeline.evaluation.page import Texts, render_page
 from pipeline.evaluation.rows import assemble_rows, read_speed, read_texts, timed_decoders
 from pipeline.evaluation.table import markdown_table, measurement_notes
 from pipeline.files import atomic_path, read_json, write_json, write_text
-from pipeline.lines import read_lines
 from pipeline.params import Params
 
 
@@ -24,9 +23,9 @@ def build_report(params: Params) -> None:
         PipelineError: a file is absent or damaged, or the files do not belong together.
     """
     source_file = layout.CORPUS / "test.source"
-    sources, references = list(read_lines(source_file)), []
+    sources, references = layout.read_lines(source_file), []
     for path in layout.references("test"):
-        references.append(list(read_lines(path)))
+        references.append(layout.read_lines(path))
         if len(sources) != len(references[-1]):
             raise PipelineError(f"{source_file}: {len(sources)} lines, but {path} has {len(references[-1])}; "
                                 "both sides must have the same sentences")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from invented_run import MILLISECONDS, SCRIPT, SENTENCES, Run, measured, references, speeds, translations
 
+from pipeline.checksums import record
 from pipeline.errors import PipelineError
 from pipeline.evaluation.page import Texts, choose_samples, mark_differences
 from pipeline.evaluation.quality import score
@@ -101,6 +102,15 @@ def test_markdown_has_a_row_per_decoder_and_the_signature_below(built: Run) -> N
     assert len(cells) == 2 + len(MILLISECONDS) and len(set(cells)) == 1
     assert "| swift | beam5 | distilled |" in table and " 2.50 [2.50, 2.50] " in table
     assert "nrefs:1|case:mixed|eff:no|tok:13a" in rest and "R&D" in rest
+
+
+def test_a_reference_that_has_changed_is_not_used(run: Run) -> None:
+    corpus = run.root / "data/corpus"
+    record(corpus, ["test.source", "test.target"])
+    text = (corpus / "test.target").read_text("utf-8")
+    (corpus / "test.target").write_text(text.swapcase(), "utf-8")
+    with pytest.raises(PipelineError, match=r"test\.target: damaged: its SHA-256 is not the one"):
+        run.build()
 
 
 def test_the_page_needs_no_other_file(built: Run) -> None:
@@ -207,7 +217,7 @@ def test_files_that_do_not_belong_together_are_refused(run: Run, file: str, edit
     ("reports/speed.json", r"speed\.json: not found"),
     ("data/hypotheses/swift/beam5.jsonl", r"beam5\.jsonl: not found"),
     ("reports/quality/ar.json", r"ar\.json: not found"),
-    ("data/corpus/test.target", r"test\.target: cannot be read: No such file"),
+    ("data/corpus/test.target", r"test\.target: not found"),
 ])
 def test_absent_files_are_named(run: Run, file: str, message: str) -> None:
     (run.root / file).unlink()
