@@ -111,12 +111,14 @@ def mutate(trial: Trial, corpus: Path, words: tuple[str, ...], seconds: float, s
     """Change bytes of what has reached new code so far, by libFuzzer; this ends the process."""
     import atheris
 
-    dictionary = corpus.with_suffix(".words")
-    escaped = ("".join(f"\\x{byte:02x}" for byte in word.encode()) for word in words)
-    dictionary.write_text("".join(f'"{word}"\n' for word in escaped))
-    atheris.Setup([sys.argv[0], str(corpus), f"-max_total_time={max(1, int(seconds))}", f"-seed={seed}",
-                   f"-max_len={_LONGEST}", "-rss_limit_mb=0", "-timeout=1200", f"-dict={dictionary}",
-                   "-print_final_stats=0"], trial)
+    options = [f"-max_total_time={max(1, int(seconds))}", f"-seed={seed}", f"-max_len={_LONGEST}", "-rss_limit_mb=0",
+               "-timeout=1200", "-print_final_stats=0"]
+    if words:  # libFuzzer refuses an empty dictionary
+        dictionary = corpus.with_suffix(".words")
+        escaped = ("".join(f"\\x{byte:02x}" for byte in word.encode()) for word in words)
+        dictionary.write_text("".join(f'"{word}"\n' for word in escaped))
+        options.append(f"-dict={dictionary}")
+    atheris.Setup([sys.argv[0], str(corpus), *options], trial)
     atheris.Fuzz()
 
 

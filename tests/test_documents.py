@@ -196,6 +196,7 @@ def test_documents_by_their_names(translate: Translate, workspace: Path) -> None
     ("in.tmx", "<tmx>", (), "in.tmx: not a readable translation memory"),
     ("in.tmx", TMX, ("--languages", "it", "de"), "in.tmx: has no unit in the language 'it'; its languages must"),
     ("in.po", 'msgid "a\n', (), "in.po:1: not a line of a gettext catalogue, or its string"),
+    ("in.po", f'msgid ""\nmsgstr "X-{"9" * 5000}: a\\n"\n', (), "in.po: not a readable catalogue (Exceeds the limit"),
     ("in.txt", "a", ("--split", "--prefix"), "--prefix: is for text line by line; leave it out with --split")])
 def test_what_a_document_cannot_have(translate: Translate, workspace: Path, monkeypatch: pytest.MonkeyPatch, name: str,
                                      text: str, options: tuple[str, ...], message: str) -> None:

@@ -33,7 +33,8 @@ class Catalogue:
             pass
         try:
             self._file: Any = polib.pofile(str(path), encoding="utf-8")
-        except OSError as error:
+            self._file.metadata_as_entry()  # now rather than when it is written: it orders fields by their numbers
+        except (OSError, ValueError) as error:
             raise PipelineError(f"{path}: not a readable catalogue ({' '.join(str(error).split())}); repair it "
                                 "(msgfmt -c checks it)") from None
         self._entries = [entry for entry in self._file if not entry.obsolete and not entry.translated()]
