@@ -23,7 +23,7 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import count_cut, pad_sources, report_cut
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding.settings import Decoder, make_decoder
-from pipeline.distillation_inputs import Sources, choose_penalty, with_penalty, write_extra_sources
+from pipeline.distillation_inputs import Sources, by_tokens, choose_penalty, with_penalty, write_extra_sources
 from pipeline.distillation_shards import Shard, merge_shards
 from pipeline.errors import PipelineError
 from pipeline.files import read_json, remove, write_json
@@ -44,8 +44,9 @@ class DistillationModule(lightning.LightningModule):
         super().__init__()
         self.teacher, self._decode, self.sources = teacher, decode, sources
         self.folder, self.settings = folder, settings
-        order = sources.rows[np.argsort(-sources.lengths, kind="stable")]
-        self._shards = [order[start:start + settings.shard_rows] for start in range(0, len(order), settings.shard_rows)]
+        longest_first = np.argsort(-sources.lengths, kind="stable")
+        self._shards = [longest_first[start:start + settings.shard_rows]
+                        for start in range(0, len(longest_first), settings.shard_rows)]
 
     def missing(self) -> list[int]:
         """The numbers of the shards that are absent or damaged."""
@@ -64,11 +65,11 @@ class DistillationModule(lightning.LightningModule):
         self.trainer.strategy.barrier()
 
     def predict_step(self, shard: int, batch_idx: int) -> None:
-        rows, sources = self._shards[shard], list[int]()
+        places, sources = self._shards[shard], list[int]()
         translations: list[np.ndarray[Any, np.dtype[np.int32]]] = []
         ended: list[bool] = []
-        for start in range(0, len(rows), self.settings.batch_rows):
-            batch = rows[start:start + self.settings.batch_rows].tolist()
+        for together in by_tokens(self.sources.lengths[places], self.settings.batch_tokens):
+            batch = self.sources.rows[places[together]].tolist()
             source = pad_sources([self.sources[row] for row in batch], self.teacher.settings.max_length)
             found = self._decode(self.teacher, source.to(self.device))
             # A translation without an end is a loop that reached the length limit: students learn nothing from it.

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
@@ -40,6 +41,21 @@ class Sources:
     def __getitem__(self, row: int) -> IdArray:
         """The ids of the source of a row."""
         return self.pairs.source(row) if row < len(self.pairs) else self._extra.source(row - len(self.pairs))
+
+
+def by_tokens(lengths: NDArray[np.integer[Any]], budget: int) -> Iterator[slice]:
+    """Divide descending lengths into batches whose padded size, rows times longest, is within a budget.
+
+    A length that exceeds the budget has a batch of its own.
+
+    >>> list(by_tokens(np.array([9, 4, 3, 2, 2]), 8))
+    [slice(0, 1, None), slice(1, 3, None), slice(3, 5, None)]
+    """
+    start = 0
+    while start < len(lengths):
+        end = min(len(lengths), start + max(1, budget // max(1, int(lengths[start]))))
+        yield slice(start, end)
+        start = end
 
 
 def write_extra_sources(params: Params, tokenizer: Tokenizer, path: Path) -> None:
@@ -84,8 +100,7 @@ def choose_penalty(settings: DistillationSettings, teacher: Transformer, tokeniz
     found = dict[float, dict[str, float]]()
     for alpha in settings.length_penalty:
         decode, bleu, tokens = make(alpha), CorpusBleu(), 0
-        for start in range(0, len(rows), settings.batch_rows):
-            batch = rows[start:start + settings.batch_rows]
+        for batch in map(rows.__getitem__, by_tokens(pairs.source_lengths[rows], settings.batch_tokens)):
             source = pad_sources([pairs.source(row) for row in batch], teacher.settings.max_length)
             words = decode(teacher, source.to(teacher.projection.weight.device)).best_words()
             bleu.update(tokenizer.decode_targets(words), [references[row] for row in batch])

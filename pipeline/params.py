@@ -46,8 +46,8 @@ class DistillationSettings(Checked):
     """An entry of `decoders`."""
     shard_rows: Positive = 2048
     """Sentences per shard; an interrupted run loses at most one shard per device."""
-    batch_rows: Positive = 64
-    """Sentences searched together."""
+    batch_tokens: Positive = 1024
+    """Source tokens searched together, padding included, or one sentence that has more."""
     sentences: Positive | None = None
     """The number of training sentences to translate, from the first; null: all. For runs whose students learn only
     from the corpus."""

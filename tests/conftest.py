@@ -116,7 +116,7 @@ _PARAMS: dict[str, Any] = {
     "decoders": {"greedy": {"algorithm": "greedy"}, "beam3": {"algorithm": "beam", "beams": 3}},
     "default_decoders": ["greedy", "beam3"],
     "limit": {"ratio": 0.5, "extra": 4},
-    "distillation": {"decoder": "beam3", "shard_rows": 64, "batch_rows": 16},
+    "distillation": {"decoder": "beam3", "shard_rows": 64, "batch_tokens": 160},
     "evaluation": {"batch_rows": 5},
 }
 
