@@ -1,8 +1,6 @@
 """Corpora aligned in one direction or in both, with links from source to target whatever the direction."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import NamedTuple
@@ -27,6 +25,7 @@ class Direction(NamedTuple):
     """The result of one direction."""
 
     model: AlignmentModel
+    """Of the reverse one of two directions without its table."""
     heads: list[NDArray[np.int32]]
     """What `AlignmentModel.align` returns for each corpus, mapped from temporary files; in the reverse direction, per
     source word."""
@@ -46,15 +45,11 @@ def align_direction(bitexts: Sequence[Bitext], settings: AlignmentSettings, thre
 
 def align_both(bitexts: Sequence[Bitext], settings: AlignmentSettings, threads: int, folder: Path,
                callbacks: Sequence[IterationCallback | None], group: Group = ALONE) -> tuple[Direction, Direction]:
-    """Align forward and in reverse, in parallel and each with half of the threads, so that serial parts overlap.
-
-    Processes of a group meet in one order, so they align one direction after the other.
-    """
-    together = min(threads, 2) if group.world == 1 else 1
-    with ThreadPoolExecutor(together) as pool:
-        align = partial(align_direction, bitexts, settings, max(1, threads // together), folder, group=group)
-        forward, reverse = pool.map(align, callbacks, (False, True))
-    return forward, reverse
+    """Align forward and in reverse, one direction after the other: only one table is in memory."""
+    show_forward, show_reverse = callbacks
+    reverse = align_direction(bitexts, settings, threads, folder, show_reverse, reverse=True, group=group)
+    reverse = reverse._replace(model=reverse.model.without_table())
+    return align_direction(bitexts, settings, threads, folder, show_forward, group=group), reverse
 
 
 def links_of(bitext: Bitext, forward: NDArray[np.int32] | None, reverse: NDArray[np.int32] | None,

@@ -31,7 +31,7 @@ one process's to the last bit.
 import math
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import NamedTuple
 
@@ -46,12 +46,10 @@ from pipeline.alignment.lexicon import Cells, Lexicon, collect, cut, look_up
 from pipeline.alignment.progress import IterationCallback
 from pipeline.alignment.settings import AlignmentSettings
 
-_BYTES_PER_ENTRY = 24
-"""Of the lexicon: its word, of which there are two while it is collected; its probability and its count."""
 _BYTES_PER_CELL = 16
 """Of a shard that a thread works on: its place, and the entries, probabilities and counts of the shard, of which there
 are fewer than cells."""
-_MOST_CELLS = 1 << 23
+_MOST_CELLS = 1 << 22
 """Cells of a shard of a large corpus."""
 _SHARDS = 32
 """Number of shards of a small corpus, so that threads finish together."""
@@ -81,6 +79,10 @@ class AlignmentModel:
     """p0."""
     history: tuple[FitStep, ...]
     """One item per iteration."""
+
+    def without_table(self) -> "AlignmentModel":
+        """The same figures without the table, which is large."""
+        return replace(self, lexicon=Lexicon(np.zeros(1, np.int64), np.empty(0, np.int32)), probabilities=np.empty(0))
 
     def align(self, bitext: Bitext, *, threads: int = 1, links: NDArray[np.int32] | None = None,
               group: Group = ALONE) -> NDArray[np.int32]:
@@ -116,17 +118,21 @@ def train(bitexts: Sequence[Bitext], settings: AlignmentSettings, *, threads: in
           callback: IterationCallback | None = None, group: Group = ALONE) -> AlignmentModel:
     """Fit P(target | source) to one or several corpora, as one; for the other direction, swap them first.
 
-    All processes of the group return the same model. Memory: half of `settings.memory`, unless the pairs of words that
-    occur together need more.
+    All processes of the group return the same model. Memory: `settings.memory`, and per entry of the lexicon 20 bytes:
+    its word, its probability and its count.
     """
     with ThreadPoolExecutor(threads) as pool:
         lexicon = collect(bitexts, threads, pool, group)
         entries = len(lexicon.words)
-        spare = settings.memory * 10**6 // 2 - _BYTES_PER_ENTRY * entries
         corpus = _Corpus(bitexts, lexicon)
-        workers = min(threads, max(1, spare // (_BYTES_PER_CELL * corpus.most_cells)))
-        corpus.keep = spare - workers * _BYTES_PER_CELL * corpus.most_cells
-        rows = cut(np.diff(lexicon.starts), entries // (4 * threads) + 1)
+        memory = settings.memory * 10**6
+        workers = min(threads, max(1, memory // (_BYTES_PER_CELL * corpus.most_cells)))
+        corpus.keep = memory - workers * _BYTES_PER_CELL * corpus.most_cells
+        rows = cut(np.diff(lexicon.starts), entries // (4 * threads * group.world) + 1)
+        # Every process fits consecutive rows, whose entries are its part of the probabilities and of the counts.
+        shares = [len(rows) * rank // group.world for rank in range(group.world + 1)]
+        mine = rows[shares[group.rank]:shares[group.rank + 1]]
+        parts = [int(lexicon.starts[rows[first][0]]) if first < len(rows) else entries for first in shares]
         probabilities = np.full(entries, 1 / max(1, lexicon.starts[1]))
         counts = np.zeros(entries, np.int64)
         words = sum(len(bitext.target.ids) for bitext in bitexts)
@@ -138,10 +144,13 @@ def train(bitexts: Sequence[Bitext], settings: AlignmentSettings, *, threads: in
         for iteration in range(1, settings.iterations + 1):
             prior = tabulate(corpus.shapes, tension, float(settings.null_probability))
             log_likelihood, feature, mass = _expect(corpus, prior, probabilities, counts, pool, workers, group)
+            group.add_parts(counts, parts)
             history.append(FitStep(-log_likelihood / math.log(2) / max(1, words), tension))
             if settings.optimise_tension and iteration > 1:
                 tension = _climb(corpus.shapes, tension, feature, mass, words)
-            list(pool.map(fit_rows, rows))
+            list(pool.map(fit_rows, mine))
+            group.gather_parts(probabilities, parts)
+            counts[:parts[group.rank]] = counts[parts[group.rank + 1]:] = 0  # of the other processes' rows
             if callback is not None:
                 callback(iteration, *history[-1])
     return AlignmentModel(lexicon, probabilities, tension, float(settings.null_probability), tuple(history))
@@ -149,10 +158,11 @@ def train(bitexts: Sequence[Bitext], settings: AlignmentSettings, *, threads: in
 
 def _expect(corpus: "_Corpus", prior: Prior, probabilities: NDArray[np.float64], counts: NDArray[np.int64],
             pool: Executor, workers: int, group: Group) -> tuple[float, float, NDArray[np.float64]]:
-    """Add the expected links of a corpus to `counts`, shape (entries).
+    """Add the expected links of this process's shards to `counts`, shape (entries).
 
     Returns:
-        Log-likelihood in nats, expectation of h, and expected words with a source word, shape (positions).
+        Of the entire corpus: log-likelihood in nats, expectation of h, and expected words with a source word, shape
+        (positions).
     """
     found: dict[int, tuple[float, float]] = {}
     mass = np.zeros((workers, corpus.shapes.positions), np.int64)
@@ -170,7 +180,6 @@ def _expect(corpus: "_Corpus", prior: Prior, probabilities: NDArray[np.float64],
                 spread(here, cells.entries, counts)
 
     list(pool.map(work, range(workers)))
-    group.add(counts)
     total = mass.sum(0)
     group.add(total)
     every = group.collect([found[number] for number in mine], len(corpus.shards))

@@ -1,6 +1,9 @@
 """The processes that align one corpus together: each does a share of the shards, and all have the same sums."""
 
 import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,6 +29,15 @@ class Group:
     def add(self, array: NDArray[np.signedinteger[Any]]) -> None:
         """Replace an array of integers by its sum over all processes."""
 
+    def add_parts(self, array: NDArray[np.signedinteger[Any]], bounds: Sequence[int]) -> None:
+        """Replace this process's part of an array of integers by its sum over all processes.
+
+        `bounds`, (world + 1), are those of the parts. The other parts are no longer valid.
+        """
+
+    def gather_parts(self, array: NDArray[Any], bounds: Sequence[int]) -> None:
+        """Replace the other processes' parts of an array by theirs."""
+
     def collect(self, share: list[Item], items: int) -> list[Item]:
         """Return the items of all processes in their order; `share` are those of this process's numbers."""
         return share
@@ -46,13 +58,23 @@ class _Launched(Group):
         self.rank, self.world = distributed.get_rank(), distributed.get_world_size()
 
     def add(self, array: NDArray[np.signedinteger[Any]]) -> None:
+        self._each_block(array, self._distributed.all_reduce)
+
+    def add_parts(self, array: NDArray[np.signedinteger[Any]], bounds: Sequence[int]) -> None:
+        for rank, (first, last) in enumerate(pairwise(bounds)):
+            self._each_block(array[first:last], partial(self._distributed.reduce, dst=rank))
+
+    def gather_parts(self, array: NDArray[Any], bounds: Sequence[int]) -> None:
+        for rank, (first, last) in enumerate(pairwise(bounds)):
+            self._each_block(array[first:last], partial(self._distributed.broadcast, src=rank))
+
+    @staticmethod
+    def _each_block(array: NDArray[Any], work: Callable[[Any], Any]) -> None:
+        """Do something to a one-dimensional array, in place and in blocks."""
         import torch
 
-        flat = array.reshape(-1)
-        for start in range(0, len(flat), _BLOCK):
-            part = torch.from_numpy(np.array(flat[start:start + _BLOCK]))
-            self._distributed.all_reduce(part)
-            flat[start:start + _BLOCK] = part.numpy()
+        for start in range(0, len(array), _BLOCK):
+            work(torch.from_numpy(array[start:start + _BLOCK]))
 
     def collect(self, share: list[Item], items: int) -> list[Item]:
         shares: list[list[Item]] = [[] for _ in range(self.world)]

@@ -27,10 +27,10 @@ class AlignmentSettings(Checked):
     """Dirichlet prior of each word's translations, for variational Bayes; 0: maximum likelihood."""
     symmetrise: Method = "grow-diag-final-and"
     """How the two directions are joined, one of `METHODS`."""
-    memory: Positive = 512
-    """Megabytes that both directions aim to stay within: look-ups are kept between iterations as far as they fit, and
-    fewer threads work at once if their shards do not. 24 bytes per pair of words that occur together are needed anyway.
-    The result does not depend on it."""
+    memory: Positive = 256
+    """Megabytes beside the table, which has 20 bytes per pair of words that occur together: look-ups are kept between
+    iterations as far as they fit, and fewer threads work at once if their shards do not. The result does not depend on
+    it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

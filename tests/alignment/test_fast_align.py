@@ -236,8 +236,8 @@ def test_memory_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look-ups are kept, or kept in part, or not at all and one thread works."""
     pairs = random_pairs(200, 2)
     kept = fit(pairs)
-    for bytes_per_entry in (100, 10**6):
-        monkeypatch.setattr(fast_align, "_BYTES_PER_ENTRY", bytes_per_entry)
+    for bytes_per_cell in (300, 10**6):
+        monkeypatch.setattr(fast_align, "_BYTES_PER_CELL", bytes_per_cell)
         assert_same(kept, fit(pairs, memory=1, threads=3))
 
 
@@ -253,6 +253,15 @@ class Loopback(Group):
 
     def add(self, array: np.ndarray) -> None:
         array += self._exchange(array.copy())
+
+    def add_parts(self, array: np.ndarray, bounds: Sequence[int]) -> None:
+        mine, whole = slice(bounds[self.rank], bounds[self.rank + 1]), array + self._exchange(array.copy())
+        array[:] = -1
+        array[mine] = whole[mine]
+
+    def gather_parts(self, array: np.ndarray, bounds: Sequence[int]) -> None:
+        theirs = slice(bounds[1 - self.rank], bounds[2 - self.rank])
+        array[theirs] = self._exchange(array.copy())[theirs]
 
     def collect(self, share: list[Any], items: int) -> list[Any]:
         shares = [share, self._exchange(share)][::1 - 2 * self.rank]
