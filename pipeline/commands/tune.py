@@ -13,6 +13,7 @@ The block `speed` of params.yaml sets how many sentences are timed, and how ofte
 
 import argparse
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,9 @@ def run(arguments: argparse.Namespace) -> None:
     names = {"": arguments.decoder} | {variant: f"{arguments.decoder}++_{variant}" for variant in MARGINS}
     variants = [variant for variant in MARGINS if names[variant] in params.decoders]
     bench = TuningBench(params, family, arguments.decoder, arguments.sentences or _SENTENCES)
-    found = {names[variant]: dict(setting) for variant, setting in tune(bench, space, variants, _print_round).items()}
+    # Copies: YAML would write what two decoders share as an anchor and an alias.
+    found = {names[variant]: deepcopy(dict(setting))
+             for variant, setting in tune(bench, space, variants, _print_round).items()}
     print(yaml.safe_dump({"decoders": found}, sort_keys=False, default_flow_style=None), end="")
     if not arguments.dry_run:
         write_decoders(PARAMS, found)
