@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline import layout
+from pipeline.corpus.batches import cut_by_budget
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import IdArray, Pairs, write_pairs
@@ -51,11 +52,8 @@ def by_tokens(lengths: NDArray[np.integer[Any]], budget: int) -> Iterator[slice]
     >>> list(by_tokens(np.array([9, 4, 3, 2, 2]), 8))
     [slice(0, 1, None), slice(1, 3, None), slice(3, 5, None)]
     """
-    start = 0
-    while start < len(lengths):
-        end = min(len(lengths), start + max(1, budget // max(1, int(lengths[start]))))
-        yield slice(start, end)
-        start = end
+    runs = cut_by_budget(np.asarray(lengths[::-1], np.int64), budget)
+    return (slice(len(lengths) - last, len(lengths) - first) for first, last in reversed(runs))
 
 
 def write_extra_sources(params: Params, tokenizer: Tokenizer, path: Path) -> None:
