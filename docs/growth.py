@@ -35,7 +35,8 @@ def scale() -> str:
         main = [stages[name][pairs] for name in ("corpus", "bpe", "align", "counts") if pairs in stages.get(name, {})]
         return [number(sum(usage["seconds"] for usage in main) / 3600, ".2f"),
                 number(sum(usage["processor_seconds"] for usage in main) / 3600, ".2f"),
-                number(max(usage["anonymous_mb"] for usage in main), ",.0f")] if len(main) == 4 else [""] * 3
+                *(number(max(usage[memory] for usage in main), ",.0f") for memory in ("anonymous_mb", "peak_mb"))
+                ] if len(main) == 4 else [""] * 4
 
     return "\n\n".join((
         *(f"{int(pairs):,} pairs, load {report['measured'][pairs]['machine']['load']:.1f} at the start: "
@@ -44,7 +45,8 @@ def scale() -> str:
                *(f"projected, {int(pairs):,}" for pairs in projected)],
               ([name, *(cell(name, pairs) for pairs in sizes), *(law(name, pairs) for pairs in projected)]
                for name in stages)),
-        table(["pairs", "corpus to counts, hours", "of processors", "most memory, MB", "fast_align / align text, time",
+        table(["pairs", "corpus to counts, hours", "of processors", "most memory, MB",
+               "with mapped files", "fast_align / align text, time",
                "of processors", "memory", "1 thread / 2 ranks, time"],
               ([f"{int(pairs):,}", *together(pairs),
                 *(over("fast_align", "align text", pairs, figure)
