@@ -1,10 +1,10 @@
 """CTranslate2 in a process of its own: two OpenMP runtimes in one process slow each other down.
 
-    python -m benchmarks.ctranslate2_worker WEIGHTS.safetensors NETWORK THREADS
+    python -m benchmarks.ctranslate2_worker WEIGHTS.safetensors NETWORK THREADS TYPE
 
-NETWORK is JSON, the fields of `NetworkSettings`. The process reads a JSON line a request, {"source": ids, "beams": K,
-"length": T}, and answers with a JSON line, {"seconds": of the translation alone, "tokens": ids}. It ends with its
-input. No torch in here.
+NETWORK is JSON, the fields of `NetworkSettings`; TYPE is CTranslate2's `compute_type`. It reads a JSON line per
+request, {"source": ids, "beams": K, "length": T}, and answers with a JSON line, {"seconds": of the translation alone,
+"tokens": ids}. It ends with its input. No torch in here.
 """
 
 import json
@@ -28,7 +28,7 @@ def vocabulary(size: int) -> list[str]:
     return [*SPECIALS, *map(str, range(len(SPECIALS), size))]
 
 
-def serve(path: str, settings: NetworkSettings, threads: int) -> None:
+def serve(path: str, settings: NetworkSettings, threads: int, compute_type: str) -> None:
     """Answer requests until the input ends."""
     weights = load_file(path)
     names = vocabulary(len(weights["projection.weight"]))
@@ -37,8 +37,8 @@ def serve(path: str, settings: NetworkSettings, threads: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         spec.optimize()
         spec.save(folder)
-        translator = ctranslate2.Translator(folder, device="cpu", compute_type="float32", inter_threads=1,
-                                            intra_threads=threads)
+        translator = ctranslate2.Translator(folder, device="cpu", compute_type=compute_type,
+                                            inter_threads=1, intra_threads=threads)
     for line in sys.stdin:
         request = json.loads(line)
         source = [[names[index] for index in request["source"]]]
@@ -51,4 +51,4 @@ def serve(path: str, settings: NetworkSettings, threads: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], NetworkSettings(**json.loads(sys.argv[2])), int(sys.argv[3]))
+    serve(sys.argv[1], NetworkSettings(**json.loads(sys.argv[2])), int(sys.argv[3]), sys.argv[4])

@@ -2,9 +2,11 @@
 
     python -m benchmarks.marian
 
-Before anything is timed, our logits are checked against Marian's, and every engine must give the same greedy tokens.
-All run to the same length because they choose the same tokens and the end symbol is not among them (sources for
-which it is are passed over), so no engine carries the cost of suppressing it.
+Before anything is timed, our logits are checked against Marian's, and every engine must give the same greedy tokens in
+float32. All run to the same length because the end symbol is not among their tokens (sources for which it is are passed
+over), so no engine carries the cost of suppressing it. With 8 bits each engine rounds in its own way, so only the
+lengths are compared. CTranslate2 competes with the environment and the number of threads that make it fastest, chosen
+for each precision.
 """
 
 import dataclasses
@@ -16,6 +18,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from itertools import product
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -29,16 +34,20 @@ from benchmarks.clock import RESULTS, Floats, about, argument_parser, interleave
 from benchmarks.weights import random_marian, transformer_of
 from pipeline.decoding import beam, greedy
 from pipeline.decoding.limits import LengthLimit
+from pipeline.engine.door import open_engine
 from pipeline.files import write_json
 from pipeline.interop.export_ctranslate2 import weights_of
+from pipeline.model.quantised import FORMATS, in_format
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, EOS, SPECIALS
 
 ROOT = Path(__file__).parents[1]
 Environment = dict[str, str]
+Engine = Callable[[Tensor], tuple[float, list[int]]]
+"""A source (1, S) to the seconds of its translation, and the tokens."""
 CTRANSLATE2_SETTINGS: tuple[Environment, ...] = ({}, {"CT2_USE_MKL": "0"}, {"CT2_USE_MKL": "1"})
-"""Documented environment variables of CTranslate2 that are tried; the fastest setting competes."""
+"""Documented environment variables of CTranslate2 that are tried."""
 BEAMS = 5
 PAUSE = 0.05
 """Seconds before each turn: the threads of who came before spin for some milliseconds before they sleep."""
@@ -47,14 +56,13 @@ PAUSE = 0.05
 class CTranslate2:
     """A long-lived CTranslate2 process and the pipes to it."""
 
-    def __init__(self, ours: Transformer, environment: Environment, threads: int) -> None:
-        self.environment = environment
+    def __init__(self, ours: Transformer, environment: Environment, threads: int, precision: str) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = f"{folder}/weights.safetensors"
             save_file(weights_of(ours), path)
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.ctranslate2_worker", path,
-                 json.dumps(dataclasses.asdict(ours.settings)), str(threads)],
+                 json.dumps(dataclasses.asdict(ours.settings)), str(threads), precision],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ | environment)
             self.translate([EOS], 1, 1)  # it has answered: the weights are read
 
@@ -88,16 +96,17 @@ def largest_difference(marian: MarianMTModel, ours: Transformer, source: Tensor,
 class Engines:
     """The contestants, with one way to call them: source (1, S) and length T in, seconds and tokens out."""
 
-    def __init__(self, marian: MarianMTModel, ours: Transformer, peer: CTranslate2, length: int) -> None:
+    def __init__(self, marian: MarianMTModel, ours: Transformer, peers: Mapping[str, CTranslate2],
+                 length: int) -> None:
         # A limit of n words is n + 1 steps, the last of them for the end symbol.
         self._limit = LengthLimit(ratio=0, extra=length - 1, longest=length)
-        self._marian, self._ours, self._peer, self._length = marian, ours, peer, length
-        self.all: dict[str, Callable[[Tensor], tuple[float, list[int]]]] = {
-            "Marian greedy": self._marian_greedy, "ours greedy": self._ours_greedy,
-            "CTranslate2 greedy": lambda source: peer.translate(source[0].tolist(), 1, length),
-            f"ours beam {BEAMS}": self._ours_beam,
-            f"CTranslate2 beam {BEAMS}": lambda source: peer.translate(source[0].tolist(), BEAMS, length),
-        }
+        self._marian, self._length = marian, length
+        self.all: dict[str, Engine] = {"Marian greedy": self._marian_greedy}
+        for precision, peer in peers.items():
+            model, suffix = open_engine(in_format(ours, precision)), "" if precision == FORMATS[0] else " int8"
+            for name, beams in (("greedy", 1), (f"beam {BEAMS}", BEAMS)):
+                self.all[f"ours {name}{suffix}"] = partial(self._ours, model, beams)
+                self.all[f"CTranslate2 {name}{suffix}"] = partial(self._theirs, peer, beams)
 
     def _marian_greedy(self, source: Tensor) -> tuple[float, list[int]]:
         start = time.perf_counter()
@@ -106,15 +115,16 @@ class Engines:
                 source, num_beams=1, do_sample=False, use_cache=True, max_new_tokens=self._length)
         return time.perf_counter() - start, out[0, 1:].tolist()
 
-    def _ours_greedy(self, source: Tensor) -> tuple[float, list[int]]:
+    def _ours(self, model: Transformer, beams: int, source: Tensor) -> tuple[float, list[int]]:
         start = time.perf_counter()
-        out = greedy.search(self._ours, source, self._limit)
+        if beams == 1:
+            out = greedy.search(model, source, self._limit)
+        else:
+            out = beam.search(model, source, self._limit, beam.Settings(beams))
         return time.perf_counter() - start, out.tokens[0, 0].tolist()
 
-    def _ours_beam(self, source: Tensor) -> tuple[float, list[int]]:
-        start = time.perf_counter()
-        out = beam.search(self._ours, source, self._limit, beam.Settings(BEAMS))
-        return time.perf_counter() - start, out.tokens[0, 0].tolist()
+    def _theirs(self, peer: CTranslate2, beams: int, source: Tensor) -> tuple[float, list[int]]:
+        return peer.translate(source[0].tolist(), beams, self._length)
 
 
 def why_not(engines: Engines, marian: MarianMTModel, ours: Transformer, source: Tensor,
@@ -127,7 +137,7 @@ def why_not(engines: Engines, marian: MarianMTModel, ours: Transformer, source: 
     tokens = {name: engine(source)[1] for name, engine in engines.all.items()}
     if any(len(row) != length or EOS in row for row in tokens.values()):
         return "an end symbol"
-    greedy_tokens = [row for name, row in tokens.items() if "greedy" in name]
+    greedy_tokens = [row for name, row in tokens.items() if name.endswith("greedy")]
     difference = largest_difference(marian, ours, source, torch.tensor([greedy_tokens[0]]))
     if difference > 1e-4:
         raise ValueError(f"our logits differ from Marian's by {difference}")
@@ -153,22 +163,22 @@ def draw(engines: Engines, marian: MarianMTModel, ours: Transformer, sentences: 
     return kept, passed_over
 
 
-def try_environments(ours: Transformer, threads: int, length: int,
-                     rounds: int) -> list[tuple[float, Environment]]:
-    """Median milliseconds of CTranslate2's greedy search under each of its settings, the fastest first."""
+def try_settings(ours: Transformer, precision: str, length: int,
+                 rounds: int) -> list[tuple[float, Environment, int]]:
+    """Median milliseconds of CTranslate2's greedy search by environment and number of threads, the fastest first."""
     source = [*range(len(SPECIALS), len(SPECIALS) + length - 1), EOS]
     tried = []
-    for environment in CTRANSLATE2_SETTINGS:
-        with CTranslate2(ours, environment, threads) as peer:
+    for environment, threads in product(CTRANSLATE2_SETTINGS, sorted({1, torch.get_num_threads()})):
+        with CTranslate2(ours, environment, threads, precision) as peer:
             peer.translate(source, 1, length)
             seconds = [peer.translate(source, 1, length)[0] for _ in range(rounds)]
-        tried.append((1000 * statistics.median(seconds), environment))
+        tried.append((1000 * statistics.median(seconds), environment, threads))
     return sorted(tried, key=lambda one: one[0])
 
 
 def measure(engines: Engines, sources: Sequence[Tensor], rounds: int) -> dict[str, Floats]:
     """(sentences * rounds,) seconds of each engine, sentence by sentence in turn."""
-    def play(engine: Callable[[Tensor], tuple[float, list[int]]]) -> Callable[[int], float]:
+    def play(engine: Engine) -> Callable[[int], float]:
         def turn(item: int) -> float:
             time.sleep(PAUSE)
             return engine(sources[item % len(sources)])[0]
@@ -194,19 +204,23 @@ def main() -> None:
     description = about(["transformers", "ctranslate2"])
     marian = random_marian(settings, options.vocabulary, seed=1)
     ours = transformer_of(marian, settings)
-    threads = torch.get_num_threads()
-    tried = try_environments(ours, threads, options.length, options.rounds)
-    with CTranslate2(ours, tried[0][1], threads) as peer:
-        engines = Engines(marian, ours, peer, options.length)
+    tried = {precision: try_settings(ours, precision, options.length, options.rounds) for precision in FORMATS}
+    with ExitStack() as stack:
+        engines = Engines(marian, ours, {
+            precision: stack.enter_context(CTranslate2(ours, *settings[0][1:], precision))
+            for precision, settings in tried.items()}, options.length)
         sources, passed_over = draw(engines, marian, ours, options.sentences, options.length, options.length)
         seconds = measure(engines, sources, options.rounds)
     result = {
         **description,
         "model": {"width": settings.width, "layers": settings.encoder_layers, "heads": settings.heads,
-                  "feed_forward": settings.feed_forward, "vocabulary": options.vocabulary, "precision": "float32"},
+                  "feed_forward": settings.feed_forward, "vocabulary": options.vocabulary},
+        "threads": torch.get_num_threads(),
         "sentences": len(sources), "rounds": options.rounds, "source_tokens": options.length,
         "output_tokens": options.length, "passed_over": passed_over, "pause_seconds": PAUSE,
-        "ctranslate2_settings": [{"environment": environment, "ms_per_sentence": ms} for ms, environment in tried],
+        "ctranslate2_settings": {precision: [
+            {"environment": environment, "threads": threads, "ms_per_sentence": ms} for ms, environment, threads in one]
+            for precision, one in tried.items()},
         "engines": {name: summary(seconds, name, options.length) for name in seconds},
     }
     write_json(options.output, result)
@@ -214,11 +228,12 @@ def main() -> None:
 
 
 def summary(seconds: Mapping[str, Floats], name: str, length: int) -> dict[str, Any]:
-    """One engine's times, and its ratios [ratio, low, high] to the two peers' greedy search."""
+    """One engine's times, and its ratios [ratio, low, high] to the peers' greedy search of its precision."""
     milliseconds = 1000 * statistics.median(seconds[name])
     return {"ms_per_sentence": milliseconds, "ms_per_token": milliseconds / length,
             "times_faster_than_marian": median_ratio(seconds["Marian greedy"], seconds[name]),
-            "times_faster_than_ctranslate2": median_ratio(seconds["CTranslate2 greedy"], seconds[name])}
+            "times_faster_than_ctranslate2": median_ratio(
+                seconds["CTranslate2 greedy" + (" int8" if name.endswith("int8") else "")], seconds[name])}
 
 
 def show(result: Mapping[str, Any]) -> None:
@@ -228,7 +243,9 @@ def show(result: Mapping[str, Any]) -> None:
          *("{:.2f} ({:.2f} to {:.2f})".format(*row[f"times_faster_than_{peer}"]) for peer in ("marian", "ctranslate2"))]
         for name, row in result["engines"].items()]))
     print(f"{result['sentences']} sources, {result['rounds']} rounds; passed over: {result['passed_over'] or 'none'}; "
-          f"CTranslate2 with {result['ctranslate2_settings'][0]['environment'] or 'its defaults'}")
+          "CTranslate2 with " + ", ".join(
+              f"{one[0]['environment'] or 'its defaults'} and {one[0]['threads']} threads in {precision}"
+              for precision, one in result["ctranslate2_settings"].items()))
 
 
 if __name__ == "__main__":

@@ -36,7 +36,8 @@ def embed(tokens: Ints, places: Ints, embeddings: Floats, positions: Floats, out
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def enter(x: Floats, matrices: Panels, vectors: Floats, pre: bool, normed: Floats, out: Floats) -> None:
+def enter(x: Floats, matrices: Panels, vectors: Floats, pre: bool, normed: Floats, out: Floats,
+          team: Ints) -> None:
     """The in-projection of a block, after the normalisation where that comes first.
 
     Args:
@@ -46,24 +47,27 @@ def enter(x: Floats, matrices: Panels, vectors: Floats, pre: bool, normed: Float
         pre: whether normalisation comes first.
         normed: (M, D), overwritten: the rows that are projected.
         out: (M, N).
+        team: the threads that share products.
     """
     D, N = x.shape[1], out.shape[1]
     normalise(x, vectors[:2 * D].reshape(2, D), pre, normed)
-    affine(normed, matrices, vectors[2 * D:2 * D + N], vectors[2 * D + N:2 * D + 2 * N], out)
+    affine(normed, matrices, vectors[2 * D:2 * D + N], vectors[2 * D + N:2 * D + 2 * N], out, team)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def leave(x: Floats, inner: Floats, matrices: Panels, vectors: Floats, pre: bool, moved: Floats) -> None:
+def leave(x: Floats, inner: Floats, matrices: Panels, vectors: Floats, pre: bool, moved: Floats,
+          team: Ints) -> None:
     """The out-projection of a block and the residual sum, and the normalisation where it comes last.
 
     Args:
         x: (M, D); changed.
         inner: (M, K).
-        matrices, vectors, pre: see `enter`.
+        matrices, vectors, pre, team: see `enter`.
         moved: (M, D), overwritten.
     """
     D, Q = x.shape[1], len(vectors)
-    affine(inner, matrices[len(matrices) - size(inner.shape[1], D):], vectors[Q - 2 * D:Q - D], vectors[Q - D:], moved)
+    outer = matrices[len(matrices) - size(inner.shape[1], D):]
+    affine(inner, outer, vectors[Q - 2 * D:Q - D], vectors[Q - D:], moved, team)
     add(x, moved, vectors[:2 * D].reshape(2, D), pre)
 
 
@@ -79,17 +83,17 @@ def add(x: Floats, moved: Floats, norm: Floats, pre: bool) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def feed_forward(x: Floats, matrices: Panels, vectors: Floats, pre: bool, relu: bool, room: Floats,
-                 inner: Floats) -> None:
+                 inner: Floats, team: Ints) -> None:
     """A feed-forward block over x (M, D), in place, with ReLU or GELU.
 
     Args:
-        matrices, vectors, pre: see `enter`.
+        matrices, vectors, pre, team: see `enter`.
         room: (M, D), overwritten.
         inner: (M, F), overwritten.
     """
-    enter(x, matrices, vectors, pre, room, inner)
+    enter(x, matrices, vectors, pre, room, inner, team)
     _activate(inner, relu)
-    leave(x, inner, matrices, vectors, pre, room)
+    leave(x, inner, matrices, vectors, pre, room, team)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUM)

@@ -30,7 +30,7 @@ def step(tokens: Ints, lengths: Ints, reading: Reading, hidden: Floats, logits: 
     packed, M = reading.packed, logits.shape[0] * logits.shape[1]
     R, n, D = hidden.shape
     affine(hidden.reshape(R * n, D)[R * n - M:], packed.outputs, packed.output_scale, packed.output_bias,
-           logits.reshape(M, len(packed.output_scale)))
+           logits.reshape(M, len(packed.output_scale)), reading.team)
     return True
 
 
@@ -78,7 +78,7 @@ def decode(x: Floats, lengths: Ints, places: Ints, reading: Reading) -> None:
     second = size(D, 3 * D) + size(D, D)  # where the matrices of the second block begin
     for layer in range(L):
         matrices, vectors = reading.packed.matrices[layer, :second], reading.packed.vectors[layer, :10 * D]
-        enter(rows, matrices, vectors, pre, normed, projected)
+        enter(rows, matrices, vectors, pre, normed, projected, reading.team)
         for r in range(R):
             for i in range(n):
                 for part in range(2):
@@ -91,7 +91,7 @@ def decode(x: Floats, lengths: Ints, places: Ints, reading: Reading) -> None:
                 row = r * n + i
                 attend(projected[row, :D], past[layer, 0, r], past[layer, 1, r], lengths[r] + n, visible, weights,
                        moved[row])
-        leave(rows, moved, matrices, vectors, pre, normed)
+        leave(rows, moved, matrices, vectors, pre, normed, reading.team)
         finish_layer(rows, per_sentence, layer, reading, normed, moved, projected, weights)
 
 
@@ -109,16 +109,16 @@ def finish_layer(x: Floats, per_sentence: int, layer: int, reading: Reading, nor
         projected: (M, 3 * D), overwritten.
         weights: at least S numbers, overwritten.
     """
-    (M, D), source, mask, pre = x.shape, reading.source, reading.source_mask, reading.pre
+    (M, D), source, mask, pre, team = x.shape, reading.source, reading.source_mask, reading.pre, reading.team
     second = size(D, 3 * D) + size(D, D)  # where the matrices of the second block begin
     third = second + 2 * size(D, D)
     matrices, vectors = reading.packed.matrices[layer], reading.packed.vectors[layer]
     queries = projected.reshape(-1)[:M * D].reshape(M, D)
-    enter(x, matrices[second:third], vectors[10 * D:16 * D], pre, normed, queries)
+    enter(x, matrices[second:third], vectors[10 * D:16 * D], pre, normed, queries, team)
     for m in range(M):
         b = m // per_sentence
         visible = mask[b, 0] if len(mask) else mask.reshape(-1)
         attend(queries[m], source[layer, 0, b], source[layer, 1, b], source.shape[4], visible, weights, moved[m])
-    leave(x, moved, matrices[second:third], vectors[10 * D:16 * D], pre, normed)
+    leave(x, moved, matrices[second:third], vectors[10 * D:16 * D], pre, normed, team)
     inner = np.empty((M, len(vectors) // 2 - 10 * D), x.dtype)  # after norms, scales and biases of the other matrices
-    feed_forward(x, matrices[third:], vectors[16 * D:], pre, reading.relu, normed, inner)
+    feed_forward(x, matrices[third:], vectors[16 * D:], pre, reading.relu, normed, inner, team)

@@ -82,7 +82,7 @@ def verify(state: DraftState, drafted: int) -> bool:
     hidden = state.hidden[:n * D].reshape(1, n, D)
     if not read(inputs, state.length - 1, state.verifier, hidden):
         raise IndexError("the drafter proposed what the verifier does not know, or more than it has places for")
-    best_words(hidden[0], packed, state.logits[:n], state.bounds[:n], predicted[0])
+    best_words(hidden[0], packed, state.logits[:n], state.bounds[:n], predicted[0], state.verifier.team)
     if state.beta > 0:
         for i in range(drafted):
             if draft[0, i] != predicted[0, i] and _accepts(state, hidden[0], i, draft[0, i], predicted[0, i]):
@@ -156,7 +156,8 @@ def draft_heads(state: DraftState, block: int, heads: PackedHeads, chain: Packed
         k = len(draft)
         if k:
             last = (state.accepted[now - 1] - 1) * D
-            head_states(state.hidden[last:last + D].reshape(1, D), heads, states[:k * D].reshape(k, D))
+            head_states(state.hidden[last:last + D].reshape(1, D), heads, states[:k * D].reshape(k, D),
+                        state.verifier.team)
             _draft_chained(state, states[:k * D], chain, draft)
         if verify(state, k):
             return 0
@@ -166,7 +167,8 @@ def draft_heads(state: DraftState, block: int, heads: PackedHeads, chain: Packed
 def _draft_chained(state: DraftState, states: Floats, chain: PackedChain, draft: Ints) -> None:
     """Draft the best token of every state (k D,), one after the other, from the last accepted token on."""
     k, count = len(draft), state.length[0]
-    choose_chained(states.reshape(1, k, len(states) // k), state.words[0, count - 1:count], chain, draft.reshape(1, k))
+    choose_chained(states.reshape(1, k, len(states) // k), state.words[0, count - 1:count], chain, draft.reshape(1, k),
+                   state.verifier.team)
 
 
 @njit(cache=True, nogil=True)

@@ -14,7 +14,8 @@ from pipeline.engine.reading import Bools, Floats, Ints, PackedEncoder, PackedSo
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def encode(tokens: Ints, packed: PackedEncoder, heads: int, pre: bool, relu: bool, mask: Bools, states: Floats) -> bool:
+def encode(tokens: Ints, packed: PackedEncoder, heads: int, pre: bool, relu: bool, mask: Bools, states: Floats,
+           team: Ints) -> bool:
     """Encode sentences, from ids to the encoder's last states.
 
     Args:
@@ -25,6 +26,7 @@ def encode(tokens: Ints, packed: PackedEncoder, heads: int, pre: bool, relu: boo
         relu: whether the feed-forward blocks have ReLU; else GELU.
         mask: (B, 1, S), true where there is a piece; no rows: true everywhere.
         states: (B, S, D), where the states are written.
+        team: the threads that share products.
 
     Returns:
         Whether all tokens are in the vocabulary and have a position; if not, nothing is written.
@@ -40,27 +42,27 @@ def encode(tokens: Ints, packed: PackedEncoder, heads: int, pre: bool, relu: boo
     second = size(D, 3 * D) + size(D, D)  # where the matrices of the second block begin
     for layer in range(len(packed.matrices)):
         matrices, vectors = packed.matrices[layer], packed.vectors[layer]
-        enter(rows, matrices[:second], vectors[:10 * D], pre, normed, projected)
+        enter(rows, matrices[:second], vectors[:10 * D], pre, normed, projected, team)
         for b in range(B):
             visible = mask[b, 0] if len(mask) else mask.reshape(-1)
             sentence = projected[b * S:(b + 1) * S]
             by_heads(sentence[:, D:], past)
             for i in range(S):
                 attend(sentence[i, :D], past[0], past[1], S, visible, weights, moved[b * S + i])
-        leave(rows, moved, matrices[:second], vectors[:10 * D], pre, normed)
-        feed_forward(rows, matrices[second:], vectors[10 * D:], pre, relu, normed, inner)
+        leave(rows, moved, matrices[:second], vectors[:10 * D], pre, normed, team)
+        feed_forward(rows, matrices[second:], vectors[10 * D:], pre, relu, normed, inner, team)
     if pre:
         normalise(rows, packed.norm, True, rows)
     return True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def project_source(states: Floats, packed: PackedSource, out: Floats) -> None:
-    """Write the keys and values of encoded sources (B, S, D) into out (L, 2, B, heads, S, D / heads)."""
+def project_source(states: Floats, packed: PackedSource, out: Floats, team: Ints) -> None:
+    """Write the keys and values of encoded sources (B, S, D) into out (L, 2, B, heads, S, D / heads); see `encode`."""
     B, S, D = states.shape
     projected = np.empty((S, len(packed.bias)), states.dtype)
     for b in range(B):
-        affine(states[b], packed.matrix, packed.scale, packed.bias, projected)
+        affine(states[b], packed.matrix, packed.scale, packed.bias, projected, team)
         for layer in range(len(out)):
             by_heads(projected[:, layer * 2 * D:(layer + 1) * 2 * D], out[layer, :, b])
 

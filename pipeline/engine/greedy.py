@@ -39,10 +39,10 @@ def search(starts: Ints, end: int, steps: Ints, reading: Reading) -> int:
         lengths[0] = now * z
         if not read(tokens, lengths, reading, hidden):
             raise IndexError("more tokens than the decoder has places for")
-        best_words(hidden[0], packed, logits, bounds, tokens[0])
+        best_words(hidden[0], packed, logits, bounds, tokens[0], reading.team)
         for i in range(1, z):
             if tokens[0, i - 1] == end and tokens[0, i] != end:
-                affine(hidden[0], packed.outputs, packed.output_scale, packed.output_bias, logits)
+                affine(hidden[0], packed.outputs, packed.output_scale, packed.output_bias, logits, reading.team)
                 _take_best_ending(logits, tokens[0], end)
                 break
         steps[now] = tokens[0]

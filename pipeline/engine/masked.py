@@ -69,7 +69,7 @@ def fill_in(lengths: Ints, iterations: int, no_words: Ints, reading: Reading, to
         for begin in range(0, wanted, _AT_ONCE):
             some = predicted[begin:begin + _AT_ONCE]
             logits = np.empty((len(some), V), number)
-            affine(some, packed.outputs, packed.output_scale, packed.output_bias, logits)
+            affine(some, packed.outputs, packed.output_scale, packed.output_bias, logits, reading.team)
             for m in range(len(some)):
                 best[begin + m], scores[begin + m] = _best(logits[m], no_words)
         at = 0
@@ -124,7 +124,7 @@ def _decode(x: Floats, begins: Ints, reading: Reading) -> None:
     second = size(D, 3 * D) + size(D, D)  # where the matrices of the second block begin
     for layer in range(L):
         matrices, vectors = packed.matrices[layer, :second], packed.vectors[layer, :10 * D]
-        enter(x, matrices, vectors, pre, normed, projected)
+        enter(x, matrices, vectors, pre, normed, projected, reading.team)
         for row in range(len(begins) - 1):
             target = projected[begins[row]:begins[row + 1]]
             n = len(target)
@@ -132,7 +132,7 @@ def _decode(x: Floats, begins: Ints, reading: Reading) -> None:
             by_heads(target[:, D:], past)
             for i in range(n):
                 attend(target[i, :D], past[0], past[1], n, every, weights, moved[begins[row] + i])
-        leave(x, moved, matrices, vectors, pre, normed)
+        leave(x, moved, matrices, vectors, pre, normed, reading.team)
         finish_layer(x, M, layer, reading, normed, moved, projected, weights)
 
 

@@ -7,37 +7,35 @@ any batch.
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba.core import types
 from numba.extending import overload
 
 from pipeline.compiled import njit
-from pipeline.engine.reading import COLUMNS, Floats, Panels
+from pipeline.engine.reading import COLUMNS, Floats, Ints, Panels, Rows
 from pipeline.engine.rounding import round_rows
-from pipeline.engine.tile import MOST_ROWS, multiply
+from pipeline.engine.team import is_shared, multiply_panels, multiply_together
 
 
 @njit(cache=True, nogil=True)
-def affine(x: Floats, weight: Panels, scale: Floats, bias: Floats, out: Floats) -> None:
+def affine(x: Floats, weight: Panels, scale: Floats, bias: Floats, out: Floats, team: Ints) -> None:
     """x (M, K) times weight (K, N) * scale (N,), plus bias (N,), into out (M, N); K a multiple of 4.
 
     Rounded weights are multiplied by rounded rows.
+
+    Args:
+        team: the threads that share the product.
     """
     rows, factors = _as_multiplied(x, weight)
-    product(rows, factors, weight, scale, bias, out)
+    product(rows, factors, weight, scale, bias, out, team)
 
 
 @njit(cache=True, nogil=True)
-def product(rows: Floats | npt.NDArray[np.int8], factors: Floats, weight: Panels, scale: Floats, bias: Floats,
-            out: Floats) -> None:
-    """`affine` of rows that are already rounded to bytes, each to be multiplied by one of factors (M,), or are exact.
-
-    The weights are read from memory once, panel by panel. A panel stays in the nearest caches for all groups of rows.
-    """
-    M, N = out.shape
-    for panel in range(-(-N // COLUMNS)):
-        for first in range(0, M, MOST_ROWS):
-            multiply(min(MOST_ROWS, M - first), rows, factors, first, weight, panel, scale, bias, out)
+def product(rows: Rows, factors: Floats, weight: Panels, scale: Floats, bias: Floats, out: Floats, team: Ints) -> None:
+    """`affine` of rows that are exact, or already rounded to bytes and each to be multiplied by one of factors (M,)."""
+    if is_shared(rows, weight, out, team):
+        multiply_together(rows, factors, weight, scale, bias, out, team)
+    else:
+        multiply_panels(0, -(-out.shape[1] // COLUMNS), rows, factors, weight, scale, bias, out)
 
 
 @njit(cache=True, nogil=True)

@@ -4,6 +4,7 @@ Their arguments and results are tensors. Whatever a part is not compiled for (ma
 network computes by torch, call by call.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,13 @@ import torch
 from torch import Tensor
 
 from pipeline.engine.choice import engine_in_use
+from pipeline.engine.helpers import current_team, together
 from pipeline.engine.packing import is_small_source, is_small_step
 from pipeline.engine.packs import Packs, mask_array
 from pipeline.engine.reading import Bools, Ints, Packed, PackedChain, PackedHeads, Reading
 
+_SHARED = 256
+"""The width from which helpers make a sentence faster (`python -m benchmarks.rows`)."""
 _CHAINED = 4
 """Rows up to which the compiled chain is faster than torch's."""
 _Network: Any = object
@@ -49,7 +53,9 @@ class Compiled(_Network):
             plain = self.packs.plain
             states = np.empty((*source.shape, packed.positions.shape[1]), packed.positions.dtype)
             ids, visible = source.contiguous().numpy(), mask_array(mask)
-            if encode(ids, packed, plain.heads, plain.pre, plain.relu, visible, states):
+            with self.sharing():
+                known = encode(ids, packed, plain.heads, plain.pre, plain.relu, visible, states, current_team())
+            if known:
                 return torch.from_numpy(states)
         own: Tensor = super()._encoded(source, mask)  # which also raises the error for unknown ids
         return own
@@ -63,7 +69,8 @@ class Compiled(_Network):
         from pipeline.engine.encoder import project_source  # numba: half a second that training does not need
         heads = self.packs.plain.heads
         out = np.empty((len(packed.bias) // D // 2, 2, B, heads, S, D // heads), packed.bias.dtype)
-        project_source(memory.states.contiguous().numpy(), packed, out)
+        with self.sharing():
+            project_source(memory.states.contiguous().numpy(), packed, out, current_team())
         return torch.from_numpy(out)
 
     def _read(self, tokens: Tensor, state: Any, projected: bool) -> tuple[Tensor, Tensor]:
@@ -76,8 +83,10 @@ class Compiled(_Network):
         hidden = np.empty((R, n, packed.positions.shape[1]), number)
         logits = np.empty((R if projected else 0, n, len(packed.output_scale)), number)
         state.reserve(n)
-        reading, lengths = self._reading(packed, state, n, self.packs.visible)
-        if not step(read, lengths, reading, hidden, logits):
+        with self.sharing():
+            reading, lengths = self._reading(packed, state, n, self.packs.visible)
+            known = step(read, lengths, reading, hidden, logits)
+        if not known:
             raise IndexError(f"token {read.min()} or {read.max()} is outside the vocabulary of "
                              f"{len(packed.embeddings)}, or {lengths.max() + n} tokens are more than the "
                              f"{len(packed.positions)} places")
@@ -92,8 +101,9 @@ class Compiled(_Network):
             return own
         from pipeline.engine.decoder import decode  # numba: half a second that training does not need
         x = x.contiguous()
-        reading, lengths = self._reading(packed, state, n, mask_array(mask))
-        decode(x.numpy(), lengths, np.zeros_like(lengths), reading)
+        with self.sharing():
+            reading, lengths = self._reading(packed, state, n, mask_array(mask))
+            decode(x.numpy(), lengths, np.zeros_like(lengths), reading)
         return x
 
     def _edges(self, memory: Any, candidates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -104,13 +114,15 @@ class Compiled(_Network):
             new = sources.new_empty
             edges = new(B, K), new(B, N - 1, K, K), new(B, N, K)
             plain, words = self.packs.plain, candidates.contiguous().numpy()
-            for b in range(B):
-                source = sources[:, :, b] if memory.mask is None else sources[:, :, b, :, memory.mask[b, 0, 0]]
-                if not score_edges(words[b], source.contiguous().numpy(), packed, plain.pre, plain.relu,
-                                   *(scores[b].numpy() for scores in edges)):
-                    break
-            else:
-                return edges
+            with self.sharing():
+                for b in range(B):
+                    source = sources[:, :, b] if memory.mask is None else sources[:, :, b, :, memory.mask[b, 0, 0]]
+                    first, inner, end = (scores[b].numpy() for scores in edges)
+                    if not score_edges(words[b], source.contiguous().numpy(), packed, plain.pre, plain.relu, first,
+                                       inner, end, current_team()):
+                        break
+                else:
+                    return edges
         own: tuple[Tensor, Tensor, Tensor] = super()._edges(memory, candidates)
         return own
 
@@ -124,7 +136,8 @@ class Compiled(_Network):
             return own
         from pipeline.engine.token_chain import choose_chained  # numba: half a second that training does not need
         tokens = torch.empty(states.shape[:2], dtype=torch.long)
-        choose_chained(states.contiguous().numpy(), last.contiguous().numpy(), chain[verified], tokens.numpy())
+        choose_chained(states.contiguous().numpy(), last.contiguous().numpy(), chain[verified], tokens.numpy(),
+                       current_team())
         return tokens
 
     def _continued(self, tokens: Tensor, lengths: Tensor | int, count: int, state: Any) -> Tensor:
@@ -174,6 +187,11 @@ class Compiled(_Network):
         """The rounded heads; None where they are not compiled."""
         return self.packs.heads if self._compiles else None
 
+    def sharing(self) -> AbstractContextManager[None]:
+        """Helpers for the compiled calls of a block, if the network is wide enough for them."""
+        packed = self.packs.decoder if self._compiles else None
+        return together() if packed is not None and packed.positions.shape[1] >= _SHARED else nullcontext()
+
     @property
     def _compiles(self) -> bool:
         return engine_in_use() == "compiled" and not self.training
@@ -196,4 +214,5 @@ class Compiled(_Network):
         """A decoder that reads up to `tokens` more tokens per row, and the number that it has read, (R,)."""
         past, source, lengths = state.arrays(tokens)
         plain = self.packs.plain
-        return Reading(packed, past, source, mask, mask_array(state.source_mask), plain.pre, plain.relu), lengths
+        return Reading(packed, past, source, mask, mask_array(state.source_mask), plain.pre, plain.relu,
+                       current_team()), lengths

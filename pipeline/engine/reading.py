@@ -8,6 +8,8 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.floating[Any]]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Rows = Floats | npt.NDArray[np.int8]
+"""What is multiplied by a matrix: floats, or bytes where the matrix is rounded."""
 COLUMNS = 32
 """Columns of a panel."""
 TOGETHER = 4
@@ -15,6 +17,8 @@ TOGETHER = 4
 Bytes = npt.NDArray[np.uint8]
 OFFSET = 128
 """Added to integers from -127 to 127, so that they are unsigned."""
+ALONE: Ints = np.zeros(0, np.int64)
+"""The team of a thread that computes alone (`team`)."""
 Panels = Floats | Bytes
 """A matrix (K, N) as a flat array of consecutive panels (K, 32), the last one padded with columns of 0.
 
@@ -80,6 +84,8 @@ class Reading(NamedTuple):
     """Whether normalisation comes before each block."""
     relu: bool
     """Whether the feed-forward blocks have ReLU; else GELU."""
+    team: Ints
+    """The threads that share its products (`team`)."""
 
 
 class PackedEncoder(NamedTuple):

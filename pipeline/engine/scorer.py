@@ -23,7 +23,7 @@ _ROWS = 64
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def score_edges(words: Ints, source: Floats, packed: PackedScorer, pre: bool, relu: bool, first: Floats, inner: Floats,
-                end: Floats) -> bool:
+                end: Floats, team: Ints) -> bool:
     """Score all steps between the candidates of one sentence, as `LatticeTransformer.edges` does.
 
     Args:
@@ -33,6 +33,7 @@ def score_edges(words: Ints, source: Floats, packed: PackedScorer, pre: bool, re
         pre: whether normalisation comes before each block.
         relu: whether the feed-forward blocks have ReLU; else GELU.
         first, inner, end: (K,), (N - 1, K, K) and (N, K), where the scores are written.
+        team: the threads that share products.
 
     Returns:
         Whether all words are in the vocabulary and have a position; if not, nothing is written.
@@ -47,23 +48,23 @@ def score_edges(words: Ints, source: Floats, packed: PackedScorer, pre: bool, re
     states = np.empty((M, D), first.dtype)
     if not embed(tokens, places, packed.decoder.embeddings, packed.decoder.positions, states.reshape(M, 1, D)):
         return False
-    _read(states, source, packed, pre, relu)
+    _read(states, source, packed, pre, relu, team)
     scale, bias = np.ones(K, first.dtype), np.full(K, packed.bias).astype(first.dtype)
     choices = _room(size(D, K), first)
     for t in range(N):
         _gather(packed.projection, words[t], choices)
         if t == 0:
-            affine(states[:1], choices, scale, bias, first.reshape(1, K))
+            affine(states[:1], choices, scale, bias, first.reshape(1, K), team)
         else:
-            affine(states[1 + (t - 1) * K:1 + t * K], choices, scale, bias, inner[t - 1])
+            affine(states[1 + (t - 1) * K:1 + t * K], choices, scale, bias, inner[t - 1], team)
     ending = _room(size(D, 1), first)
     _gather(packed.projection, np.full(1, EOS), ending)
-    affine(states[1:], ending, scale[:1], bias[:1], end.reshape(N * K, 1))
+    affine(states[1:], ending, scale[:1], bias[:1], end.reshape(N * K, 1), team)
     return True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _read(states: Floats, source: Floats, packed: PackedScorer, pre: bool, relu: bool) -> None:
+def _read(states: Floats, source: Floats, packed: PackedScorer, pre: bool, relu: bool, team: Ints) -> None:
     """All layers and the final normalisation over embeddings (M, D), in place."""
     L, _, heads, S, _ = source.shape
     (M, D), F = states.shape, packed.decoder.vectors.shape[1] // 2 - 10 * states.shape[1]
@@ -73,7 +74,7 @@ def _read(states: Floats, source: Floats, packed: PackedScorer, pre: bool, relu:
     values = _room(L * size(within, D), states).reshape(L, -1)
     for layer in range(L):
         _fold(source[layer], packed.queries[layer], packed.query_bias[layer], packed.outputs[layer], keys[layer],
-              key_bias[layer], values[layer])
+              key_bias[layer], values[layer], team)
     ones = np.ones(max(within, D), states.dtype)
     third = size(D, 3 * D) + 3 * size(D, D)  # where the matrices of the third block begin
     normed, moved = np.empty((_ROWS, D), states.dtype), np.empty((_ROWS, D), states.dtype)
@@ -86,22 +87,23 @@ def _read(states: Floats, source: Floats, packed: PackedScorer, pre: bool, relu:
             own, cross = vectors[:2 * D].reshape(2, D), vectors[10 * D:12 * D].reshape(2, D)
             normalise(x, own, pre, normed[:m])
             affine(normed[:m], packed.self_attention[layer], packed.self_scale[layer], packed.self_bias[layer],
-                   moved[:m])
+                   moved[:m], team)
             add(x, moved, own, pre)
             normalise(x, cross, pre, normed[:m])
-            affine(normed[:m], keys[layer], ones[:within], key_bias[layer], weights[:m])
+            affine(normed[:m], keys[layer], ones[:within], key_bias[layer], weights[:m], team)
             for row in range(m):
                 _soften(weights[row, :pieces].reshape(heads, S))
-            affine(weights[:m], values[layer], ones[:D], vectors[15 * D:16 * D], moved[:m])
+            affine(weights[:m], values[layer], ones[:D], vectors[15 * D:16 * D], moved[:m], team)
             add(x, moved, cross, pre)
-            feed_forward(x, packed.decoder.matrices[layer, third:], vectors[16 * D:], pre, relu, normed[:m], hidden[:m])
+            feed_forward(x, packed.decoder.matrices[layer, third:], vectors[16 * D:], pre, relu, normed[:m], hidden[:m],
+                         team)
         if pre:
             normalise(x, packed.decoder.norm, True, x)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _fold(source: Floats, queries: Panels, query_bias: Floats, outputs: Panels, keys: Floats, key_bias: Floats,
-          values: Floats) -> None:
+          values: Floats, team: Ints) -> None:
     """Multiply out the matrices of attention that all rows share.
 
     Args:
@@ -118,7 +120,7 @@ def _fold(source: Floats, queries: Panels, query_bias: Floats, outputs: Panels, 
     keys[:] = 0
     values[:] = 0
     for head in range(heads):
-        affine(source[0, head], queries[head], ones, nothing, folded)
+        affine(source[0, head], queries[head], ones, nothing, folded, team)
         for s in range(S):
             column, total = head * S + s, source.dtype.type(0)
             for d in range(depth):
@@ -127,7 +129,7 @@ def _fold(source: Floats, queries: Panels, query_bias: Floats, outputs: Panels, 
             begin = column // COLUMNS * COLUMNS * D + column % COLUMNS
             for d in range(D):
                 keys[begin + d * COLUMNS] = folded[s, d] * scale
-        affine(source[1, head], outputs[head], ones, nothing, folded)
+        affine(source[1, head], outputs[head], ones, nothing, folded, team)
         for s in range(S):
             for d in range(D):
                 values[(d // COLUMNS * P + head * S + s) * COLUMNS + d % COLUMNS] = folded[s, d]

@@ -26,7 +26,7 @@ _SAFE = 1.001
 
 
 @njit(cache=True, nogil=True)
-def best_words(x: Floats, packed: Packed, logits: Floats, bounds: Floats, words: Ints) -> None:
+def best_words(x: Floats, packed: Packed, logits: Floats, bounds: Floats, words: Ints, team: Ints) -> None:
     """Write the best word of every state, of equal ones the first.
 
     A decoder that is rounded itself has no screen: all logits are computed, and are exact.
@@ -37,16 +37,17 @@ def best_words(x: Floats, packed: Packed, logits: Floats, bounds: Floats, words:
         logits: (M, V), written: exact in the best word's panel, approximate elsewhere.
         bounds: (M, panels), written: an upper bound of the logits of each panel.
         words: (M,), written.
+        team: the threads that share products.
     """
-    _find_best(x, packed, packed.outputs, logits, bounds, words)
+    _find_best(x, packed, packed.outputs, logits, bounds, words, team)
 
 
 @njit(cache=True, nogil=True)
-def _screened(x: Floats, packed: Packed, logits: Floats, bounds: Floats, words: Ints) -> None:
+def _screened(x: Floats, packed: Packed, logits: Floats, bounds: Floats, words: Ints, team: Ints) -> None:
     """`best_words` of a decoder with a screen."""
     rows, factors = np.empty(x.shape, np.int8), np.empty(len(x), x.dtype)
     round_rows(x, rows, factors)
-    product(rows, factors, packed.screen.panels, packed.screen.scale, packed.output_bias, logits)
+    product(rows, factors, packed.screen.panels, packed.screen.scale, packed.output_bias, logits, team)
     for m in range(len(x)):
         _bound(x[m], rows[m], factors[m], packed.screen, logits[m], bounds[m])
         first = best_of(bounds[m])
@@ -78,18 +79,18 @@ def count_above(x: Floats, m: int, packed: Packed, logits: Floats, bounds: Float
     return count
 
 
-def _find_best(x: Any, packed: Any, outputs: Any, logits: Any, bounds: Any, words: Any) -> None:
+def _find_best(x: Any, packed: Any, outputs: Any, logits: Any, bounds: Any, words: Any, team: Any) -> None:
     """`best_words` by these weights of the projection."""
     raise NotImplementedError("compiled code uses an overload")
 
 
 @overload(_find_best, inline="always")
-def _choose_search(x: Any, packed: Any, outputs: Any, logits: Any, bounds: Any, words: Any) -> Any:
-    def exact(x: Any, packed: Any, outputs: Any, logits: Any, bounds: Any, words: Any) -> None:
-        _screened(x, packed, logits, bounds, words)
+def _choose_search(x: Any, packed: Any, outputs: Any, logits: Any, bounds: Any, words: Any, team: Any) -> Any:
+    def exact(x: Any, packed: Any, outputs: Any, logits: Any, bounds: Any, words: Any, team: Any) -> None:
+        _screened(x, packed, logits, bounds, words, team)
 
-    def rounded(x: Any, packed: Any, outputs: Any, logits: Any, bounds: Any, words: Any) -> None:
-        affine(x, outputs, packed.output_scale, packed.output_bias, logits)
+    def rounded(x: Any, packed: Any, outputs: Any, logits: Any, bounds: Any, words: Any, team: Any) -> None:
+        affine(x, outputs, packed.output_scale, packed.output_bias, logits, team)
         for m in range(len(x)):
             words[m] = best_of(logits[m])
     return rounded if isinstance(outputs.dtype, types.Integer) else exact

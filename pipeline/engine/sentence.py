@@ -5,7 +5,9 @@ compile a step of this width. The search then takes its steps from Python.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from contextlib import nullcontext
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -13,11 +15,25 @@ from pipeline.engine.network import Compiled
 from pipeline.engine.reading import Bools, Floats, Ints, Reading
 from pipeline.vocabulary import PAD
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _with_helpers(search: Callable[P, T]) -> Callable[P, T]:
+    """Let the other cores share the products of a search, if its model, the first argument, is wide enough."""
+    @wraps(search)
+    def shared(*arguments: P.args, **named: P.kwargs) -> T:
+        model: Any = arguments[0]._verifier if isinstance(arguments[0], Sentence) else arguments[0]
+        with model.sharing() if isinstance(model, Compiled) else nullcontext():
+            return search(*arguments, **named)
+    return shared
+
 
 def _reading_of(model: Any, state: Any, tokens: int, at_once: int = 1, rounded: bool = False) -> Reading | None:
     return model.reading(state, tokens, at_once, rounded) if isinstance(model, Compiled) else None
 
 
+@_with_helpers
 def greedy(model: Any, state: Any, most: int) -> tuple[Ints, int] | None:
     """Greedy search.
 
@@ -37,6 +53,7 @@ def greedy(model: Any, state: Any, most: int) -> tuple[Ints, int] | None:
     return steps, search(np.array(order.starts), order.end, steps, reading)
 
 
+@_with_helpers
 def score(model: Any, state: Any, steps: Ints) -> float | None:
     """The summed log-probability of steps (T, z) that a search took, by a model's state that has read nothing."""
     reading = _reading_of(model, state, steps.size, steps.shape[1])
@@ -59,6 +76,7 @@ class Beams(NamedTuple):
     """Steps taken."""
 
 
+@_with_helpers
 def beam(model: Any, state: Any, divisors: Floats, candidates: tuple[Ints, Ints, int] | None, hypotheses: int,
          nbest: int) -> Beams | None:
     """Beam search with K beams.
@@ -101,6 +119,7 @@ class Filled(NamedTuple):
     """Iterations in which a word was predicted."""
 
 
+@_with_helpers
 def mask_predict(model: Any, state: Any, lengths: Ints, iterations: int, no_words: Sequence[int]) -> Filled | None:
     """Mask-Predict.
 
@@ -174,6 +193,7 @@ class Sentence:
         from pipeline.engine.draft_and_verify import continue_paths
         return self._search(continue_paths, min(block, len(words)), words, following, entries)
 
+    @_with_helpers
     def small_model(self, model: Any, state: Any, block: int) -> Found | None:
         """Drafts are a small model's own continuation."""
         drafter = _reading_of(model, state, self._most + block, rounded=True)
@@ -182,6 +202,7 @@ class Sentence:
         from pipeline.engine.draft_and_verify import speculate
         return self._search(speculate, block, drafter)
 
+    @_with_helpers
     def blocks(self, model: Any, state: Any, block: int) -> Found | None:
         """Drafts are blocks of masks that a network fills at once."""
         drafter = _reading_of(model, state, self._most + 2 * block, 2 * block, rounded=True)
@@ -190,6 +211,7 @@ class Sentence:
         from pipeline.engine.draft_and_verify import draft_blocks
         return self._search(draft_blocks, block, drafter, chain)
 
+    @_with_helpers
     def heads(self, model: Any, tokens: int) -> Found | None:
         """Drafts are predictions of the verifier's own heads."""
         if (not isinstance(model, Compiled) or (chain := model.packed_chain()) is None
@@ -198,6 +220,7 @@ class Sentence:
         from pipeline.engine.draft_and_verify import draft_heads
         return self._search(draft_heads, tokens, heads, chain)
 
+    @_with_helpers
     def _search(self, loop: Callable[..., int], block: int, *parameters: Any) -> Found | None:
         """Let a loop of `draft_and_verify` translate, by drafts of at most `block` tokens, with its own parameters."""
         reading = _reading_of(self._verifier, self._state, self._most + block, block + 1)

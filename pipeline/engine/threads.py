@@ -6,6 +6,8 @@ from typing import TypeVar
 
 import torch
 
+from pipeline.engine.helpers import using_all_cores
+
 T = TypeVar("T")
 
 
@@ -33,12 +35,13 @@ def in_threads(work: Callable[[int], T], items: Sequence[int]) -> dict[int, T]:
             except BaseException as error:
                 errors.append(error)
 
-    helpers = [Thread(target=take) for _ in range(min(torch.get_num_threads(), len(items)) - 1)]
-    for helper in helpers:
-        helper.start()
-    take()
-    for helper in helpers:
-        helper.join()
+    threads = [Thread(target=take) for _ in range(min(torch.get_num_threads(), len(items)) - 1)]
+    with using_all_cores():
+        for thread in threads:
+            thread.start()
+        take()
+        for thread in threads:
+            thread.join()
     if errors:
         raise errors[0]
     return found

@@ -17,8 +17,9 @@ import pipeline.decoding
 from pipeline.decoding import greedy
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import Decoder, make_decoder
-from pipeline.engine import door, packing
+from pipeline.engine import door, helpers, packing, team
 from pipeline.engine.door import LOOPS, use_engine
+from pipeline.engine.helpers import using_all_cores
 from pipeline.model.layers import DecoderLayer, EncoderLayer
 from pipeline.model.masked import MaskedTransformer
 from pipeline.model.quantised import FORMATS, quantised
@@ -97,6 +98,27 @@ def test_a_quantised_text_is_the_same_by_either_engine_and_in_any_batch(tiny: Ca
             if found.verification is not None:
                 verifier = quantised(getattr(model, "verifier", model))
                 assert greedy.search(verifier, sentence[None, :length], LIMIT).best_words() == [words]
+
+
+def shared_products() -> int:
+    """The number of products that the team has computed."""
+    members = helpers._helpers._team
+    return int(members[team._WORD]) >> 32 if len(members) else 0
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("quantization", FORMATS)
+@pytest.mark.parametrize("algorithm", sorted(LOOPS))
+def test_a_search_has_the_same_bits_with_helpers(tiny: Callable[..., Transformer], algorithm: str,
+                                                 quantization: str) -> None:
+    model, decode = searched_by(algorithm, tiny).float(), decoder(algorithm, quantization)
+    for length in (1, 5, 9):
+        with using_all_cores():
+            before, alone = shared_products(), decode(model, sources(length))
+        assert shared_products() == before
+        shared = decode(model, sources(length))
+        assert shared_products() > before
+        assert torch.equal(shared.tokens, alone.tokens) and torch.equal(shared.scores, alone.scores)
 
 
 def test_there_are_decoders() -> None:

@@ -10,7 +10,7 @@ from numba.core.registry import cpu_target
 
 from pipeline.engine.matrix import affine, size
 from pipeline.engine.packing import pack_matrix
-from pipeline.engine.reading import Panels
+from pipeline.engine.reading import ALONE, Panels
 
 KINDS = st.sampled_from([np.float32, np.float64])
 
@@ -70,7 +70,7 @@ def test_a_row_has_the_same_bits_among_up_to_33(kind: type, rounded: bool, K: in
     every = product(x, packed, scale, weight[0])
     for M in range(1, 33):
         some = np.full_like(every[:M], np.nan)
-        affine(x[:M], packed, scale, weight[0], some)
+        affine(x[:M], packed, scale, weight[0], some, ALONE)
         assert (some == every[:M]).all()
 
 
@@ -92,10 +92,10 @@ def test_four_products_are_summed_and_added_to_the_sum_so_far() -> None:
 def product(x: np.ndarray, packed: Panels, scale: np.ndarray, bias: np.ndarray) -> np.ndarray:
     """What `affine` writes, which must be the same bits for every row alone."""
     out = np.full((len(x), len(bias)), np.nan, x.dtype)
-    affine(x, packed, scale, bias, out)
+    affine(x, packed, scale, bias, out, ALONE)
     for row in range(len(x)):
         alone = np.empty_like(out[:1])
-        affine(x[row:row + 1], packed, scale, bias, alone)
+        affine(x[row:row + 1], packed, scale, bias, alone, ALONE)
         assert (alone[0] == out[row]).all()
     return out
 

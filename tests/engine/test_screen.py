@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pipeline.engine.matrix import affine
 from pipeline.engine.packing import pack_decoder
-from pipeline.engine.reading import COLUMNS, Packed
+from pipeline.engine.reading import ALONE, COLUMNS, Packed
 from pipeline.engine.screen import best_words, count_above, logit_of
 
 KINDS = st.sampled_from([np.float32, np.float64])
@@ -27,10 +27,10 @@ def decoder_of(projection: np.ndarray, bias: np.ndarray) -> Packed:
 def both_ways(x: np.ndarray, packed: Packed) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The words that are found, what is left of logits and bounds, and all logits as they are."""
     exact = np.empty((len(x), len(packed.output_bias)), x.dtype)
-    affine(x, packed.outputs, packed.output_scale, packed.output_bias, exact)
+    affine(x, packed.outputs, packed.output_scale, packed.output_bias, exact, ALONE)
     logits, bounds = np.empty_like(exact), np.empty((len(x), len(packed.screen.lost)), x.dtype)
     words = np.empty(len(x), np.int64)
-    best_words(x, packed, logits, bounds, words)
+    best_words(x, packed, logits, bounds, words, ALONE)
     return words, logits, bounds, exact
 
 
@@ -80,6 +80,6 @@ def test_rounding_alone_would_be_wrong_and_most_panels_are_left_alone() -> None:
     assert (words == exact.argmax(1)).all()
     rough = packed._replace(outputs=packed.screen.panels, output_scale=packed.screen.scale)
     guesses = np.empty_like(exact)
-    affine(x.astype(np.float32), rough.outputs, rough.output_scale, rough.output_bias, guesses)
+    affine(x.astype(np.float32), rough.outputs, rough.output_scale, rough.output_bias, guesses, ALONE)
     assert 0 < (guesses.argmax(1) != words).sum() < 40
     assert (bounds >= exact.max(1)[:, None]).mean() < 0.05

@@ -19,6 +19,7 @@ from pipeline.engine.door import open_engine, use_engine
 from pipeline.engine.matrix import affine
 from pipeline.engine.network import Compiled
 from pipeline.engine.packing import pack_matrix
+from pipeline.engine.reading import ALONE
 from pipeline.errors import PipelineError
 from pipeline.evaluation.exactness import count_ties
 from pipeline.model.checkpoint import save_checkpoint, unique_weights
@@ -50,7 +51,7 @@ def test_torch_and_the_engine_compute_the_same_bits(dtype: torch.dtype, inputs: 
     x[1] = 0
     x[2], weight[3] = x[2].abs(), weight[3].abs()  # a large sum
     found = torch.empty(5, 37, dtype=dtype)
-    affine(x.numpy(), *pack_matrix(weight.t().numpy(), True), bias.numpy(), found.numpy())
+    affine(x.numpy(), *pack_matrix(weight.t().numpy(), True), bias.numpy(), found.numpy(), ALONE)
     by_torch = linear(weight, bias, rounded=True)(x)
     assert by_torch.dtype == dtype and torch.equal(by_torch, found)
     torch.testing.assert_close(found, x @ weight.t() + bias, rtol=0.05, atol=0.1 * inputs**0.5)

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from pipeline.engine.packing import pack_chain
+from pipeline.engine.reading import ALONE
 from pipeline.engine.token_chain import choose_chained
 from pipeline.model.token_chain import ChainWeights, TokenChain, chain_weights, chained_tokens
 
@@ -25,7 +26,7 @@ def compiled(weights: ChainWeights, states: Tensor, last: Tensor, rounded: bool 
     packed = pack_chain(*(part.numpy() for part in weights), rounded=rounded)
     assert packed is not None
     tokens = torch.empty(states.shape[:2], dtype=torch.long)
-    choose_chained(states.numpy(), last.numpy(), packed, tokens.numpy())
+    choose_chained(states.numpy(), last.numpy(), packed, tokens.numpy(), ALONE)
     return tokens
 
 

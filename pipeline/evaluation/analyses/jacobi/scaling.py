@@ -4,7 +4,8 @@ Every number of threads has a measuring pass of its own on the one clock, one lo
 against greedy search in the same pass. How much faster a decoder is than itself on one thread compares two passes, and
 so two moments of the machine.
 
-The steps of a small model on few rows are one compiled call on one core whatever the threads are (`pipeline.engine`).
+The steps of a narrow model on few rows are one compiled call on one core whatever the threads are; those of a wide one
+are shared by the cores (`pipeline.engine`).
 The share of a decoder's operations that are compiled is measured and reported with its speeds.
 """
 

@@ -1,0 +1,94 @@
+"""The threads of a team (`team`): one that searches and its helpers, together as many as PyTorch has.
+
+Helpers sleep until a search begins, and then wait in a loop for its products until it ends. Only one search at a time
+has them; others compute alone, so that no more threads wait than there are cores.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock, Semaphore, Thread, local
+
+import torch
+
+from pipeline.cores import usable_cores
+from pipeline.engine.reading import ALONE, Ints
+
+_MOST = 4
+"""Threads of a team. Reading weights is bound by the memory, and more than two threads have not been measured."""
+
+_this_thread = local()
+
+
+class _Helpers:
+    """Threads that help one other thread at a time; a process has them once."""
+
+    def __init__(self) -> None:
+        self.cores = Lock()
+        """Held by the thread that may use the other cores."""
+        self._awake, self._begun, self._team = Semaphore(0), 0, ALONE
+
+    def begin(self, threads: int) -> Ints:
+        """The team of the thread that holds `cores`. Helpers begin when they can; nobody waits for them."""
+        from pipeline.engine import team  # numba: half a second that training does not need
+        if not len(self._team):
+            self._team = team.new()
+        for _ in range(self._begun, threads - 1):
+            Thread(target=self._help, daemon=True).start()
+        self._begun = max(self._begun, threads - 1)
+        team.open_for(threads, self._team)
+        self._awake.release(threads - 1)
+        return self._team
+
+    def _help(self) -> None:
+        from pipeline.engine.team import help_out
+        while True:
+            self._awake.acquire()
+            help_out(self._team)
+
+    def forget(self) -> None:
+        """In a forked process, which has none of its parent's threads."""
+        vars(self).update(vars(_Helpers()))
+        _this_thread.team = ALONE
+
+
+_helpers = _Helpers()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_helpers.forget)
+
+
+def current_team() -> Ints:
+    """The team that shares this thread's products now."""
+    team: Ints = getattr(_this_thread, "team", ALONE)
+    return team
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Share this thread's products with helpers in this block, if it may use other cores and no other thread does."""
+    cores, threads = _helpers.cores, min(_MOST, torch.get_num_threads(), usable_cores())
+    if len(current_team()) or threads < 2 or not cores.acquire(blocking=False):
+        yield
+        return
+    from pipeline.engine.team import close
+    team = ALONE
+    try:
+        team = _this_thread.team = _helpers.begin(threads)
+        yield
+    finally:
+        _this_thread.team = ALONE
+        if len(team):
+            close(team)
+        cores.release()
+
+
+@contextmanager
+def using_all_cores() -> Iterator[None]:
+    """Let no thread have helpers in this block, because it computes in all of them."""
+    cores = _helpers.cores
+    held = cores.acquire(blocking=False)
+    try:
+        yield
+    finally:
+        if held:
+            cores.release()

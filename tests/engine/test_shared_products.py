@@ -1,0 +1,132 @@
+"""Products that several threads share: the bits of one thread, and helpers for one search at a time."""
+
+import os
+import time
+from collections.abc import Iterator
+from threading import Event, Thread
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.engine import helpers, team
+from pipeline.engine.helpers import current_team, together, using_all_cores
+from pipeline.engine.matrix import affine
+from pipeline.engine.packing import pack_matrix
+from pipeline.engine.reading import ALONE, Ints
+from pipeline.engine.threads import in_threads
+
+
+@pytest.fixture(scope="module")
+def helped() -> Iterator[Ints]:
+    """A team of three threads."""
+    members = team.new()
+    team.help_out(members)  # compiled; the team is closed
+    team.open_for(3, members)
+    members[team._LEAST] = 0
+    threads = [Thread(target=team.help_out, args=(members,), daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    yield members
+    team.close(members)
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+@given(st.integers(0, 17), st.integers(1, 40), st.integers(1, 900), st.booleans(), st.integers(0, 99))
+def test_a_team_has_the_bits_of_one_thread(helped: Ints, M: int, fours: int, N: int, rounded: bool, seed: int) -> None:
+    random, K = np.random.default_rng(seed), 4 * fours
+    x, weight, bias = (random.normal(size=shape).astype(np.float32) for shape in ((M, K), (K, N), (N,)))
+    packed, scale = pack_matrix(weight, rounded)
+    alone, shared = (np.full((M, N), np.nan, np.float32) for _ in range(2))
+    affine(x, packed, scale, bias, alone, ALONE)
+    for _ in range(20):
+        shared[:] = np.nan
+        affine(x, packed, scale, bias, shared, helped)
+        np.testing.assert_array_equal(shared, alone)
+
+
+def test_panels_are_computed_by_more_than_one_thread(helped: Ints) -> None:
+    """Or the test above would compare one thread with itself."""
+    x, (packed, scale) = np.ones((33, 512), np.float32), pack_matrix(np.ones((512, 4096), np.float32), False)
+    out, end = np.empty((33, 4096), np.float32), time.monotonic() + 60
+    affine(x, packed, scale, scale, out, helped)
+    while helped[team._DONE] == 0 and time.monotonic() < end:  # the other cores may be busy
+        affine(x, packed, scale, scale, out, helped)
+    assert 0 < helped[team._DONE] < 128
+
+
+def test_helpers_that_do_not_come_are_not_waited_for() -> None:
+    members, x = team.new(), np.ones((2, 512), np.float32)
+    team.open_for(4, members)
+    out, (packed, scale) = np.zeros((2, 512), np.float32), pack_matrix(np.ones((512, 512), np.float32), False)
+    affine(x, packed, scale, scale, out, members)
+    assert (out == 513).all() and members[team._DONE] == 0 and members[team._WORD] >> 32 == 1
+
+
+def test_float64_is_not_shared(helped: Ints) -> None:
+    before = int(helped[team._WORD])
+    out, (packed, scale) = np.zeros((2, 512)), pack_matrix(np.ones((512, 512)), False)
+    affine(np.ones((2, 512)), packed, scale, scale, out, helped)
+    assert (out == 513).all() and helped[team._WORD] == before
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_one_search_at_a_time_has_helpers() -> None:
+    def elsewhere() -> int:
+        found: list[int] = []
+
+        def look() -> None:
+            with together():
+                found.append(len(current_team()))
+        thread = Thread(target=look)
+        thread.start()
+        thread.join()
+        return found[0]
+
+    assert not len(current_team())
+    with together():
+        members = current_team()
+        assert len(members) and not members[team._OVER] and elsewhere() == 0
+        with together():
+            assert current_team() is members
+        assert current_team() is members
+    assert not len(current_team()) and members[team._OVER] and elsewhere()
+    with using_all_cores():
+        assert elsewhere() == 0
+    with pytest.raises(KeyError), together():
+        raise KeyError
+    assert members[team._OVER] and elsewhere()
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_sentences_that_are_searched_at_once_have_no_helpers() -> None:
+    begun = Event()
+
+    def look(item: int) -> int:
+        begun.set()
+        with together():
+            return len(current_team())
+
+    assert in_threads(look, range(5)) == dict.fromkeys(range(5), 0) and begun.is_set()
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_one_thread_has_no_helpers() -> None:
+    torch.set_num_threads(1)
+    with together():
+        assert not len(current_team())
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_forked_process_has_helpers_of_its_own() -> None:
+    with together():
+        child = os.fork()
+        if child == 0:
+            with together():
+                os._exit(0 if helpers._helpers.cores.locked() else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
