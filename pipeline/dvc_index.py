@@ -11,7 +11,8 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-PIPELINE = Path("dvc.yaml")
+PIPELINE, LOCK = Path("dvc.yaml"), Path("dvc.lock")
+DAMAGED = Path("dvc.lock.damaged")
 _ALWAYS = "always changed"
 """DVC's status of a stage that runs every time and whose outputs have not changed."""
 
@@ -36,7 +37,9 @@ def read_stages(folder: Path) -> dict[str, Stage]:
     The names are those that `dvc repro` takes in that folder, in the order of dvc.yaml. Pipelines in other folders of
     the project, such as those of profiles, are left out.
 
-    This waits for other DVC processes that hold the project's lock.
+    This waits for other DVC processes that hold the project's lock. DVC does not replace dvc.lock as a whole, so a
+    killed one may leave the beginning of it, with which none of its commands works. Such a file is renamed to
+    dvc.lock.damaged: what it described is in DVC's cache of runs.
 
     Raises:
         PipelineError: DVC cannot read the project, or a stage has changed and DVC's cache cannot be written.
@@ -47,8 +50,12 @@ def read_stages(folder: Path) -> dict[str, Stage]:
     done = subprocess.run([sys.executable, "-P", __file__], cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise PipelineError(f"{folder / PIPELINE}: {' '.join(done.stderr.split())}")
+    found = json.loads(done.stdout)
+    if found["damaged"]:
+        print(f"{folder / LOCK}: DVC was killed while writing it, and what remained is {folder / DAMAGED} now; finished "
+              "stages are taken from DVC's cache", flush=True)
     return {name: Stage(**{**stage, "after": tuple(stage["after"]), "outputs": tuple(stage["outputs"])})
-            for name, stage in json.loads(done.stdout).items()}
+            for name, stage in found["stages"].items()}
 
 
 def _main() -> None:
@@ -57,6 +64,7 @@ def _main() -> None:
 
     try:
         with Repo(_wait_for_lock=True) as repo, lock_repo(repo):  # the index is kept while the lock is held
+            damaged = _set_damaged_lock_aside()  # no other process of DVC is writing it now
             status = repo.status(targets=[str(PIPELINE)], with_deps=True)
             mine = set(repo.stage.collect(str(PIPELINE), with_deps=True))
             found = {stage.addressing: Stage(
@@ -68,7 +76,24 @@ def _main() -> None:
         sys.exit(f"{error} {error.__cause__ or ''}")
     if any(stage.has_changed for stage in found.values()):
         _check_cache(Path(repo.cache.local_cache_dir))
-    print(json.dumps({name: asdict(stage) for name, stage in found.items()}))
+    print(json.dumps({"damaged": damaged, "stages": {name: asdict(stage) for name, stage in found.items()}}))
+
+
+def _set_damaged_lock_aside() -> bool:
+    """Rename dvc.lock if it is cut off, and return whether it was. One with conflicts of a merge is the user's."""
+    from dvc.schema import COMPILED_LOCKFILE_SCHEMA
+    from dvc.utils.serialize import YAMLFileCorruptedError, parse_yaml
+    from voluptuous import Invalid
+
+    text = LOCK.read_text(encoding="utf-8", errors="replace") if LOCK.exists() else None
+    if text is None or "<<<<<<<" in text:
+        return False
+    try:
+        COMPILED_LOCKFILE_SCHEMA(parse_yaml(text, LOCK) or {})
+    except (YAMLFileCorruptedError, Invalid):
+        LOCK.replace(DAMAGED)
+        return True
+    return False
 
 
 def _check_cache(cache: Path) -> None:

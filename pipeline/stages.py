@@ -73,13 +73,12 @@ def reproduce_families(folder: Path, stages: Mapping[str, Stage], jobs: int) -> 
     steps = {stage: found.steps[stage] for stage in after}
     if length(after, steps, jobs) >= sum(steps.values()):
         return
-    with ending_like_control_c():
-        if not stale.isdisjoint(found.needs):
-            status = guard.run([*REPRO, *found.needs], folder, environment())
-            if status:
-                raise PipelineError(f"{PIPELINE}: a stage that the families need failed (exit status {status}); the "
-                                    "reason is above")
-        reproduce_together(folder, after, steps, shares(jobs))
+    if not stale.isdisjoint(found.needs):
+        status = guard.run([*REPRO, *found.needs], folder, environment())
+        if status:
+            raise PipelineError(f"{PIPELINE}: a stage that the families need failed (exit status {status}); the reason "
+                                "is above")
+    reproduce_together(folder, after, steps, shares(jobs))
 
 
 def ask_dvc(folder: Path) -> dict[str, Stage]:

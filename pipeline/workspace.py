@@ -24,7 +24,7 @@ from pipeline.files import atomic_path, remove, write_json, write_text
 from pipeline.names import check_name
 from pipeline.params import PARAMS, load_params, parse_params
 from pipeline.sources.inputs import describe_inputs
-from pipeline.stages import REPRO, ending_like_control_c, environment
+from pipeline.stages import REPRO, environment
 from pipeline.strict_yaml import read_yaml
 from pipeline.systems import lay_over
 
@@ -82,8 +82,7 @@ def write_facts(folder: Path) -> None:
 
 def reproduce(folder: Path, options: list[str]) -> int:
     """Run `dvc repro` in a folder and return its exit status."""
-    with ending_like_control_c():
-        return guard.run([*REPRO, *options], folder, environment())
+    return guard.run([*REPRO, *options], folder, environment())
 
 
 def publish(folder: Path, out: Path) -> None:

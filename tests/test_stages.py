@@ -242,6 +242,30 @@ def test_dvc_loses_nothing_when_two_train_at_once(project: Path, capsys: pytest.
     assert (project / "dvc.lock").read_bytes() == locked and (project / "log").read_text().split() == order
 
 
+@pytest.mark.parametrize("left", [0.1, 0.45, 0.9])
+def test_a_lock_that_is_cut_off_costs_no_stage(project: Path, capsys: pytest.CaptureFixture[str],
+                                                left: float) -> None:
+    """As a killed DVC leaves it: it writes the file in place."""
+    assert repro("--jobs", "2") == 0
+    lock, log = project / "dvc.lock", (project / "log").read_text()
+    whole = lock.read_text()
+    stages_of = yaml.safe_load(whole)["stages"]
+    cut = whole.index("deps:", int(left * len(whole))) + len("deps:")
+    lock.write_text(whole[:cut])
+    capsys.readouterr()
+    assert repro("--jobs", "2") == 0
+    assert "dvc.lock: DVC was killed while writing it" in capsys.readouterr().out
+    assert yaml.safe_load(lock.read_text())["stages"] == stages_of and (project / "log").read_text() == log
+    assert (project / "dvc.lock.damaged").read_text() == whole[:cut]
+
+
+def test_conflicts_of_a_merge_stay_in_the_lock(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "<<<<<<< ours\nschema: '2.0'\n=======\nschema: '2.0'\n>>>>>>> theirs\n"
+    (project / "dvc.lock").write_text(text)
+    assert repro() == 2 and len(capsys.readouterr().err.splitlines()) == 1
+    assert (project / "dvc.lock").read_text() == text
+
+
 def test_one_that_fails_is_named_and_the_others_end(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "broken").touch()
     assert repro("--jobs", "2") == 2

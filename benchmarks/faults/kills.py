@@ -183,8 +183,8 @@ def _disturb(workshop: Workshop, number: int, stages: Sequence[str], seconds: fl
         for process in victims:
             _send(process, signal.SIGKILL)
     status, after = run.wait(), time.monotonic() - sent
-    # A stage that has ended by itself in the meantime leaves nothing to report.
-    told = (victim in ("runner", "all") and number == signal.SIGKILL) or run.last != "nothing"
+    # The runner itself, which is hit where no process of the wanted kind runs, cannot report that it is killed.
+    told = (run.process.pid in victims and number == signal.SIGKILL) or run.last != "nothing"
     return Outcome(f"{moment:.1f} s, {', '.join(running) or 'between stages'}: {signal.Signals(number).name} to "
                    f"{victim} ({len(victims)} processes)", told and not (late and number == signal.SIGTERM),
                    f"ended after {after:.1f} s with status {status}: {run.last}")

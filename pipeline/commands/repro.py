@@ -35,6 +35,7 @@ def run(arguments: argparse.Namespace, options: list[str]) -> None:
     from pipeline.dvc_index import PIPELINE
     from pipeline.files import locked
     from pipeline.names import check_name
+    from pipeline.stages import ending_like_control_c
     from pipeline.workspace import PROFILES
 
     if arguments.jobs is not None and arguments.jobs < 1:
@@ -44,7 +45,7 @@ def run(arguments: argparse.Namespace, options: list[str]) -> None:
             raise PipelineError(f"{option}: cannot be passed on to `dvc repro` from here; {remedy}")
     if arguments.profile:
         check_name(arguments.profile, "--profile")
-    with locked((PROFILES / arguments.profile if arguments.profile else Path()) / PIPELINE):
+    with locked((PROFILES / arguments.profile if arguments.profile else Path()) / PIPELINE), ending_like_control_c():
         _reproduce(arguments.profile, arguments.jobs, options)
 
 
