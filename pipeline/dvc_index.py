@@ -52,8 +52,8 @@ def read_stages(folder: Path) -> dict[str, Stage]:
         raise PipelineError(f"{folder / PIPELINE}: {' '.join(done.stderr.split())}")
     found = json.loads(done.stdout)
     if found["damaged"]:
-        print(f"{folder / LOCK}: DVC was killed while writing it, and what remained is {folder / DAMAGED} now; finished "
-              "stages are taken from DVC's cache", flush=True)
+        print(f"{folder / LOCK}: DVC was killed while writing it, and what remained is {folder / DAMAGED} now; "
+              "finished stages are taken from DVC's cache", flush=True)
     return {name: Stage(**{**stage, "after": tuple(stage["after"]), "outputs": tuple(stage["outputs"])})
             for name, stage in found["stages"].items()}
 
