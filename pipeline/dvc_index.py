@@ -82,15 +82,13 @@ def _main() -> None:
 def _set_damaged_lock_aside() -> bool:
     """Rename dvc.lock if it is cut off, and return whether it was. One with conflicts of a merge is the user's."""
     from dvc.schema import COMPILED_LOCKFILE_SCHEMA
-    from dvc.utils.serialize import YAMLFileCorruptedError, parse_yaml
-    from voluptuous import Invalid
+    from dvc.utils import strictyaml
 
-    text = LOCK.read_text(encoding="utf-8", errors="replace") if LOCK.exists() else None
-    if text is None or "<<<<<<<" in text:
+    if not LOCK.exists() or b"<<<<<<<" in LOCK.read_bytes():
         return False
     try:
-        COMPILED_LOCKFILE_SCHEMA(parse_yaml(text, LOCK) or {})
-    except (YAMLFileCorruptedError, Invalid):
+        strictyaml.load(str(LOCK), COMPILED_LOCKFILE_SCHEMA)
+    except (strictyaml.YAMLSyntaxError, strictyaml.YAMLValidationError):
         LOCK.replace(DAMAGED)
         return True
     return False
