@@ -75,7 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             kills.undisturbed(workshop)
             start = time.monotonic()
             try:
-                outcomes = kind.try_out(workshop)
+                outcomes = [outcome._replace(happened=outcome.happened.replace(f"{workshop.clone}/", ""))
+                            for outcome in kind.try_out(workshop)]
             except PermissionError as error:
                 print(f"{name}: skipped: {error}")
                 continue
