@@ -57,18 +57,20 @@ SEARCHES: dict[str, tuple[str, dict[str, Any]]] = {
     "interleaved beam4": ("interleaved", BEAM4),
     "double_token pair_beam4": ("double_token", {"algorithm": "pair_beam", "beams": 4}),
     "double_token pair_beam10": ("double_token", {"algorithm": "pair_beam", "beams": 10}),
-    **{f"lattice{K}": ("lattice", {"algorithm": "lattice", "candidates": K, "window": WINDOW}) for K in (16, 32, 64)},
+    **{f"lattice lattice{K}": ("lattice", {"algorithm": "lattice", "candidates": K, "window": WINDOW})
+       for K in (16, 32, 64)},
 }
-"""The searches whose number of steps does not depend on the weights: the model and the entry of `decoders`."""
-DRAFTING: dict[str, tuple[str, dict[str, Any], str]] = {
-    "iad": ("ar", {"algorithm": "iad", "block": 4}, "ar iad"),
-    "pgj3": ("ar", {"algorithm": "jacobi", "block": 3}, "ar pgj3"),
-    "gad": ("drafter", {"algorithm": "gad", "block": 4}, "drafter gad"),
-    "gad, block of 8": ("drafter", {"algorithm": "gad", "block": 8}, "drafter gad_block"),
-    "speculative": ("speculative", {"algorithm": "speculative", "block": 3}, "speculative speculative"),
-    "blockwise": ("blockwise", {"algorithm": "blockwise", "block": 5}, "blockwise blockwise"),
+"""The searches whose number of steps does not depend on the weights, by system and decoder as reports name them: the
+model and the entry of `decoders`."""
+DRAFTING: dict[str, tuple[str, dict[str, Any]]] = {
+    "ar iad": ("ar", {"algorithm": "iad", "block": 4}),
+    "ar pgj3": ("ar", {"algorithm": "jacobi", "block": 3}),
+    "drafter gad": ("drafter", {"algorithm": "gad", "block": 4}),
+    "drafter gad_block": ("drafter", {"algorithm": "gad", "block": 8}),
+    "speculative speculative": ("speculative", {"algorithm": "speculative", "block": 3}),
+    "blockwise blockwise": ("blockwise", {"algorithm": "blockwise", "block": 5}),
 }
-"""Those that draft: the model, the entry, and the system and decoder whose tokens per call a report has."""
+"""Those that draft, likewise."""
 REPORTS = {"reports/decoders.json": 128, "reports/base/decoders.json": 512}
 """The reports of trained systems, each with the width of its models."""
 
@@ -108,8 +110,7 @@ def measure(width: int, precision: str, size: int, vocabulary: int, rounds: int)
     sources = [torch.nn.functional.pad(torch.randint(len(SPECIALS), vocabulary, (size, SOURCE), generator=random),
                                        (0, 1), value=EOS) for _ in range(rounds)]
     accepted = accepted_per_call(width, Path())
-    drafting = {name: entry for name, entry in DRAFTING.items() if entry[2] in accepted}
-    entries = SEARCHES | {name: (model, block) for name, (model, block, _) in drafting.items()}
+    entries = SEARCHES | {name: entry for name, entry in DRAFTING.items() if name in accepted}
     decoders = {name: _decoder(name, model, block, precision) for name, (model, block) in entries.items()}
     calls = {name: np.zeros(rounds) for name in entries}
 
@@ -133,8 +134,8 @@ def measure(width: int, precision: str, size: int, vocabulary: int, rounds: int)
     rows = []
     for name in entries:
         taken, tokens, report = seconds[name], None, None
-        if name in drafting:
-            tokens, report = accepted[drafting[name][2]]
+        if name in DRAFTING:
+            tokens, report = accepted[name]
             rounds_of = (taken - seconds["encoder"]) / calls[name]
             taken = seconds["encoder"] + rounds_of * (WORDS + 1) / tokens
         rows.append({"search": name, "milliseconds": 1e3 * float(np.median(taken)) / size,

@@ -12,10 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from docs import regimes
 from docs.draw_orders import page
 from docs.growth import scale
 from docs.tables import described, number, table, when
-from pipeline.params import load_params
+from pipeline.params import Params, load_params
 from pipeline.peer_settings import FAMILY as PEER
 
 ROOT = Path(__file__).parents[1]
@@ -24,10 +25,10 @@ RUN, DRAFTERS, CORRECTION = "reports", "reports/drafting", "reports/gec"
 ALIGNMENT, ROUNDS = "benchmarks/results/alignment.json", "benchmarks/results/drafting.json"
 FAULTS, SERVICE = "benchmarks/results/faults.json", "benchmarks/results/service.json"
 
+TOLERANCE = 0.5
+"""BLEU that a decoder may be below the search whose quality is asked for."""
 UNRECORDED = {
-    "reports/speed.json": ("2026-11-23", "161c174"),
     "reports/drafting/speed.json": ("2026-11-23", "c9bc988"),
-    "reports/gec/speed.json": ("2026-11-23", "60fc936"),
     ALIGNMENT: ("2026-11-22", "037a1c6"),
     ROUNDS: ("2026-11-23", "74787bd"),
 }
@@ -51,22 +52,32 @@ def summary() -> str:
 
 
 def choice() -> str:
-    """Which decoder to use, by size and device, with what is known of it."""
-    def here(family: str, decoder: str, run: str = RUN) -> list[str]:
-        row = find(run, family, decoder)
-        quality = f"BLEU {row['bleu']:.1f}" if row["f05"] is None else f"F0.5 {row['f05']:.1f}"
-        return [f"`{family}`", f"`{decoder}`", quality, f"{row['speedup_vs_beam5']:.1f}",
-                f"{row['speedup_vs_greedy']:.1f}"]
+    """Which decoder to use, by size and device: the fastest that keeps what is asked for."""
+    def row(wish: str, found: Row) -> list[str]:
+        quality = f"BLEU {found['bleu']:.1f}" if found["f05"] is None else f"F0.5 {found['f05']:.1f}"
+        return ["d=128, CPU", wish, f"`{found['family']}`", f"`{found['decoder']}`", quality,
+                f"{found['speedup_vs_beam5']:.1f}", f"{found['speedup_vs_greedy']:.1f}"]
+
+    def fastest(kept: Callable[[Row], bool]) -> Row:
+        candidates = [one for one in decoders(RUN) if one["family"] != PEER and kept(one)]
+        return max(candidates, key=lambda one: one["speedup_vs_greedy"] or 0.0)
+
+    def nearly(decoder: str) -> Callable[[Row], bool]:
+        least = find(RUN, baseline(), decoder)["bleu"] - TOLERANCE
+        return lambda one: one["bleu"] >= least
+
+    def exact(one: Row) -> bool:
+        return one["identical_to_greedy"] == 1 and (drafts(one) or one == find(RUN, baseline(), "greedy"))
 
     [large] = [one["round_in_greedy_tokens"] for one in read(ROUNDS)["results"] if one["network"]["width"] == 512]
     costs = [cost for name, (cost, *_) in large.items() if name.endswith(", 3")]
     return table(
         ["model, device", "you want", "family", "decoder", "quality", "speed / `beam5`", "speed / `greedy`"],
-        [["d=128, CPU", "the shortest time", *here("double_token", "greedy")],
-         ["d=128, CPU", "the text of greedy search", *here(baseline(), "greedy")],
-         ["d=128, CPU", "the quality of beam search", *here(baseline(), "beam5")],
-         ["d=128, CPU", "[correction](docs/results.md#grammatical-error-correction) of text (`PROFILE=gec`)",
-          *here(baseline(), "iad", CORRECTION)],
+        [row("the shortest time", fastest(nearly("greedy"))),
+         row("the text of greedy search", fastest(exact)),
+         row("the quality of beam search", fastest(nearly("beam5"))),
+         row("[correction](docs/results.md#grammatical-error-correction) of text (`PROFILE=gec`)",
+             find(CORRECTION, baseline(), "iad")),
          ["d=512, CPU", "the text of greedy search, sooner", "`speculative`", "`speculative`", "not trained",
           "", f"a draft of three costs [{min(costs):.1f} to {max(costs):.1f} steps]"
               "(docs/results.md#what-a-round-costs)"],
@@ -75,7 +86,7 @@ def choice() -> str:
 
 def search() -> str:
     """The default run: every search that neither drafts nor is another library's."""
-    params = load_params(ROOT / "params.yaml")
+    params = parameters()
     rows = [row for row in decoders(RUN) if row["family"] != PEER and not drafts(row)]
     return dated(f"{RUN}/speed.json", table(
         ["family", "decoder", "data", "steps", "BLEU", "chrF", "ms", "ms, long", "× beam 5", "× same beam"],
@@ -212,9 +223,14 @@ def dated(report: str, *paragraphs: str) -> str:
 
 
 @cache
+def parameters() -> Params:
+    """The parameters of the default run."""
+    return load_params(ROOT / "params.yaml")
+
+
 def baseline() -> str:
     """The family that all others are compared with."""
-    return load_params(ROOT / "params.yaml").baseline
+    return parameters().baseline
 
 
 def decoders(run: str) -> list[Row]:
@@ -241,6 +257,7 @@ def read(report: str) -> dict[str, Any]:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "summary": summary, "choice": choice, "search": search, "peers": peers, "drafting": drafting,
+    "regimes": regimes.regimes,
     "correction": correction, "drafters": drafters, "rounds": rounds, "alignment": alignment, "claims": claims,
     "scale": scale,
     "service": service, "faults": faults}
@@ -258,3 +275,5 @@ def pages() -> dict[Path, str]:
 if __name__ == "__main__":
     for path, text in pages().items():
         path.write_text(text, encoding="utf-8")
+    if regimes.REPORT.exists():
+        regimes.PICTURE.write_bytes(regimes.draw())

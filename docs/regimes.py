@@ -1,0 +1,113 @@
+"""The table and the picture of `docs/results.md` that show from which size on a decoder pays: from the report of
+`benchmarks.regimes` and, for trained systems, from those of the runs."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from docs.tables import table, when
+from pipeline.evaluation.analyses import chart
+
+ROOT = Path(__file__).parents[1]
+REPORT, PICTURE = ROOT / "benchmarks/results/regimes.json", ROOT / "benchmarks/results/regimes.png"
+TRAINED = {128: "reports/decoders.json", 512: "reports/base/decoders.json"}
+"""The runs of trained systems, by the width of their models."""
+PRECISIONS: Mapping[str, str] = {"float32": "", "int8": "_int8"}
+"""Each with the end of its decoders' names."""
+SENTENCES = (1, 32)
+DRAWN = ("interleaved greedy", "double_token greedy", "interleaved_sa greedy", "multi_directional greedy",
+         "lattice lattice32", "ar iad", "ar pgj3", "drafter gad", "speculative speculative", "blockwise blockwise")
+_BASELINE = "ar greedy"
+
+Speeds = Mapping[tuple[str, int], float]
+"""The speed over greedy search of the same precision, by search and number of sentences at once."""
+
+
+def regimes() -> str:
+    """Speed over greedy search of every decoder, by width and precision, on random weights and on trained ones."""
+    if not REPORT.exists():
+        return "Not measured yet."
+    report = json.loads(REPORT.read_text(encoding="utf-8"))
+    columns = list(_columns(report))
+    names = dict.fromkeys(row["search"] for result in report["results"] for row in result["rows"])
+    tokens = {row["search"]: f"{row['tokens_per_call']:.2f} ({_origin(row['tokens_per_call_of'])})"
+              for result in report["results"] if result["width"] == max(TRAINED)
+              for row in result["rows"] if row["tokens_per_call"] is not None}
+    return "\n\n".join((when(report), table(
+        ["search", "tokens per call", *(title for title, _ in columns)],
+        ([f"`{name}`", tokens.get(name, ""), *(_cell(speeds, name) for _, speeds in columns)]
+         for name in names if name != _BASELINE)),
+        f"![Speed over greedy search by the width of the model](../{PICTURE.relative_to(ROOT).as_posix()})"))
+
+
+def draw() -> bytes:
+    """The same as a picture: lines for random weights, stars for trained systems.
+
+    Returns:
+        A PNG of 1600 x 1000 pixels.
+    """
+    report = json.loads(REPORT.read_text(encoding="utf-8"))
+    figure, axes = chart.new_picture(len(PRECISIONS), above=0.5)
+    panels = [(precision, size) for size in reversed(SENTENCES) for precision in PRECISIONS]
+    for axis, (precision, size) in zip(axes, panels, strict=True):
+        measured = {width: _random(report, width, precision) for width in _widths(report)}
+        for name, colour in zip(DRAWN, chart.COLOURS, strict=False):
+            points = [(width, speeds[name, size]) for width, speeds in measured.items() if (name, size) in speeds]
+            chart.curve(axis, *_unzip(points), colour, label=name if axis is axes[0] else "")
+            stars = [(width, speeds[name, size]) for width in TRAINED
+                     if (name, size) in (speeds := _trained(width, precision))]
+            axis.plot(*_unzip(stars), "*", color=colour, markersize=10, markeredgecolor=chart.THEME.paper)
+        axis.axhline(1, color=chart.THEME.muted, linewidth=1)
+        chart.powers_of_two(axis, list(measured))
+        chart.logarithmic(axis, "x")
+        lower = size != SENTENCES[0]
+        chart.name_axes(axis, "width of the model" if lower else "", "speed over greedy search",
+                        f"{precision}, {'one sentence' if not lower else f'{size} sentences'} at a time")
+    chart.add_legend(figure, 4)
+    return chart.png(figure)
+
+
+def _columns(report: Mapping[str, Any]) -> Iterable[tuple[str, Speeds]]:
+    for precision in PRECISIONS:
+        for width in _widths(report):
+            yield f"{precision}, d={width}", _random(report, width, precision)
+        for width in TRAINED:
+            if speeds := _trained(width, precision):
+                yield f"{precision}, d={width}, trained", speeds
+
+
+def _cell(speeds: Speeds, name: str) -> str:
+    found = [speeds.get((name, size)) for size in SENTENCES]
+    return "" if found[0] is None else " / ".join("–" if speed is None else f"{speed:.2f}" for speed in found)
+
+
+def _widths(report: Mapping[str, Any]) -> list[int]:
+    return sorted({result["width"] for result in report["results"]})
+
+
+def _random(report: Mapping[str, Any], width: int, precision: str) -> Speeds:
+    return {(row["search"], result["sentences"]): row["over_greedy"][0] for result in report["results"]
+            if (result["width"], result["precision"]) == (width, precision) for row in result["rows"]}
+
+
+def _trained(width: int, precision: str) -> Speeds:
+    path = ROOT / TRAINED[width]
+    if not path.exists():
+        return {}
+    rows = {f"{row['family']} {row['decoder']}": row for row in json.loads(path.read_text(encoding="utf-8"))}
+    greedy, end = rows.get(_BASELINE + PRECISIONS[precision]), PRECISIONS[precision]
+    if greedy is None:
+        return {}
+    found = {name.removesuffix(end): row for name, row in rows.items() if name.endswith("_int8") == bool(end)}
+    return {(name, size): row[figure] / greedy[figure] for name, row in found.items()
+            for size, figure in zip(SENTENCES, ("speedup_vs_greedy", "tokens_per_second_batch32"), strict=True)
+            if row[figure] is not None}
+
+
+def _origin(report: str) -> str:
+    return next(f"d={width}" for width, name in TRAINED.items() if name == report)
+
+
+def _unzip(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [x for x, _ in points], [y for _, y in points]

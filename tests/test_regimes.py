@@ -1,0 +1,54 @@
+"""The table of regimes: random weights beside trained systems, and the picture of both."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from docs import regimes
+
+SPEEDS = {"ar greedy": 1.0, "interleaved greedy": 1.5, "ar iad": 0.75}
+
+
+@pytest.fixture()
+def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A report of two widths, in which 32 sentences at once double every speed, and a trained run of width 512."""
+    report = json.loads(Path("benchmarks/results/rows.json").read_text())
+    results = [{"width": width, "precision": precision, "sentences": size, "rows": [
+        {"search": name, "over_greedy": [speed * (1 + (size > 1)), 0.0, 9.0],
+         "tokens_per_call": 1.25 if name == "ar iad" else None, "tokens_per_call_of": "reports/decoders.json"}
+        for name, speed in SPEEDS.items()]}
+        for width in (128, 512) for precision in regimes.PRECISIONS for size in regimes.SENTENCES]
+    (tmp_path / "regimes.json").write_text(json.dumps(
+        {"machine": report["machine"], "made": report["made"], "results": results}))
+    (tmp_path / "reports/base").mkdir(parents=True)
+    (tmp_path / "reports/base/decoders.json").write_text(json.dumps([
+        {"family": family, "decoder": decoder, "speedup_vs_greedy": speed, "tokens_per_second_batch32": together}
+        for family, decoder, speed, together in (
+            ("ar", "greedy", 1.0, 100.0), ("ar", "greedy_int8", 4.0, 200.0), ("interleaved", "greedy", 1.75, 180.0),
+            ("interleaved", "greedy_int8", 6.0, 500.0))]))
+    monkeypatch.setattr(regimes, "ROOT", tmp_path)
+    monkeypatch.setattr(regimes, "REPORT", tmp_path / "regimes.json")
+    monkeypatch.setattr(regimes, "PICTURE", tmp_path / "regimes.png")
+    return tmp_path
+
+
+def test_each_precision_is_compared_with_its_own_greedy_search(measured: Path) -> None:
+    rows = {cells[1].strip(" `"): [cell.strip() for cell in cells[2:-1]]
+            for cells in (line.split("|") for line in regimes.regimes().splitlines() if line.startswith("|"))}
+    assert rows["search"] == ["tokens per call", "float32, d=128", "float32, d=512", "float32, d=512, trained",
+                              "int8, d=128", "int8, d=512", "int8, d=512, trained"]
+    assert rows["interleaved greedy"] == ["", "1.50 / 3.00", "1.50 / 3.00", "1.75 / 1.80",
+                                          "1.50 / 3.00", "1.50 / 3.00", "1.50 / 2.50"]
+    assert rows["ar iad"] == ["1.25 (d=128)", "0.75 / 1.50", "0.75 / 1.50", "", "0.75 / 1.50", "0.75 / 1.50", ""]
+    assert "ar greedy" not in rows
+
+
+def test_the_picture_is_the_same_for_the_same_figures(measured: Path) -> None:
+    assert regimes.draw() == regimes.draw()
+    assert regimes.draw().startswith(b"\x89PNG")
+
+
+def test_without_a_report_nothing_is_claimed(measured: Path) -> None:
+    regimes.REPORT.unlink()
+    assert regimes.regimes() == "Not measured yet."
