@@ -53,21 +53,24 @@ class RandomLattice(LatticeTransformer):
     """A scorer whose candidates are random words and whose predicted length is always the same."""
 
     def length(self, source: Tensor) -> Tensor:
-        return source.new_full((len(source),), WORDS)
+        return source.new_full((len(source),), self.words)
 
     def candidates(self, source: Tensor, positions: int, k: int) -> tuple[Tensor, Tensor]:
-        words = self.drawn[:, :positions, :k]
+        words = self.drawn[:, :positions, :k].repeat(len(source), 1, 1)
         return words, words.new_zeros(words.shape, dtype=torch.float32)
 
     drawn: Tensor
+    words: int
 
 
-def random_lattice(settings: NetworkSettings, vocabulary: int) -> RandomLattice:
-    """One scorer layer on random weights."""
+def random_lattice(settings: NetworkSettings, vocabulary: int, length: int = WORDS) -> RandomLattice:
+    """One scorer layer on random weights, for translations of `length` words."""
     torch.manual_seed(1)
     model = RandomLattice(replace(settings, decoder_layers=1), vocabulary, vocabulary).eval()
     random = np.random.default_rng(1)
-    words = [random.permutation(np.arange(len(SPECIALS), vocabulary))[:max(CANDIDATES)] for _ in range(WORDS + WINDOW)]
+    words = [random.permutation(np.arange(len(SPECIALS), vocabulary))[:max(CANDIDATES)]
+             for _ in range(length + WINDOW)]
+    model.words = length
     model.drawn = torch.from_numpy(np.stack(words)).unsqueeze(0)
     column_major(model)
     return model

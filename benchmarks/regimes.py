@@ -88,7 +88,7 @@ def random_models(settings: NetworkSettings, vocabulary: int) -> dict[str, Any]:
     heads = BlockwiseHeads(settings, vocabulary, vocabulary, verifier.order, 5, True)
     heads.copy_verifier(verifier)
     models["blockwise"] = open_engine(column_major(heads.eval()))
-    models["lattice"] = open_engine(random_lattice(settings, vocabulary))
+    models["lattice"] = open_engine(random_lattice(settings, vocabulary, WORDS))
     return models
 
 
