@@ -175,7 +175,7 @@ def main() -> None:
                      "" if row["tokens_per_call"] is None else f"{row['tokens_per_call']:.2f}"] for row in rows]),
                     flush=True)
     write_json(options.output, {**description, "weights": "random", "vocabulary": options.vocabulary, "words": WORDS,
-                                "rounds": options.rounds, "results": results})
+                                "trained": REPORTS, "rounds": options.rounds, "results": results})
 
 
 if __name__ == "__main__":

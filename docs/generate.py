@@ -257,10 +257,8 @@ def read(report: str) -> dict[str, Any]:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "summary": summary, "choice": choice, "search": search, "peers": peers, "drafting": drafting,
-    "regimes": regimes.regimes,
-    "correction": correction, "drafters": drafters, "rounds": rounds, "alignment": alignment, "claims": claims,
-    "scale": scale,
-    "service": service, "faults": faults}
+    "regimes": regimes.regimes, "correction": correction, "drafters": drafters, "rounds": rounds,
+    "alignment": alignment, "claims": claims, "scale": scale, "service": service, "faults": faults}
 """What stands between the marks of each name."""
 _MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 

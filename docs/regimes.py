@@ -11,8 +11,6 @@ from pipeline.evaluation.analyses import chart
 
 ROOT = Path(__file__).parents[1]
 REPORT, PICTURE = ROOT / "benchmarks/results/regimes.json", ROOT / "benchmarks/results/regimes.png"
-TRAINED = {128: "reports/decoders.json", 512: "reports/base/decoders.json"}
-"""The runs of trained systems, by the width of their models."""
 PRECISIONS: Mapping[str, str] = {"float32": "", "int8": "_int8"}
 """Each with the end of its decoders' names."""
 SENTENCES = (1, 32)
@@ -31,8 +29,8 @@ def regimes() -> str:
     report = json.loads(REPORT.read_text(encoding="utf-8"))
     columns = list(_columns(report))
     names = dict.fromkeys(row["search"] for result in report["results"] for row in result["rows"])
-    tokens = {row["search"]: f"{row['tokens_per_call']:.2f} ({_origin(row['tokens_per_call_of'])})"
-              for result in report["results"] if result["width"] == max(TRAINED)
+    tokens = {row["search"]: f"{row['tokens_per_call']:.2f} (d={report['trained'][row['tokens_per_call_of']]})"
+              for result in report["results"] if result["width"] == max(report["trained"].values())
               for row in result["rows"] if row["tokens_per_call"] is not None}
     return "\n\n".join((when(report), table(
         ["search", "tokens per call", *(title for title, _ in columns)],
@@ -55,8 +53,8 @@ def draw() -> bytes:
         for name, colour in zip(DRAWN, chart.COLOURS, strict=False):
             points = [(width, speeds[name, size]) for width, speeds in measured.items() if (name, size) in speeds]
             chart.curve(axis, *_unzip(points), colour, label=name if axis is axes[0] else "")
-            stars = [(width, speeds[name, size]) for width in TRAINED
-                     if (name, size) in (speeds := _trained(width, precision))]
+            stars = [(width, speeds[name, size]) for run, width in report["trained"].items()
+                     if (name, size) in (speeds := _trained(run, precision))]
             axis.plot(*_unzip(stars), "*", color=colour, markersize=10, markeredgecolor=chart.THEME.paper)
         axis.axhline(1, color=chart.THEME.muted, linewidth=1)
         chart.powers_of_two(axis, list(measured))
@@ -72,8 +70,8 @@ def _columns(report: Mapping[str, Any]) -> Iterable[tuple[str, Speeds]]:
     for precision in PRECISIONS:
         for width in _widths(report):
             yield f"{precision}, d={width}", _random(report, width, precision)
-        for width in TRAINED:
-            if speeds := _trained(width, precision):
+        for run, width in report["trained"].items():
+            if speeds := _trained(run, precision):
                 yield f"{precision}, d={width}, trained", speeds
 
 
@@ -91,22 +89,19 @@ def _random(report: Mapping[str, Any], width: int, precision: str) -> Speeds:
             if (result["width"], result["precision"]) == (width, precision) for row in result["rows"]}
 
 
-def _trained(width: int, precision: str) -> Speeds:
-    path = ROOT / TRAINED[width]
+def _trained(run: str, precision: str) -> Speeds:
+    path = ROOT / run
     if not path.exists():
         return {}
     rows = {f"{row['family']} {row['decoder']}": row for row in json.loads(path.read_text(encoding="utf-8"))}
-    greedy, end = rows.get(_BASELINE + PRECISIONS[precision]), PRECISIONS[precision]
+    end = PRECISIONS[precision]
+    greedy = rows.get(_BASELINE + end)
     if greedy is None:
         return {}
     found = {name.removesuffix(end): row for name, row in rows.items() if name.endswith("_int8") == bool(end)}
     return {(name, size): row[figure] / greedy[figure] for name, row in found.items()
             for size, figure in zip(SENTENCES, ("speedup_vs_greedy", "tokens_per_second_batch32"), strict=True)
             if row[figure] is not None}
-
-
-def _origin(report: str) -> str:
-    return next(f"d={width}" for width, name in TRAINED.items() if name == report)
 
 
 def _unzip(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:

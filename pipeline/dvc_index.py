@@ -83,12 +83,13 @@ def _set_damaged_lock_aside() -> bool:
     """Rename dvc.lock if it is cut off, and return whether it was. One with conflicts of a merge is the user's."""
     from dvc.schema import COMPILED_LOCKFILE_SCHEMA
     from dvc.utils import strictyaml
+    from dvc.utils.serialize import EncodingError  # of a letter that is cut in two
 
     if not LOCK.exists() or b"<<<<<<<" in LOCK.read_bytes():
         return False
     try:
         strictyaml.load(str(LOCK), COMPILED_LOCKFILE_SCHEMA)
-    except (strictyaml.YAMLSyntaxError, strictyaml.YAMLValidationError):
+    except (EncodingError, strictyaml.YAMLSyntaxError, strictyaml.YAMLValidationError):
         LOCK.replace(DAMAGED)
         return True
     return False

@@ -20,7 +20,8 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for name, speed in SPEEDS.items()]}
         for width in (128, 512) for precision in regimes.PRECISIONS for size in regimes.SENTENCES]
     (tmp_path / "regimes.json").write_text(json.dumps(
-        {"machine": report["machine"], "made": report["made"], "results": results}))
+        {"machine": report["machine"], "made": report["made"], "results": results,
+         "trained": {"reports/decoders.json": 128, "reports/base/decoders.json": 512}}))
     (tmp_path / "reports/base").mkdir(parents=True)
     (tmp_path / "reports/base/decoders.json").write_text(json.dumps([
         {"family": family, "decoder": decoder, "speedup_vs_greedy": speed, "tokens_per_second_batch32": together}

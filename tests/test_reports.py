@@ -24,7 +24,7 @@ def stale(repository: Path) -> Iterator[str]:
         for change in changes:
             if isinstance(change, dict):
                 for path, state in (item for kind in change.values() for item in kind.items()):
-                    if state != "deleted" and any(part in CODE for part in Path(path).parts):
+                    if any(part in CODE for part in Path(path).parts):
                         yield f"{stage}: {path}: {state}"
             elif change == "changed command":
                 yield f"{stage}: {change}"
