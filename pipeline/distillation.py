@@ -19,11 +19,12 @@ from torch.utils.data import DataLoader
 
 from pipeline import layout
 from pipeline.checksums import check, is_recorded, record
+from pipeline.corpus.batches import by_tokens
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import count_cut, pad_sources, report_cut
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding.settings import Decoder, make_decoder
-from pipeline.distillation_inputs import Sources, by_tokens, choose_penalty, with_penalty, write_extra_sources
+from pipeline.distillation_inputs import Sources, choose_penalty, with_penalty, write_extra_sources
 from pipeline.distillation_shards import Shard, merge_shards
 from pipeline.errors import PipelineError
 from pipeline.files import read_json, remove, write_json

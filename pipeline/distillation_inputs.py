@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline import layout
-from pipeline.corpus.batches import cut_by_budget
+from pipeline.corpus.batches import by_tokens
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import IdArray, Pairs, write_pairs
@@ -42,18 +41,6 @@ class Sources:
     def __getitem__(self, row: int) -> IdArray:
         """The ids of the source of a row."""
         return self.pairs.source(row) if row < len(self.pairs) else self._extra.source(row - len(self.pairs))
-
-
-def by_tokens(lengths: NDArray[np.integer[Any]], budget: int) -> Iterator[slice]:
-    """Divide descending lengths into batches whose padded size, rows times longest, is within a budget.
-
-    A length that exceeds the budget has a batch of its own.
-
-    >>> list(by_tokens(np.array([9, 4, 3, 2, 2]), 8))
-    [slice(0, 1, None), slice(1, 3, None), slice(3, 5, None)]
-    """
-    runs = cut_by_budget(np.asarray(lengths[::-1], np.int64), budget)
-    return (slice(len(lengths) - last, len(lengths) - first) for first, last in reversed(runs))
 
 
 def write_extra_sources(params: Params, tokenizer: Tokenizer, path: Path) -> None:

@@ -66,8 +66,8 @@ class DistillationSettings(Checked):
 class EvaluationSettings(Checked):
     """Translation quality on the test split."""
 
-    batch_rows: Positive = 64
-    """Sentences searched together."""
+    batch_tokens: Positive = 1024
+    """Source tokens searched together, padding included, or one sentence that has more."""
     bleu_tokenizer: str = "13a"
     """sacreBLEU's tokenizer: 13a, intl, zh, ja-mecab, ko-mecab, …"""
     bootstrap_samples: Positive = 1000

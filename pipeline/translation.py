@@ -6,9 +6,11 @@ from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from pipeline.corpus.batches import by_tokens
 from pipeline.corpus.padding import pad_sources
 from pipeline.count_model.shortlist import Shortlist
 from pipeline.decoding.forced import Prefixes
@@ -46,7 +48,7 @@ class Translator:
     """Translates lines in batches and returns one translation per line, in their order."""
 
     def __init__(self, params: SearchSettings, model: TextModel, decoder: str | Search, *, nbest: int = 1,
-                 device: str = "auto", batch_rows: int = 32, scores: bool = False, glossary: Glossary | None = None,
+                 device: str = "auto", batch_tokens: int = 512, scores: bool = False, glossary: Glossary | None = None,
                  shortlist: Shortlist | None = None, quantization: str | None = None) -> None:
         """Args:
             params: with the decoder and the length limit.
@@ -54,7 +56,7 @@ class Translator:
             decoder: a name in params, or a function.
             nbest: hypotheses per line.
             device: cpu, cuda or auto.
-            batch_rows: sentences searched together.
+            batch_tokens: source tokens searched together, padding included, or one sentence that has more.
             scores: whether to compute the hypotheses' scores, which a search for the best one does not need.
             glossary: terms whose translation is prescribed; only beam search can place them.
             shortlist: the part of the vocabulary to search; greedy and beam search only.
@@ -83,38 +85,38 @@ class Translator:
             self._decode = _of_function(decoder, limit, self._quantization)
         self.model, self.decoder, self.device = model, decoder, torch.device(pick_device(device))
         self.network = model.network.to(self.device)
-        self._batch_rows, self._scores, self._glossary = batch_rows, scores, glossary or Glossary({})
+        self._batch_tokens, self._scores, self._glossary = batch_tokens, scores, glossary or Glossary({})
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, decoder: str | Search | None = None, *, nbest: int = 1,
-                        device: str = "auto", batch_rows: int = 32, scores: bool = False,
+                        device: str = "auto", batch_tokens: int = 512, scores: bool = False,
                         quantization: str | None = None) -> Self:
         """A translator by the model of a model folder (`python -m pipeline export folder`).
 
         Args:
             folder: wherever it stands; no other file is read.
             decoder: one of the folder's, which its card lists, or a function; None: the folder's first.
-            nbest, device, batch_rows, scores, quantization: as of the constructor.
+            nbest, device, batch_tokens, scores, quantization: as of the constructor.
 
         Raises:
             PipelineError: as of `open_folder` and of the constructor.
         """
         model, settings = open_folder(Path(folder))
         return cls(settings, model, decoder or settings.default_decoder, nbest=nbest, device=device,
-                   batch_rows=batch_rows, scores=scores, quantization=quantization)
+                   batch_tokens=batch_tokens, scores=scores, quantization=quantization)
 
     def translate(self, line: str) -> str:
         """The best translation of one line."""
         [found] = self([line])
         return found.hypotheses[0]
 
-    def __call__(self, lines: Iterable[str], ahead: int = 32,
+    def __call__(self, lines: Iterable[str], ahead: int = 1024,
                  prefixes: Iterable[str] | None = None) -> Iterator[Translation]:
         """Translate lines lazily.
 
         Args:
             lines: without line ends.
-            ahead: batches to read ahead, so that sentences of similar length can share one.
+            ahead: lines to read ahead, so that sentences of similar length can share a batch.
             prefixes: per line, what its translation must begin with, or nothing; None: nothing for all lines.
 
         Raises:
@@ -124,7 +126,7 @@ class Translator:
         if isinstance(lines, str):
             raise TypeError("a Translator takes a list of lines; translate(line) takes one")
         remaining = zip(lines, repeat("") if prefixes is None else prefixes, strict=False)
-        while chunk := list(islice(remaining, ahead * self._batch_rows)):
+        while chunk := list(islice(remaining, ahead)):
             yield from self._chunk(*map(list, zip(*chunk, strict=True)))
 
     def _chunk(self, lines: list[str], prefixes: list[str]) -> list[Translation]:
@@ -134,8 +136,9 @@ class Translator:
         done = {row: Translation(line, [""], [0.0] if self._scores else None, 0)
                 for row, (line, ids) in enumerate(zip(lines, encoded, strict=True)) if not ids}
         by_length = sorted((row for row in range(len(lines)) if row not in done), key=lambda row: -len(encoded[row]))
-        for start in range(0, len(by_length), self._batch_rows):
-            rows = by_length[start:start + self._batch_rows]
+        longest_first = np.array([len(encoded[row]) + 1 for row in by_length], np.int64)
+        for together in by_tokens(longest_first, self._batch_tokens):
+            rows = by_length[together]
             source = pad_sources([encoded[row] for row in rows], self.model.longest).to(self.device)
             prefixed, terms = [forced[row] for row in rows], [list(map(self.model.encode_term, wanted[row]))
                                                               for row in rows]

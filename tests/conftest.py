@@ -118,7 +118,7 @@ _PARAMS: dict[str, Any] = {
     "default_decoders": ["greedy", "beam3"],
     "limit": {"ratio": 0.5, "extra": 4},
     "distillation": {"decoder": "beam3", "shard_rows": 64, "batch_tokens": 160},
-    "evaluation": {"batch_rows": 5},
+    "evaluation": {"batch_tokens": 160},
 }
 
 

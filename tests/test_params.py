@@ -191,7 +191,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("seed", 2 ** 32, "params.seed: 4294967296 must be at least 0 and at most 4294967295"),
     ("distillation.shard_rows", 0, "^params.yaml: params.distillation.shard_rows: 0 must be at least 1$"),
     ("distillation.batch_tokens", 0, "params.distillation.batch_tokens: 0 must be at least 1"),
-    ("evaluation.batch_rows", 0, "params.evaluation.batch_rows: 0 must be at least 1"),
+    ("evaluation.batch_tokens", 0, "params.evaluation.batch_tokens: 0 must be at least 1"),
     ("speed.repetitions", 0, "params.speed.repetitions: 0 must be at least 1"),
     ("limit.extra", -50, "params.limit.extra: -50 must be at least 0"),
     ("limit.ratio", float("inf"), "params.limit.ratio: inf must be finite and at least 0"),

@@ -107,8 +107,7 @@ def models(toy_folder: Path) -> list[Model]:
     with chdir(toy_folder):
         params = parse_params(merge(read_yaml(Path("params.yaml")), {"decoders": {"iad": {"algorithm": "iad",
                                                                                           "block": 2}}}))
-        return [Searched(family, decoders, params, open_family(params, family), languages=("en", "de"), device="cpu",
-                         batch_rows=8)
+        return [Searched(family, decoders, params, open_family(params, family), languages=("en", "de"), device="cpu")
                 for family, decoders in (("teacher", ["greedy", "beam3", "iad"]),
                                          ("interleaved", ["beam3", "greedy"]))]
 

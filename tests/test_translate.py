@@ -145,9 +145,9 @@ def test_translations_that_are_kept_hold_no_tensors(workspace: Path) -> None:
     params = load_params()
     lines = [f"The tiny otter hides the ladder no {number} ." for number in range(40)]
     for scores in (False, True):
-        translator = Translator(params, open_family(params, "teacher"), "greedy", device="cpu", batch_rows=8,
+        translator = Translator(params, open_family(params, "teacher"), "greedy", device="cpu", batch_tokens=80,
                                 scores=scores)
-        found = list(translator(lines, ahead=2))
+        found = list(translator(lines, ahead=16))
         assert held_bytes(found) == 0 and all((one.scores is not None) == scores for one in found)
 
 

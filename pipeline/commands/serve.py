@@ -27,7 +27,7 @@ _LIMITS = {
     "max_lines": ("N", "lines of a request"),
     "max_words": ("N", "words of a line"),
     "max_waiting": ("N", "lines that wait for one model; further requests get status 503"),
-    "batch_rows": ("N", "lines searched together"),
+    "batch_rows": ("N", "lines handed to the search at once"),
     "window": ("MS", "milliseconds that a line waits for others to share its batch, if its model is idle"),
     "patience": ("S", "seconds that a request has to arrive, and that requests have to finish once the service is "
                       "stopped"),
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     limits = _limits(arguments)
     with listen(arguments.host, arguments.port) as listening:  # before models are loaded
-        server = make_server(_open_models(arguments, limits), limits)
+        server = make_server(_open_models(arguments), limits)
         # uvicorn raises the signal that has stopped it once more; a service that was told to stop has not failed.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
@@ -95,22 +95,22 @@ def listen(host: str, port: str) -> socket.socket:
                             "or 0 for any free one, and an address of this machine") from None
 
 
-def _open_models(arguments: argparse.Namespace, limits: Limits) -> "list[Searched]":
+def _open_models(arguments: argparse.Namespace) -> "list[Searched]":
     """The models that the options name, in their order."""
     from pipeline.service.models import Searched
     from pipeline.text_model import open_family
 
-    settings = {"device": arguments.device, "batch_rows": limits.batch_rows}
     if arguments.model is not None:
         opened = open_model(arguments)
         languages = opened.languages if opened.checkpoint is None else None  # of params.yaml, which is not about it
-        return [Searched(opened.name, opened.decoders, opened.settings, opened.model, languages=languages, **settings)]
+        return [Searched(opened.name, opened.decoders, opened.settings, opened.model, languages=languages,
+                         device=arguments.device)]
     params, models = load_params(), []
     languages = params.corpus.source_language, params.corpus.target_language
     for family in dict.fromkeys(arguments.family or _trained(params)):
         print(f"opening {family}", file=sys.stderr, flush=True)
         models.append(Searched(family, params.decoders_of(family), params, open_family(params, family),
-                               languages=languages, **settings))
+                               languages=languages, device=arguments.device))
     return models
 
 

@@ -6,6 +6,7 @@ eight devices use the batches, and compute the gradients, of one.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,18 @@ def cut_by_budget(lengths: NDArray[np.int64], budget: int, least: int = 1) -> li
         runs.append((start, end))
         start = end
     return runs
+
+
+def by_tokens(lengths: NDArray[np.integer[Any]], budget: int) -> list[slice]:
+    """Divide descending lengths into batches whose padded size, rows times longest, is within a budget.
+
+    A length that exceeds the budget has a batch of its own.
+
+    >>> by_tokens(np.array([9, 4, 3, 2, 2]), 8)
+    [slice(0, 1, None), slice(1, 3, None), slice(3, 5, None)]
+    """
+    runs = cut_by_budget(np.asarray(lengths[::-1], np.int64), budget)
+    return [slice(len(lengths) - last, len(lengths) - first) for first, last in reversed(runs)]
 
 
 @dataclass(frozen=True)
@@ -115,14 +128,14 @@ class EvaluationBatches(Sampler[Slice]):
     All devices have equally many batches, because they validate in step; the last one of some may be empty.
     """
 
-    def __init__(self, source_lengths: NDArray[np.int64], *, rows: int, rank: int = 0, world: int = 1) -> None:
+    def __init__(self, source_lengths: NDArray[np.integer[Any]], *, budget: int, rank: int = 0, world: int = 1) -> None:
         """Args:
             source_lengths: (N,) tokens of every row; rows of similar length share a batch.
-            rows: sentences per batch.
+            budget: source tokens per batch, padding included, or one row that has more.
             rank, world: this device and how many there are.
         """
         order = np.argsort(-source_lengths, kind="stable")  # longest first: too little memory shows at once
-        batches = [order[start:start + rows] for start in range(0, len(order), rows)]
+        batches = [order[run] for run in by_tokens(source_lengths[order], budget)]
         self._mine = [*batches[rank::world], order[:0]][:-(-len(batches) // world)]
 
     def __len__(self) -> int:

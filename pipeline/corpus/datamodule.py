@@ -94,14 +94,14 @@ class PairsDataModule(lightning.LightningDataModule):
     """
 
     def __init__(self, folder: str, distilled: str, side: Side = "raw", batch_tokens: int = 600,
-                 evaluation_rows: int = 64, validation_sentences: int | None = None, longest: int = 256, seed: int = 1,
-                 workers: int = 0, bpe_dropout: float = 0.0, predicted: Split = "test") -> None:
+                 evaluation_tokens: int = 1024, validation_sentences: int | None = None, longest: int = 256,
+                 seed: int = 1, workers: int = 0, bpe_dropout: float = 0.0, predicted: Split = "test") -> None:
         """Args:
             folder: of the `bpe` stage.
             distilled: folder of the `distill` stage, which is read if `side` requires it.
             side: the pairs to train on: raw, distilled, both or synthetic.
             batch_tokens: target tokens of one optimiser step over all devices, padding included.
-            evaluation_rows: sentences per validation or test batch.
+            evaluation_tokens: source tokens per validation or test batch, padding included.
             validation_sentences: sentences of the split, from the first, to validate on; None: all.
             longest: the limit of tokens per source and target. Longer sources are cut, and so are longer targets of
                 validation, with a notice; longer targets of training are an error.
@@ -114,7 +114,7 @@ class PairsDataModule(lightning.LightningDataModule):
         self.save_hyperparameters(logger=False)
         self.settings = DataSettings(side, batch_tokens, workers, bpe_dropout)
         self.folder, self.distilled = Path(folder), Path(distilled)
-        self.evaluation_rows, self.longest, self.seed = evaluation_rows, longest, seed
+        self.evaluation_tokens, self.longest, self.seed = evaluation_tokens, longest, seed
         self.validation_sentences, self.predicted = validation_sentences, predicted
 
     @cached_property
@@ -174,7 +174,8 @@ class PairsDataModule(lightning.LightningDataModule):
         trainer = self._trainer()
         data = PairBatches([Pairs.open(self.folder / f"{split}.pairs")], self.longest)
         return self._loader(data, EvaluationBatches(
-            data.source_lengths[:first], rows=self.evaluation_rows, rank=trainer.global_rank, world=trainer.world_size))
+            data.source_lengths[:first], budget=self.evaluation_tokens, rank=trainer.global_rank,
+            world=trainer.world_size))
 
     def _loader(self, data: PairBatches, sampler: TrainingBatches | EvaluationBatches) -> DataLoader[Batch]:
         return DataLoader(data, sampler=sampler, batch_size=None, num_workers=self.settings.workers,

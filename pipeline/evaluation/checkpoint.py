@@ -47,7 +47,7 @@ def score_checkpoint(params: SearchSettings, settings: EvaluationSettings, model
     figures: dict[str, dict[str, Any]] = {}
     first: list[str] = []
     for name in decoders:
-        found = list(Translator(params, model, name, batch_rows=settings.batch_rows)(sources))
+        found = list(Translator(params, model, name, batch_tokens=settings.batch_tokens)(sources))
         texts = [one.hypotheses[0] for one in found]
         first = first or texts
         quality = score(texts, references, settings.bleu_tokenizer, sources=sources, metrics=settings.metrics)

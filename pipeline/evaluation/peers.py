@@ -14,6 +14,7 @@ from torch import Tensor
 
 from pipeline import layout
 from pipeline.checksums import record, summed_folder
+from pipeline.corpus.batches import by_tokens
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import count_cut, pad_sources, report_cut
 from pipeline.corpus.pairs import Pairs
@@ -144,8 +145,7 @@ def score_peers(params: Params) -> None:
         remove(one)
     folder.mkdir(parents=True)
     order = pairs.source_lengths.argsort(kind="stable")[::-1]
-    size = params.evaluation.batch_rows
-    batches = [order[start:start + size] for start in range(0, len(order), size)]
+    batches = [order[run] for run in by_tokens(pairs.source_lengths[order] + 1, params.evaluation.batch_tokens)]
     with summed_folder(layout.PEERS) as aside:
         export(params.peers, network, tokenizer.source_pieces, tokenizer.target_pieces, aside)
     for name, settings in params.peers.items():

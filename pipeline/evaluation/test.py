@@ -14,6 +14,7 @@ import torch
 
 from pipeline import layout
 from pipeline.checksums import record
+from pipeline.corpus.batches import EvaluationBatches
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import Batch, PairsDataModule
 from pipeline.corpus.padding import count_cut, report_cut
@@ -230,8 +231,8 @@ def test(family: str, decoders: list[str] | None, options: list[str], in_place: 
     if options:  # the user also chooses the devices
         TestCLI(params, family, decoders, options, in_place)
         return
-    sentences = len(layout.read_lines(layout.CORPUS / "test.target"))
-    processes = useful_processes(-(-sentences // params.evaluation.batch_rows))
+    lengths = Pairs.open(layout.BPE / "test.pairs").source_lengths + 1
+    processes = useful_processes(len(EvaluationBatches(lengths, budget=params.evaluation.batch_tokens)))
     devices = ["--trainer.accelerator", "cpu", "--trainer.devices", str(processes)] if processes > 1 else []
 
     def take_part() -> None:

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from pipeline import layout
+from pipeline.corpus.batches import by_tokens
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
@@ -27,13 +28,12 @@ class ValidationSample:
             longest: the most tokens per source that the models take.
         """
         pairs = Pairs.open(layout.BPE / "validation.pairs", tokenizer.digest)
-        rows = spread(pairs.source_lengths, np.arange(len(pairs)), sentences or len(pairs))
+        rows = spread(pairs.source_lengths, np.arange(len(pairs)), sentences or len(pairs))[::-1]
         timed = spread(pairs.source_lengths, np.array(rows), params.speed.sentences)
-        size = params.evaluation.batch_rows
         self.sentences: list[Tensor] = [pad_sources([pairs.source(row)], longest).to(device) for row in timed]
         """(1, S) each, to be timed."""
-        self._batches = [pad_sources([pairs.source(row) for row in rows[start:start + size]], longest).to(device)
-                         for start in range(0, len(rows), size)]
+        self._batches = [pad_sources([pairs.source(row) for row in rows[together]], longest).to(device)
+                         for together in by_tokens(pairs.source_lengths[rows] + 1, params.evaluation.batch_tokens)]
         every = [layout.read_lines(path) for path in layout.references("validation")]
         self._references = [[one[row] for row in rows] for one in every]
         self._tokenizer, self._bleu_tokenizer = tokenizer, params.evaluation.bleu_tokenizer

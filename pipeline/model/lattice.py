@@ -134,8 +134,13 @@ class LatticeTransformer(Transformer):
 
         Returns:
             See `pipeline.decoding.protocol.LatticeModel.edges`.
+
+        Raises:
+            ValueError: the candidates are of more or fewer sentences than the encoder's states.
         """
         B, N, K = candidates.shape
+        if len(memory.states) != B:
+            raise ValueError(f"candidates of {B} sentences, but states of {len(memory.states)}")
         together = max(1, _ROWS // (1 + N * K))
         if together >= B:
             return self._edges(memory, candidates)

@@ -18,7 +18,7 @@ class Limits(Checked):
     max_waiting: Positive = 1000
     """Lines that wait for one model; further requests are refused with status 503."""
     batch_rows: Positive = 32
-    """Lines searched together."""
+    """Lines handed to the search at once, which divides them into batches by tokens."""
     window: Amount = 0.0
     """Milliseconds that a line waits for others to share its batch, if its model is idle. While a model is busy, its
     next batch gathers without a window."""

@@ -259,7 +259,7 @@ def family_config(params: Params, family: str) -> dict[str, Any]:
         },
         "data": {
             "folder": str(layout.BPE), "distilled": str(layout.DISTILLED), **plain(settings.data),
-            "evaluation_rows": params.evaluation.batch_rows,
+            "evaluation_tokens": params.evaluation.batch_tokens,
             "validation_sentences": training.validation_sentences, "longest": settings.network.max_length,
             "seed": params.seed,
         },

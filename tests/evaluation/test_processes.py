@@ -180,7 +180,7 @@ def shared_among(processes: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_processes_that_share_a_family_write_what_one_writes(
         workspace: Path, change_params: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    change_params({"evaluation": {"batch_rows": 5}})
+    change_params({"evaluation": {"batch_tokens": 160}})
     asked = shared_among(1, monkeypatch)
     assert main(["test", "--family", "teacher"]) == 0
     by_one = written()
@@ -188,7 +188,7 @@ def test_processes_that_share_a_family_write_what_one_writes(
     shared_among(3, monkeypatch)  # one more than there are decoders to score
     assert main(["test", "--family", "teacher"]) == 0
     assert written() == by_one
-    assert asked == [5]  # 24 sentences
+    assert asked == [4]  # of 5, 6, 6 and 7 sentences
     assert not (layout.WORK / "test-teacher").exists()
 
 
@@ -207,7 +207,7 @@ def test_the_figures_are_those_of_a_plain_call_of_sacrebleu(workspace: Path, mon
 def test_an_error_in_a_shared_test_is_one_line(workspace: Path, change_params: Callable[[dict[str, Any]], None],
                                                monkeypatch: pytest.MonkeyPatch,
                                                capfd: pytest.CaptureFixture[str]) -> None:
-    change_params({"evaluation": {"batch_rows": 5}, "decoders": {"beam3": {"algorithm": "beam", "beams": 4000}}})
+    change_params({"evaluation": {"batch_tokens": 160}, "decoders": {"beam3": {"algorithm": "beam", "beams": 4000}}})
     shared_among(2, monkeypatch)
     assert main(["test", "--family", "teacher"]) == 2
     told = capfd.readouterr().err

@@ -42,6 +42,12 @@ def all_edges(network: LatticeTransformer, source: Tensor, words: Tensor) -> tup
     return network.edges(network.encode(source), words)
 
 
+def test_candidates_of_other_sentences_are_refused() -> None:
+    """The compiled scorer would read after the end of the states."""
+    with pytest.raises(ValueError, match="candidates of 6 sentences, but states of 5"):
+        all_edges(lattice(), MIXED, random_words(6))
+
+
 def random_words(rows: int, *, n: int = POSITIONS_ASKED, k: int = K) -> Tensor:
     generator = torch.Generator().manual_seed(rows)
     return torch.rand(rows, n, 20 - 7, generator=generator).argsort(2)[:, :, :k] + 7

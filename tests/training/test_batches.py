@@ -111,16 +111,17 @@ def test_too_few_rows_for_so_many_devices() -> None:
     assert len(next(iter(make(np.array([3, 4, 5, 6]), world=2, slices=2))).rows) == 1
 
 
-@given(lengths=lengths_of_rows, rows=st.integers(1, 9), world=st.integers(1, 5))
+@given(lengths=lengths_of_rows, budget=st.integers(1, 90), world=st.integers(1, 5))
 def test_evaluation_batches_are_the_same_on_any_number_of_devices(
-        lengths: NDArray[np.int64], rows: int, world: int) -> None:
-    alone = [part.rows.tolist() for part in EvaluationBatches(lengths, rows=rows)]
-    devices = [EvaluationBatches(lengths, rows=rows, rank=rank, world=world) for rank in range(world)]
+        lengths: NDArray[np.int64], budget: int, world: int) -> None:
+    alone = [part.rows.tolist() for part in EvaluationBatches(lengths, budget=budget)]
+    devices = [EvaluationBatches(lengths, budget=budget, rank=rank, world=world) for rank in range(world)]
     shared = [part.rows.tolist() for device in devices for part in device]
     assert sorted(batch for batch in shared if batch) == sorted(alone)
     assert {len(device) for device in devices} == {-(-len(alone) // world)}  # some with an empty batch
     assert sorted(row for batch in alone for row in batch) == list(range(len(lengths)))
-    assert all(len(batch) <= rows for batch in alone)
+    assert all(len(batch) == 1 or len(batch) * lengths[batch].max() <= budget for batch in alone)
+    assert [lengths[row] for batch in alone for row in batch] == sorted(lengths, reverse=True)
     assert [len(device) for device in devices] == [len(list(device)) for device in devices]
 
 

@@ -245,7 +245,7 @@ def test_test_of_a_checkpoint_and_of_some_batches(trained: Path, capsys: pytest.
                  "--trainer.limit_test_batches", "2"]) == 0
     report = json.loads((own_run() / "quality.json").read_text())
     lines = (own_run() / "hypotheses/greedy.jsonl").read_text().splitlines()
-    assert set(report["decoders"]) == {"greedy"} and len(lines) == 10
+    assert set(report["decoders"]) == {"greedy"} and len(lines) == 11
     assert main(["test", "--family", "teacher", "--trainer.fast_dev_run", "true"]) == 0
     assert artifacts() == before and len(list(Path("runs/teacher").iterdir())) == 1
 

@@ -22,8 +22,8 @@ VALIDATE, LIMIT = "--trainer.limit_val_batches", "--trainer.limit_train_batches"
 @pytest.mark.parametrize(("options", "candidates", "validated"), [
     ([], {8: True, 12: True}, 8),
     ([VALIDATE, "0"], {8: False, 12: False}, 0),
-    ([VALIDATE, "1"], {8: True, 12: True}, 5),
-    ([VALIDATE, "0.5"], {8: True, 12: True}, 5),
+    ([VALIDATE, "1"], {8: True, 12: True}, 2),
+    ([VALIDATE, "0.5"], {8: True, 12: True}, 2),
     ([LIMIT, "3"], {3: False}, 0),
     ([LIMIT, "0.5"], {4: True, 6: False}, 8),
     (["--trainer.num_sanity_val_steps", "2"], {8: True, 12: True}, 8),

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pipeline.corpus.batches import EvaluationBatches, Rows
+from pipeline.corpus.batches import Rows
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Ids
 from pipeline.vocabulary import PAD
@@ -53,5 +53,5 @@ def make_sources(sources: Sequence[Ids], *, rows: int, longest: int, device: tor
 
 def _by_length(sources: Sequence[Ids], rows: int) -> Iterator[Rows]:
     """Indices of sources of similar length, batch by batch."""
-    lengths = np.array([len(source) for source in sources], np.int64)
-    return (chosen.rows for chosen in EvaluationBatches(lengths, rows=rows))
+    order = np.argsort([-len(source) for source in sources], kind="stable")
+    return (order[start:start + rows] for start in range(0, len(order), rows))
