@@ -6,6 +6,7 @@ hand.
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import count
 from textwrap import fill
 
 import torch
@@ -43,7 +44,7 @@ def draw(order: Order, words: int) -> str:
         ("step", _steps(order, len(written))),
         ("reads", _symbols(read)),
         ("position", [str(place) for place in order.positions(torch.arange(len(written))).tolist()]),
-        ("direction", [directions[slot % order.directions] for slot in range(len(written))]),
+        ("direction", [directions[slot % len(directions)] for slot in range(len(written))]),
         ("writes", _symbols(written)),
         ("", [])]
     rows += [(f"{before} → {after}", ["●" if seen else "·" for seen in sees]) for before, after, sees in
@@ -64,9 +65,12 @@ def arranged(order: Order, words: int) -> list[int]:
 
 
 def arrows(order: Order) -> list[str]:
-    """An arrow for each direction, from its first two words; numbered where directions have embeddings."""
-    h = order.directions
-    words = arranged(order, 2 * h)
+    """An arrow for each direction, from its first two words; numbered where directions have embeddings.
+
+    Directions that alternate one word per step are two, although a step fills a slot of only one of them.
+    """
+    words = arranged(order, 4 * order.directions)
+    h = next(h for h in count(order.directions) if abs(words[h] - words[0]) == 1)
     return [("→" if words[d] < words[d + h] else "←") + (str(d) if order.direction_embeddings else "")
             for d in range(h)]
 
@@ -150,6 +154,9 @@ _ORDERS = (
      "Ablation (Zhang et al., Table 2, row 4): from the middle of the sentence to both ends."),
     (OrderSettings("independent_directions"),
      "Ablation (Zhang et al., Table 2, row 5): no slot sees the other direction."),
+    (OrderSettings("alternating"),
+     "The autoregressive counterpart of the interleaved order (Zhang et al., Table 3, bidirectional with z = 1): the "
+     "same sequence and positions, and steps of one word, so that the second word of a pair depends on the first."),
 )
 
 _MASK_PREDICT = """\

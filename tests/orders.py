@@ -23,5 +23,6 @@ EVERY_ORDER: dict[str, Order] = {
         "vanilla_positions": ("vanilla_positions",),
         "middle_to_side": ("middle_to_side",),
         "independent_directions": ("independent_directions",),
+        "alternating": ("alternating",),
     }.items()
 }

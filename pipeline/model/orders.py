@@ -232,6 +232,8 @@ _KINDS = {
     "vanilla_positions": _Kind(2, positions=_counted),
     "middle_to_side": _Kind(2, indices=_from_the_middle),
     "independent_directions": _Kind(2, visible=_same_direction),
+    # Table 3: the interleaved order, one word per step, so that the second word of a pair sees the first.
+    "alternating": _Kind(1, 1, _from_both_ends(1)),
 }
 
 ORDER_NAMES = tuple(_KINDS)
