@@ -255,6 +255,10 @@ def difference(low: float, high: float) -> dict[str, float]:
         "speedup": [1.1, 1.6], "speedup_low": [1.0, 1.5], "speedup_high": [1.2, 1.7]}}}, "true"),
     (19, {"source_length": {"interleaved beam4": {
         "speedup": [1.1, 1.2], "speedup_low": [1.0, 1.1], "speedup_high": [1.2, 1.3]}}}, "undecided"),
+    (16, {"mutual_information": {
+        "semi_autoregressive_raw": {"pmi": 0.24, "pmi_low": 0.2, "pmi_high": 0.3},
+        "interleaved_raw": {"pmi": -0.01, "pmi_low": -0.1, "pmi_high": 0.1}}}, "true"),
+    (16, {"mutual_information": {"interleaved_raw": {"pmi": -0.01, "pmi_low": -0.1, "pmi_high": 0.1}}}, "not measured"),
     (20, {"repetition": {"interleaved beam4": {"1-gram": difference(0.1, 0.3)},
                          "interleaved_sa beam4": {"1-gram": difference(2.0, 3.0)}}}, "true"),
     (20, {"repetition": {"interleaved beam4": {"1-gram": difference(0.1, 0.3)}}}, "not measured"),

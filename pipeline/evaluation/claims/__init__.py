@@ -18,7 +18,7 @@ from pipeline.evaluation.claims.speed import judge_speed
 from pipeline.evaluation.rows import Name, Row
 
 _ELSEWHERE = {
-    4: "models of several vocabularies", 16: "a model that generates from both ends, word by word",
+    4: "models of several vocabularies",
     18: "a shallow student under `interleaved`", 22: "training times, by `benchmarks.training`",
     26: "intervals of the times at several lengths", 28: "drafters of several sizes, by PROFILE=drafting",
     29: "a verifier of raw data beside one of distilled data"}

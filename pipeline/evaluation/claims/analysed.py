@@ -36,6 +36,7 @@ def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement
     return [
         (7, _precision(metrics, "last 5", "1-gram", 1)),
         (7, _precision(metrics, "first 5", "4-gram", -1)),
+        (16, _information(metrics)),
         (19, _length(metrics)),
         (20, _repetition(metrics, "Two words per direction repeat more than one", "interleaved_sa beam4",
                          _INTERLEAVED)),
@@ -59,6 +60,19 @@ def _precision(metrics: Metrics, part: str, n: str, sign: int) -> Judgement:
     return Judgement(claim, by_interval(low, high),
                      f"Against {metric[_DOUBLE_TOKEN]['counterpart']} on {metric['sentences']} long sentences, in "
                      f"points: {in_words(figure)}.", {"points": rounded(figure)})
+
+
+def _information(metrics: Metrics) -> Judgement:
+    claim = "Words of a step have less mutual information under interleaved_raw than under semi_autoregressive_raw"
+    names = "semi_autoregressive_raw", "interleaved_raw"
+    found = [_find(metrics, "mutual_information", name) for name in names]
+    absent = [f"{name} in `mutual_information`" for name, one in zip(names, found, strict=True) if one is None]
+    if absent:
+        return missing(claim, *absent)
+    neighbours, ends = ([one[key] for key in ("pmi", "pmi_low", "pmi_high")] for one in found)
+    return Judgement(claim, by_two_intervals(neighbours, ends),
+                     f"Nats per token: neighbours {in_words(neighbours)}, both ends {in_words(ends)}.",
+                     {"pmi": {names[0]: rounded(neighbours), names[1]: rounded(ends)}})
 
 
 def _length(metrics: Metrics) -> Judgement:

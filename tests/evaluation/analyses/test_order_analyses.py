@@ -6,13 +6,25 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+import torch
+from conftest import Tiny
 
+from pipeline.corpus.padding import pad_sources
 from pipeline.evaluation.analyses.double_token.ends import PARTS, ends, precision_counts
 from pipeline.evaluation.analyses.finished_run import FinishedRun
+from pipeline.evaluation.analyses.interleaved.mutual_information import (
+    Trained,
+    mutual_information,
+    sentence_losses,
+    trained_alike,
+)
 from pipeline.evaluation.analyses.interleaved.repetition import repetition, surplus_counts
 from pipeline.evaluation.analyses.interleaved.source_length import equal_bins, source_length
 from pipeline.evaluation.analyses.orders import Rival, open_context, resample, share_with_difference
-from pipeline.params import load_params
+from pipeline.evaluation.analyses.sentences import make_batches
+from pipeline.params import load_params, parse_params
+from pipeline.strict_yaml import read_yaml
+from pipeline.systems import lay_over
 
 RIVAL = Rival("both_ends", "beam4", "beam4")
 NAMES = [("base", "beam4"), RIVAL.name]
@@ -65,6 +77,41 @@ def test_more_repetition_shows_as_a_difference_with_its_interval() -> None:
     assert found["1-gram"]["percent"] == found["1-gram"]["difference"] == pytest.approx(100 * 2 / 14)
     assert 0 == found["1-gram"]["difference_low"] < found["1-gram"]["difference_high"] == pytest.approx(20)
     assert found["4-gram"]["difference"] == 0
+
+
+def test_families_that_differ_only_in_their_order_have_mutual_information() -> None:
+    root = Path(__file__).parents[3]
+    papers = parse_params(lay_over(read_yaml(root / "params.yaml"), root / "presets/papers.yaml"))
+    assert trained_alike(papers) == [
+        Trained("interleaved_raw", "alternating_raw"), Trained("interleaved_sa_raw", "alternating_raw"),
+        Trained("semi_autoregressive_raw", "ar_raw"),
+        Trained("semi_autoregressive4_raw", "ar_raw"), Trained("semi_autoregressive_distilled", "ar_distilled")]
+    assert trained_alike(load_params(root / "params.yaml")) == []
+
+
+def test_mutual_information_is_what_independence_costs() -> None:
+    """A token that is lost per sentence of four, and a rival that loses nothing."""
+    alone = np.array([[3.0, 4.0], [5.0, 4.0], [2.0, 4.0]])
+    losses = {"alone": alone, "together": alone + np.array([1.0, 0.0]), "equal": alone}
+    metric = mutual_information([Trained("together", "alone"), Trained("equal", "alone")], losses, samples=50).metric
+    together, equal = metric["together"], metric["equal"]
+    assert [together[key] for key in ("pmi", "pmi_low", "pmi_high")] == pytest.approx([0.25] * 3)
+    assert [equal[key] for key in ("pmi", "pmi_low", "pmi_high")] == [0] * 3
+    assert equal["perplexity"] == equal["counterpart_perplexity"] == pytest.approx(np.exp(10 / 12))
+
+
+@pytest.mark.parametrize("name", ["left_to_right", "semi_autoregressive2", "interleaved", "alternating"])
+def test_the_loss_of_a_sentence_is_that_of_its_words_and_one_end(tiny: Tiny, name: str) -> None:
+    network = tiny(name, seed=3)
+    pairs = [([7, 8, 9], [10, 11, 12]), ([9], [8, 7])]
+    batches, _ = make_batches(pairs, rows=2, longest=20, device=torch.device("cpu"))
+    found = sentence_losses(network, batches)
+    assert found[:, 1].tolist() == [4, 3]
+    for (source, target), loss in zip(pairs, found[:, 0], strict=True):
+        arranged = network.order.arrange(torch.tensor([target]), torch.tensor([len(target)]))
+        scores = network(pad_sources([source], 20), arranged)[0].log_softmax(1)
+        expected = -sum(float(scores[slot, arranged[0, slot]]) for slot in range(len(target) + 1))
+        assert loss == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_share_of_nothing_is_none() -> None:
