@@ -127,6 +127,17 @@ def test_paper_e_scores_a_lattice_with_one_layer() -> None:
         assert layers == [1, 1, 6]
 
 
+@pytest.mark.parametrize("compared", ["_raw", "_distilled"])
+def test_full_trains_alike_what_findings_compare(compared: str) -> None:
+    params = params_of("full")
+    assert set(params_of("papers").systems) | set(params_of("lattice").systems) <= set(params.systems)
+    families = [name for name in params.systems if name.endswith(compared) and not name.startswith("lattice")]
+    assert len(families) >= 7
+    assert len({params.family(name).training for name in families}) == 1
+    assert {params.starts[name] for name in families} == {TEACHER}
+    assert not params.family(families[0]).training.patience  # or some would stop before others
+
+
 @pytest.mark.parametrize("preset", [path.stem for path in PRESETS])
 def test_every_preset_trains_longer_than_it_warms_up_and_is_documented(preset: str) -> None:
     params = params_of(preset)
