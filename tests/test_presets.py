@@ -131,7 +131,8 @@ def test_paper_e_scores_a_lattice_with_one_layer() -> None:
 def test_full_trains_alike_what_findings_compare(compared: str) -> None:
     params = params_of("full")
     assert set(params_of("papers").systems) | set(params_of("lattice").systems) <= set(params.systems)
-    families = [name for name in params.systems if name.endswith(compared) and not name.startswith(("lattice", "drafter"))]
+    families = [name for name in params.systems
+                if name.endswith(compared) and not name.startswith(("lattice", "drafter"))]
     assert len(families) >= 7
     assert len({params.family(name).training for name in families}) == 1
     assert {params.starts[name] for name in families} == {TEACHER}

@@ -7,7 +7,7 @@ from pipeline.errors import PipelineError
 from pipeline.evaluation.claims import judge
 from pipeline.evaluation.figures import DARK, quality_speed_png
 from pipeline.evaluation.page import Texts, render_page
-from pipeline.evaluation.rows import assemble_rows, read_speed, read_texts, timed_decoders
+from pipeline.evaluation.rows import assemble_rows, counts_of, read_lines, read_speed, texts_of, timed_decoders
 from pipeline.evaluation.table import markdown_table, measurement_notes
 from pipeline.files import atomic_path, read_json, write_json, write_text
 from pipeline.params import Params
@@ -30,12 +30,13 @@ def build_report(params: Params) -> None:
             raise PipelineError(f"{source_file}: {len(sources)} lines, but {path} has {len(references[-1])}; "
                                 "both sides must have the same sentences")
     speed = read_speed(layout.REPORTS / "speed.json")
-    hypotheses = read_texts(layout.HYPOTHESES, timed_decoders(speed), len(sources))
+    lines = read_lines(layout.HYPOTHESES, timed_decoders(speed), len(sources))
+    hypotheses = texts_of(lines)
     tokenizer, samples = params.evaluation.bleu_tokenizer, params.evaluation.bootstrap_samples
     rows = assemble_rows(layout.REPORTS / "quality", speed, hypotheses, references,
                          greedy_of=params.greedy_of, tokenizer=tokenizer, samples=samples)
-    judgements = judge(rows, hypotheses, references, speed, read_json(layout.REPORTS / "analyses.json"), tokenizer,
-                       samples)
+    judgements = judge(rows, hypotheses, counts_of(lines), references, speed,
+                       read_json(layout.REPORTS / "analyses.json"), tokenizer, samples)
     texts = Texts(sources, references, hypotheses, params.corpus.source_language, params.corpus.target_language)
     picture = quality_speed_png(rows)
     html = render_page(rows, texts, speed, picture, quality_speed_png(rows, DARK))

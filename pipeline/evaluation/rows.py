@@ -5,10 +5,14 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pipeline.errors import PipelineError
-from pipeline.evaluation.quality import Quality, paired_p_values, read_hypotheses
+from pipeline.evaluation.quality import HypothesisLine, Quality, paired_p_values, read_hypotheses
 from pipeline.files import read_json
 
+Floats = NDArray[np.float64]
 Name = tuple[str, str]
 """(family, decoder)."""
 
@@ -102,17 +106,25 @@ _NUMBERS = ("ms_per_sentence", "ms_per_sentence_long", "tokens_per_second", "tok
 _RATIOS = ("speedup_vs_beam5", "speedup_vs_greedy", "speedup_vs_beam5_all", "speedup_vs_greedy_all")
 
 
-def read_texts(evaluation: Path, names: Sequence[Name], sentences: int) -> dict[Name, list[str]]:
-    """Read the hypotheses of decoders, (N,) each.
+def read_lines(evaluation: Path, names: Sequence[Name], sentences: int) -> dict[Name, list[HypothesisLine]]:
+    """Read what decoders have written of every sentence, (N,) each.
 
     Raises:
         PipelineError: a file is absent, damaged or of another test set.
     """
-    texts = {}
-    for family, decoder in names:
-        path = evaluation / family / f"{decoder}.jsonl"
-        texts[family, decoder] = [line.hypothesis for line in read_hypotheses(path, sentences)]
-    return texts
+    return {(family, decoder): read_hypotheses(evaluation / family / f"{decoder}.jsonl", sentences)
+            for family, decoder in names}
+
+
+def texts_of(lines: Mapping[Name, Sequence[HypothesisLine]]) -> dict[Name, list[str]]:
+    """The hypotheses of decoders, (N,) each."""
+    return {name: [line.hypothesis for line in found] for name, found in lines.items()}
+
+
+def counts_of(lines: Mapping[Name, Sequence[HypothesisLine]]) -> dict[Name, Floats]:
+    """Tokens of every sentence, its end symbol included, and its calls, (N, 2), of the decoders that count calls."""
+    return {name: np.array([(line.tokens + line.ended, line.calls) for line in found], np.float64)
+            for name, found in lines.items() if all(line.calls is not None for line in found)}
 
 
 def read_speed(path: Path) -> dict[str, Any]:

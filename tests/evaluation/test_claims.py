@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pipeline.errors import PipelineError
@@ -36,9 +37,10 @@ def contestant(family: str, decoder: str, ratio: list[float] | None) -> dict[str
 
 
 def findings(texts: dict[Name, list[str]] | None = None, contestants: tuple[dict[str, Any], ...] = (),
-             analyses: dict[str, Any] | None = None, rows: tuple[Any, ...] = ()) -> dict[int, dict[str, Any]]:
+             analyses: dict[str, Any] | None = None, rows: tuple[Any, ...] = (),
+             counts: dict[Name, Any] | None = None) -> dict[int, dict[str, Any]]:
     """The entries of all findings, by number."""
-    found = judge(rows, texts or {}, [REFERENCES], {"baseline": "ar", "contestants": list(contestants)},
+    found = judge(rows, texts or {}, counts or {}, [REFERENCES], {"baseline": "ar", "contestants": list(contestants)},
                   analyses or {}, "13a", 200)
     assert json.loads(json.dumps(found)) == found
     return {one["finding"]: one for one in found}
@@ -235,8 +237,27 @@ def test_slower_and_faster_than_beam_search() -> None:
 @pytest.mark.parametrize(("identical", "ties", "verdict"), [(1.0, 0, "true"), (0.99, 2, "true"), (0.99, 0, "false"),
                                                             (1.0, None, "not measured")])
 def test_exactness_is_counted(identical: float, ties: int | None, verdict: str) -> None:
+    """Of every family: one that fails is not hidden by another."""
     row = SimpleNamespace(family="drafter", decoder="gad", identical_to_greedy=identical, ties=ties)
+    exact = SimpleNamespace(family="drafter_raw", decoder="gad", identical_to_greedy=1.0, ties=0)
     assert findings(rows=(row,))[25]["verdict"] == verdict
+    assert findings(rows=(row, exact))[25]["verdict"] == verdict
+
+
+@pytest.mark.parametrize(("tokens", "verdict"), [(6.0, "true"), (4.0, "undecided"), (3.0, "false")])
+def test_accepted_tokens_are_compared(tokens: float, verdict: str) -> None:
+    """Of four tokens in two calls per sentence."""
+    counts = {("drafter_raw", "gad5"): np.tile([4.0, 2.0], (9, 1)),
+              ("drafter_distilled", "gad5"): np.tile([tokens, 2.0], (9, 1))}
+    assert findings(counts=counts)[29]["verdict"] == verdict
+    assert findings(counts=counts)[28]["verdict"] == "not measured"
+
+
+@pytest.mark.parametrize(("deep", "verdict"), [([1.0, 0.9, 1.1], "true"), ([1.9, 1.8, 2.0], "false")])
+def test_a_shallow_student_is_faster_than_a_deep_one_and_than_a_shallow_ar(deep: list[float], verdict: str) -> None:
+    shallow = contestant("interleaved", "beam4", [1.3, 1.2, 1.4]) | {"speedup_vs_beam5": [1.5, 1.4, 1.6]}
+    rows = (shallow, {"family": "interleaved_deep", "decoder": "beam4", "speedup_vs_beam5": deep})
+    assert findings(contestants=rows)[18]["verdict"] == verdict
 
 
 def difference(low: float, high: float) -> dict[str, float]:

@@ -14,7 +14,7 @@ from pipeline.checksums import record
 from pipeline.errors import PipelineError
 from pipeline.evaluation.page import Texts, choose_samples, mark_differences
 from pipeline.evaluation.quality import score
-from pipeline.evaluation.rows import Row, assemble_rows, pareto, read_speed, read_texts, timed_decoders
+from pipeline.evaluation.rows import Row, assemble_rows, pareto, read_lines, read_speed, texts_of, timed_decoders
 from pipeline.files import read_json, write_json
 
 KEYS = ["family", "decoder", "data",
@@ -155,14 +155,14 @@ def test_samples_are_spread_over_lengths_of_disputed_sentences() -> None:
 
 def rows_of(run: Run) -> list[Row]:
     speed = read_speed(run.root / "reports/speed.json")
-    texts = read_texts(run.root / "data/hypotheses", timed_decoders(speed), SENTENCES)
+    texts = texts_of(read_lines(run.root / "data/hypotheses", timed_decoders(speed), SENTENCES))
     return assemble_rows(run.root / "reports/quality", speed, texts, [references()], samples=10)
 
 
 def test_a_quantised_decoder_is_compared_with_greedy_search_of_its_own_bits(run: Run) -> None:
     """Its promise is the text of the quantised model; whether that is as good is another column."""
     speed = read_speed(run.root / "reports/speed.json")
-    texts = read_texts(run.root / "data/hypotheses", timed_decoders(speed), SENTENCES)
+    texts = texts_of(read_lines(run.root / "data/hypotheses", timed_decoders(speed), SENTENCES))
     rows = assemble_rows(run.root / "reports/quality", speed, texts, [references()], samples=10,
                          greedy_of={"greedy": "greedy", "beam5": "beam5"}.__getitem__)
     assert {row.name: row.identical_to_greedy for row in rows}["swift", "beam5"] == 1

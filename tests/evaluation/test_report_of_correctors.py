@@ -9,7 +9,7 @@ from invented_run import MILLISECONDS, Run, measured, references, translations
 from pipeline.errors import PipelineError
 from pipeline.evaluation.page import Texts, render_page
 from pipeline.evaluation.quality import paired_p_values, score
-from pipeline.evaluation.rows import Row, assemble_rows, pareto, read_speed, read_texts, timed_decoders
+from pipeline.evaluation.rows import Row, assemble_rows, pareto, read_lines, read_speed, texts_of, timed_decoders
 from pipeline.evaluation.table import columns_of
 
 SECOND = [line.replace("bleibt", "steht") for line in references()]
@@ -24,7 +24,7 @@ def run(tmp_path: Path) -> Run:
 
 def rows_of(run: Run) -> list[Row]:
     speed = read_speed(run.root / "reports/speed.json")
-    texts = read_texts(run.root / "data/hypotheses", timed_decoders(speed), len(SECOND))
+    texts = texts_of(read_lines(run.root / "data/hypotheses", timed_decoders(speed), len(SECOND)))
     return assemble_rows(run.root / "reports/quality", speed, texts, [references(), SECOND], samples=10)
 
 

@@ -11,7 +11,7 @@ from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.finished_run import FinishedRun
 from pipeline.evaluation.bootstrap import Floats, interval
 from pipeline.evaluation.quality import BOOTSTRAP_SEED
-from pipeline.evaluation.rows import Name, read_texts
+from pipeline.evaluation.rows import Name, read_lines, texts_of
 from pipeline.families.kinds.ordered import Settings as OrderedFamily
 from pipeline.model.settings import OrderSettings
 
@@ -57,7 +57,7 @@ class OrderContext:
         Raises:
             PipelineError: a file is missing, damaged or of another test set.
         """
-        return read_texts(layout.HYPOTHESES, self.names(), len(self.references()[0]))
+        return texts_of(read_lines(layout.HYPOTHESES, self.names(), len(self.references()[0])))
 
     def references(self) -> list[list[str]]:
         """The test references, (R, N)."""

@@ -10,28 +10,29 @@ from dataclasses import asdict
 from typing import Any
 
 from pipeline.evaluation.claims.analysed import judge_analyses
+from pipeline.evaluation.claims.drafts import judge_drafts
 from pipeline.evaluation.claims.exact import judge_exact
 from pipeline.evaluation.claims.findings import FINDINGS
 from pipeline.evaluation.claims.judgement import Judgement, all_of, missing
 from pipeline.evaluation.claims.quality import judge_quality
 from pipeline.evaluation.claims.speed import judge_speed
-from pipeline.evaluation.rows import Name, Row
+from pipeline.evaluation.rows import Floats, Name, Row
 
 _ELSEWHERE = {
-    4: "models of several vocabularies",
-    18: "a shallow student under `interleaved`", 22: "training times, by `benchmarks.training`",
-    26: "intervals of the times at several lengths", 28: "drafters of several sizes, by PROFILE=drafting",
-    29: "a verifier of raw data beside one of distilled data"}
+    4: "models of several vocabularies", 22: "training times, by `benchmarks.training`",
+    26: "intervals of the times at several lengths"}
 """What findings need that no run has, or that none compares with intervals."""
 
 
-def judge(rows: Sequence[Row], texts: Mapping[Name, Sequence[str]], references: Sequence[Sequence[str]],
-          speed: Mapping[str, Any], analyses: Mapping[str, Any], tokenizer: str, samples: int) -> list[dict[str, Any]]:
+def judge(rows: Sequence[Row], texts: Mapping[Name, Sequence[str]], counts: Mapping[Name, Floats],
+          references: Sequence[Sequence[str]], speed: Mapping[str, Any], analyses: Mapping[str, Any], tokenizer: str,
+          samples: int) -> list[dict[str, Any]]:
     """An entry per finding, whether this run measures it or not.
 
     Args:
         rows: of the systems that were evaluated.
         texts: their hypotheses (N,).
+        counts: their tokens and calls per sentence (N, 2), of those that count calls.
         references: (R, N), R per sentence.
         speed: from `speed.speed_report`.
         analyses: the figures of every analysis.
@@ -44,7 +45,7 @@ def judge(rows: Sequence[Row], texts: Mapping[Name, Sequence[str]], references: 
     baseline = speed["baseline"]
     judgements = [
         *judge_quality(texts, references, (baseline, "greedy"), tokenizer, samples),
-        *judge_speed(speed), *judge_exact(rows), *judge_analyses(analyses, baseline),
+        *judge_speed(speed), *judge_exact(rows), *judge_drafts(counts, samples), *judge_analyses(analyses, baseline),
         *((number, missing(FINDINGS[number].statement, what)) for number, what in _ELSEWHERE.items())]
     parts: dict[int, list[Judgement]] = {number: [] for number in FINDINGS}
     for number, judgement in judgements:

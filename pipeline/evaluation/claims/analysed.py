@@ -38,8 +38,8 @@ def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement
         (7, _precision(metrics, "first 5", "4-gram", -1)),
         (16, _information(metrics)),
         (19, _length(metrics)),
-        (20, _repetition(metrics, "Two words per direction repeat more than one", "interleaved_sa beam4",
-                         _INTERLEAVED)),
+        (20, _repetition(metrics, "Two words per direction repeat more than one", *_of_equal_budgets(
+            metrics, "repetition", "interleaved_sa", "interleaved"))),
         (21, _repetition(metrics, "Students of raw data repeat more than students of distilled data",
                          "interleaved_raw beam4", "interleaved_distilled beam4")),
         (24, _edits(metrics, baseline)),
@@ -47,6 +47,12 @@ def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement
         (35, _recall(metrics)),
         (36, _moves(metrics)),
     ]
+
+
+def _of_equal_budgets(metrics: Metrics, analysis: str, *families: str) -> list[str]:
+    """Families of raw data under beam search, which have equal budgets, or the run's ordinary ones."""
+    raw = [f"{family}_raw beam4" for family in families]
+    return raw if {*raw} <= metrics.get(analysis, {}).keys() else [f"{family} beam4" for family in families]
 
 
 def _precision(metrics: Metrics, part: str, n: str, sign: int) -> Judgement:

@@ -129,8 +129,9 @@ CLAIMS: tuple[Claim, ...] = (
         _costs_less((f"double_token{side}", "pair_beam10"), (f"ar{side}", "beam10"), 1.03),)), _NOTE),
     Claim(2, _sets(lambda side: tuple(_beats(f"double_token{side}", f"double_token_{direction}{side}", "pair_beam10")
                                       for direction in ("l2r", "r2l"))), _NOTE),
-    Claim(8, (tuple(_above(("double_token", "pair_beam10"), ("mask_predict", f"mask_predict{iterations}"))
-                    for iterations in (10, 4)),)),
+    Claim(8, tuple(tuple(_above((f"double_token{side}", "pair_beam10"),
+                                (f"mask_predict{side}", f"mask_predict{iterations}")) for iterations in (10, 4))
+                   for side in ("_distilled", ""))),
     Claim(10, ((_narrows("double_token", "pair_beam10", "beam10"),
                 *(_narrows(family, "beam4", "beam4")
                   for family in ("interleaved", "semi_autoregressive", "interleaved_sa", "multi_directional")),

@@ -34,16 +34,26 @@ def judge_speed(speed: Mapping[str, Any]) -> list[tuple[int, Judgement]]:
     greedy = {name: one.get("speedup_vs_greedy") for name, one in entries.items()}
     beam = {name: one.get("speedup_vs_beam5") for name, one in entries.items()}
     double, drafter, baseline = ("double_token", "greedy"), "drafter", speed.get("baseline", "ar")
+
+    def side(of: str, *families: str) -> tuple[str, ...]:
+        """Families of equal budgets on one side of the data, or the run's ordinary ones."""
+        named = tuple(f"{family}_{of}" for family in families)
+        return named if {family for family, _ in entries} >= {*named} else families
+
+    both, l2r, r2l = side("raw", "double_token", "double_token_l2r", "double_token_r2l")
+    masked, = side("distilled", "mask_predict")
     return [
         (3, _above("double_token is faster than single-token decoding with as many beams", alike,
                    ("double_token", "pair_beam10"), 1.0)),
         (3, missing("A larger model raises the ratio", "a run has models of one size")),
         (5, _larger("A smaller beam raises the ratio", alike, double, ("double_token", "pair_beam10"))),
-        *((6, _as_fast(f"double_token_{direction} is as fast as double_token", alike,
-                       (f"double_token_{direction}", "greedy"), double)) for direction in ("l2r", "r2l")),
-        (8, _below("mask_predict10 is slower than beam search", beam, ("mask_predict", "mask_predict10"))),
-        (8, _above("mask_predict4 is faster than beam search", beam, ("mask_predict", "mask_predict4"), 1.0)),
+        *((6, _as_fast(f"{one} is as fast as {both}", alike, (one, "greedy"), (both, "greedy"))) for one in (l2r, r2l)),
+        (8, _below("mask_predict10 is slower than beam search", beam, (masked, "mask_predict10"))),
+        (8, _above("mask_predict4 is faster than beam search", beam, (masked, "mask_predict4"), 1.0)),
         (9, _above(f"interleaved is at least {_AT_LEAST} times as fast", alike, ("interleaved", "beam4"), _AT_LEAST)),
+        (18, _larger("A shallow interleaved decoder is faster than a deep one", beam, ("interleaved", "beam4"),
+                     ("interleaved_deep", "beam4"))),
+        (18, _above("A shallow interleaved decoder is faster than a shallow ar", alike, ("interleaved", "beam4"), 1.0)),
         (27, _larger("gad++_speed is faster than gad", greedy, (drafter, "gad++_speed"), (drafter, "gad"))),
         *((31, _larger(f"{block} is faster than {other}", greedy, (baseline, block), (baseline, other)))
           for block, other in (("pgj3", "pgj5"), ("hgj3", "hgj5"), ("pgj3", "pj"))),

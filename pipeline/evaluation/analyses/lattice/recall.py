@@ -24,7 +24,7 @@ from pipeline.evaluation.analyses.finished_run import FinishedRun
 from pipeline.evaluation.analyses.lattice.context import ROWS, LatticeContext
 from pipeline.evaluation.analyses.lattice.shared_vocabulary import SharedVocabulary
 from pipeline.evaluation.analyses.sentences import Sentences, make_batches
-from pipeline.evaluation.rows import read_texts
+from pipeline.evaluation.rows import read_lines, texts_of
 from pipeline.evaluation.speed import REFERENCE_DECODERS
 from pipeline.model.lattice import LatticeTransformer
 from pipeline.model.masked import MaskedTransformer
@@ -47,7 +47,7 @@ def ask(context: LatticeContext) -> Finding:
     if context.lattice is None:
         return context.not_measured()
     run, test, teacher = context.run, context.run.pairs("test"), (TEACHER, REFERENCE_DECODERS[0])
-    targets = run.tokenizer.encode_target(read_texts(layout.HYPOTHESES, [teacher], len(test))[teacher])
+    targets = run.tokenizer.encode_target(texts_of(read_lines(layout.HYPOTHESES, [teacher], len(test)))[teacher])
     teachers: list[tuple[Ids, Ids]] = [(source, target) for (source, _), target in zip(test, targets, strict=True)]
     longest = min(network.settings.max_length for network in (context.lattice, context.nat) if network is not None)
     golds = {name: make_batches(pairs, rows=ROWS, longest=longest, device=run.device)
