@@ -19,8 +19,7 @@ from pipeline.evaluation.claims.speed import judge_speed
 from pipeline.evaluation.rows import Floats, Name, Row
 
 _ELSEWHERE = {
-    4: "models of several vocabularies", 22: "training times, by `benchmarks.training`",
-    26: "intervals of the times at several lengths"}
+    4: "models of several vocabularies", 22: "training times, by `benchmarks.training`"}
 """What findings need that no run has, or that none compares with intervals."""
 
 

@@ -43,6 +43,7 @@ def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement
         (21, _repetition(metrics, "Students of raw data repeat more than students of distilled data",
                          "interleaved_raw beam4", "interleaved_distilled beam4")),
         (24, _edits(metrics, baseline)),
+        (26, _peak(metrics)),
         *((32, _cores(metrics, decoder)) for decoder in ("pgj3", "hgj3")),
         (35, _recall(metrics)),
         (36, _moves(metrics)),
@@ -112,6 +113,23 @@ def _edits(metrics: Metrics, baseline: str) -> Judgement:
     figure = [found, *correlation_interval(found, sentences)]
     return Judgement(claim, by_interval(-figure[2], -figure[1]),
                      f"Correlation over {sentences} sentences: {in_words(figure)}.", {"correlation": rounded(figure)})
+
+
+def _peak(metrics: Metrics) -> Judgement:
+    claim = "GAD's gain peaks at a draft that is neither the shortest nor the longest"
+    found = _find(metrics, "draft_acceptance", "exact")
+    if found is None or len(found) < 3 or any("speedup_low" not in one for one in found.values()):
+        return missing(claim, "three lengths of drafts in `draft_acceptance`")
+    lengths = sorted(found, key=lambda name: int(name.removeprefix("block")))
+    figures = {name: [found[name][key] for key in ("speedup_vs_beam5", "speedup_low", "speedup_high")]
+               for name in lengths}
+    best = max(lengths, key=lambda name: figures[name][0])
+    ends = [name for name in (lengths[0], lengths[-1]) if name != best]
+    above = [by_two_intervals(figures[best], figures[end]) for end in ends]
+    verdict = UNDECIDED if UNDECIDED in above else TRUE if len(ends) == 2 else FALSE
+    return Judgement(claim, verdict, "Times as fast as beam search: " + ", ".join(
+        f"{name.removeprefix('block')} drafted {in_words(figures[name])}" for name in dict.fromkeys(
+            [lengths[0], best, lengths[-1]])) + ".", {"speedup": {name: rounded(one) for name, one in figures.items()}})
 
 
 def correlation_interval(correlation: float, sentences: int) -> tuple[float, float]:

@@ -115,9 +115,10 @@ def _measure(searches: Mapping[gad.Settings, Translate], validation: Validation,
         translated = [search(batch) for batch in validation.batches]
         calls = sum(one.calls.sum().item() for one in translated)
         tokens = sum(one.lengths[:, 0].sum().item() + one.ended[:, 0].sum().item() for one in translated)
+        speedup, low, high = speed_ratio(times[0], seconds)
         figures[settings] = {
             "accepted_per_call": tokens / calls, "calls": calls / sum(map(len, validation.batches)),
-            "bleu": validation.bleu(translated), "speedup_vs_beam5": speed_ratio(times[0], seconds)[0]}
+            "bleu": validation.bleu(translated), "speedup_vs_beam5": speedup, "speedup_low": low, "speedup_high": high}
     return figures
 
 
