@@ -24,21 +24,40 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.clock import RESULTS, about, argument_parser, median_ratio, table
-from benchmarks.training import CLIP, synthetic_pairs
 from pipeline.corpus.batches import Slice, TrainingBatches
 from pipeline.corpus.datamodule import Batch, PairBatches
+from pipeline.corpus.pairs import Pairs, write_pairs
 from pipeline.families.ordered import OrderedModule
 from pipeline.families.settings import OptimisationSettings
 from pipeline.files import write_json
 from pipeline.model.settings import NetworkSettings, OrderSettings, VocabularySettings
 from pipeline.training.quiet import quiet_lightning
-from pipeline.vocabulary import BOS, EOS, PAD
+from pipeline.vocabulary import BOS, EOS, PAD, SPECIALS
 
 BASE = NetworkSettings()
 """Transformer base: d=512, 6+6 layers, feed-forward 2048, 8 heads."""
 WARMUP = 3
 """Steps before the clock starts."""
+MEAN_LENGTH, LONGEST = 16, 100
+"""Words per target."""
+CLIP = 1.0
 PRECISIONS = {"float32": "32-true", "bfloat16": "bf16-mixed"}
+
+
+def synthetic_pairs(folder: Path, pairs: int, vocabulary: int, *, seed: int = 1) -> Pairs:
+    """Pairs of random words, of the lengths of interface strings: many short ones and a long tail.
+
+    Targets are 2 words and an exponential, `MEAN_LENGTH` words in the mean; sources are up to a quarter
+    shorter or longer than their targets.
+    """
+    random = np.random.default_rng(seed)
+    targets = np.minimum(LONGEST, 2 + random.exponential(MEAN_LENGTH - 2, pairs).round().astype(int))
+    sources = np.maximum(2, (targets * random.uniform(0.75, 1.25, pairs)).round().astype(int))
+    path = folder / "synthetic.pairs"
+    write_pairs(path, ((random.integers(len(SPECIALS), vocabulary, source),
+                        random.integers(len(SPECIALS), vocabulary, target))
+                       for source, target in zip(sources, targets, strict=True)), vocabulary, "0" * 64)
+    return Pairs.open(path)
 
 
 def train_ours(data: PairBatches, slices: list[Slice], options: Namespace, tick: Callable[[], None]) -> None:

@@ -283,6 +283,9 @@ def difference(low: float, high: float) -> dict[str, float]:
     (20, {"repetition": {"interleaved beam4": {"1-gram": difference(0.1, 0.3)},
                          "interleaved_sa beam4": {"1-gram": difference(2.0, 3.0)}}}, "true"),
     (20, {"repetition": {"interleaved beam4": {"1-gram": difference(0.1, 0.3)}}}, "not measured"),
+    *((22, {"training_time": {"baseline": "ar", "interleaved": {
+        "speedup": low + 0.02, "speedup_low": low, "speedup_high": low + 0.04}}}, verdict)
+      for low, verdict in ((0.95, "true"), (0.88, "undecided"), (0.8, "false"))),
     *((26, {"draft_acceptance": {"exact": {f"block{k}": {
         "speedup_vs_beam5": gain, "speedup_low": gain - 0.1, "speedup_high": gain + 0.1}
         for k, gain in zip((1, 4, 12), gains, strict=True)}}}, verdict)

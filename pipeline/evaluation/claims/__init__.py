@@ -18,9 +18,8 @@ from pipeline.evaluation.claims.quality import judge_quality
 from pipeline.evaluation.claims.speed import judge_speed
 from pipeline.evaluation.rows import Floats, Name, Row
 
-_ELSEWHERE = {
-    4: "models of several vocabularies", 22: "training times, by `benchmarks.training`"}
-"""What findings need that no run has, or that none compares with intervals."""
+_ELSEWHERE = {4: "models of several vocabularies"}
+"""What findings need that no run has."""
 
 
 def judge(rows: Sequence[Row], texts: Mapping[Name, Sequence[str]], counts: Mapping[Name, Floats],

@@ -22,6 +22,8 @@ Metrics = Mapping[str, Any]
 _DOUBLE_TOKEN, _INTERLEAVED = "double_token pair_beam10", "interleaved beam4"
 _INTERVAL = ("difference", "difference_low", "difference_high")
 _SPEEDUP = ("speedup_vs_greedy", "speedup_low", "speedup_high")
+_NEARLY = 0.9
+"""The least ratio of training speeds that is "nearly as fast"."""
 _NEAR = 0.01
 """A difference of recall that decides nothing."""
 
@@ -42,6 +44,7 @@ def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement
             metrics, "repetition", "interleaved_sa", "interleaved"))),
         (21, _repetition(metrics, "Students of raw data repeat more than students of distilled data",
                          "interleaved_raw beam4", "interleaved_distilled beam4")),
+        (22, _training(metrics)),
         (24, _edits(metrics, baseline)),
         (26, _peak(metrics)),
         *((32, _cores(metrics, decoder)) for decoder in ("pgj3", "hgj3")),
@@ -102,6 +105,17 @@ def _repetition(metrics: Metrics, claim: str, more: str, less: str) -> Judgement
     return Judgement(claim, by_two_intervals(larger, smaller),
                      f"Repeated words beyond those of the baseline, in points: {more} {in_words(larger)}, {less} "
                      f"{in_words(smaller)}.", {"points": {more: rounded(larger), less: rounded(smaller)}})
+
+
+def _training(metrics: Metrics) -> Judgement:
+    claim = f"interleaved trains at least {_NEARLY} times as fast"
+    found = _find(metrics, "training_time", "interleaved")
+    if found is None:
+        return missing(claim, "interleaved in `training_time`")
+    figure = [found[key] for key in ("speedup", "speedup_low", "speedup_high")]
+    return Judgement(claim, by_interval(figure[1], figure[2], _NEARLY),
+                     f"Steps per second relative to {metrics['training_time']['baseline']} on the same batches: "
+                     f"{in_words(figure)}.", {"ratio": rounded(figure)})
 
 
 def _edits(metrics: Metrics, baseline: str) -> Judgement:

@@ -33,10 +33,11 @@ from pipeline.params import AnalysesSettings, Params, load_params
 LATTICE = ("breakdown", "candidates", "layers", "recall", "search_moves")
 DRAFTING = ("draft_acceptance", "draft_breakdown", "draft_memory", "draft_sizes", "draft_speedup")
 JACOBI = ("ddg", "known_length", "operations", "scaling")
-DOUBLE_TOKEN, INTERLEAVED = ("ends",), ("batch_and_beam", "mutual_information", "repetition", "source_length")
+DOUBLE_TOKEN, INTERLEAVED = ("ends",), ("batch_and_beam", "mutual_information", "repetition", "source_length",
+                                           "training_time")
 NAMES = (*DOUBLE_TOKEN, *DRAFTING, *INTERLEAVED, *JACOBI, *LATTICE)
-TIMINGS = ("batch_and_beam", "source_length", "breakdown", "draft_speedup", "draft_breakdown", "draft_acceptance",
-           "known_length", "scaling")
+TIMINGS = ("batch_and_beam", "source_length", "training_time", "breakdown", "draft_speedup", "draft_breakdown",
+           "draft_acceptance", "known_length", "scaling")
 NOT_COMPARED = {"layers", "draft_sizes", "mutual_information"}
 """What compares depths, sizes and orders that are trained alike, of which this run has one each."""
 PICTURES, REPORT = layout.REPORTS / "analyses", layout.REPORTS / "analyses.json"

@@ -1,5 +1,6 @@
 """What is compared between generation orders: by hand, on invented sentences."""
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,6 +10,7 @@ import pytest
 import torch
 from conftest import Tiny
 
+from pipeline.corpus.datamodule import Batch
 from pipeline.corpus.padding import pad_sources
 from pipeline.evaluation.analyses.double_token.ends import PARTS, ends, precision_counts
 from pipeline.evaluation.analyses.finished_run import FinishedRun
@@ -20,6 +22,7 @@ from pipeline.evaluation.analyses.interleaved.mutual_information import (
 )
 from pipeline.evaluation.analyses.interleaved.repetition import repetition, surplus_counts
 from pipeline.evaluation.analyses.interleaved.source_length import equal_bins, source_length
+from pipeline.evaluation.analyses.interleaved.training_time import measure, training_time
 from pipeline.evaluation.analyses.orders import Rival, open_context, resample, share_with_difference
 from pipeline.evaluation.analyses.sentences import make_batches
 from pipeline.params import load_params, parse_params
@@ -112,6 +115,23 @@ def test_the_loss_of_a_sentence_is_that_of_its_words_and_one_end(tiny: Tiny, nam
         scores = network(pad_sources([source], 20), arranged)[0].log_softmax(1)
         expected = -sum(float(scores[slot, arranged[0, slot]]) for slot in range(len(target) + 1))
         assert loss == pytest.approx(expected, abs=1e-9)
+
+
+def test_training_steps_take_turns_and_are_compared_batch_by_batch() -> None:
+    done: list[tuple[str, int]] = []
+    batches = [cast(Batch, SimpleNamespace(rows=[0, 1], target_lengths=torch.tensor([3, number]))) for number in (1, 2)]
+
+    def step(name: str, seconds: float) -> Callable[[Batch], float]:
+        def train(batch: Batch) -> float:
+            done.append((name, int(batch.target_lengths[1]) - 1))
+            return seconds
+        return train
+
+    seconds = measure({"base": step("base", 1.0), "slow": step("slow", 2.0)}, batches, warmup=1)
+    assert done == [("base", 0), ("slow", 0), ("base", 0), ("slow", 0), ("slow", 1), ("base", 1)]
+    metric = training_time("base", seconds, batches).metric
+    assert metric["baseline_tokens_per_second"] == (4 + 2 + 5 + 2) / 2
+    assert metric["slow"] == {"speedup": 0.5, "speedup_low": 0.5, "speedup_high": 0.5}
 
 
 def test_a_share_of_nothing_is_none() -> None:
