@@ -1,8 +1,9 @@
 """The base of all families' modules: optimiser, schedule, random numbers of a step, validation loss."""
 
+import copy
 import importlib
 from dataclasses import is_dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytorch_lightning as lightning
@@ -14,6 +15,7 @@ from pipeline.corpus.datamodule import Batch
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.families.settings import OptimisationSettings, plain
+from pipeline.model.checkpoint import unique_weights
 from pipeline.model.settings import VocabularySettings
 from pipeline.model.transformer import Transformer
 
@@ -23,6 +25,9 @@ _INSTANTIATOR = "pytorch_lightning.cli.instantiate_module"
 
 class TranslationModule(lightning.LightningModule):
     """A network and its training; a family adds its `loss` and the `search` of its validation."""
+
+    divisible: ClassVar[bool] = False
+    """Whether the weights can be divided among devices: the loss calls the network as a whole."""
 
     def __init__(self, network: Transformer, optimisation: OptimisationSettings, vocabulary: VocabularySettings,
                  seed: int) -> None:
@@ -41,6 +46,32 @@ class TranslationModule(lightning.LightningModule):
         self.network, self.optimisation, self.vocabulary, self.seed = network, optimisation, vocabulary, seed
         self.validation_loss = MeanMetric(nan_strategy=torch.inf)  # by default it ignores NaN
         self.limit = LengthLimit(longest=network.settings.max_length - 1)  # of predictions
+        self._whole: tuple[Transformer, ...] = ()  # a tuple, because an attribute would be a part of the module
+
+    def configure_model(self) -> None:
+        """Divide the weights among devices, if that is Lightning's strategy (`pipeline.training.sharded`)."""
+        if self.device_mesh is not None and not self._whole:
+            from pipeline.families.divided import divide  # half a second that other trainings do not need
+
+            self._whole = (copy.deepcopy(self.network).eval(),)
+            divide(self.network, self.device_mesh["data_parallel"])
+
+    def on_validation_start(self) -> None:
+        if self._whole:
+            self._whole[0].load_state_dict(self.whole_weights(), strict=False)  # of tied weights, the first
+
+    def whole_weights(self) -> dict[str, Tensor]:
+        """The network's weights by name; where they are divided, all devices must call this together."""
+        if not self._whole:
+            return unique_weights(self.network)
+        from pipeline.families.divided import whole_weights
+
+        return whole_weights(self.network)
+
+    @property
+    def searched(self) -> Transformer:
+        """The network that validation searches: the one that is trained, or its copy if that one is divided."""
+        return self._whole[0] if self._whole else self.network
 
     def loss(self, batch: Batch, label_smoothing: float) -> tuple[Tensor, Tensor]:
         """The summed loss of the predictions for a batch, and their number."""

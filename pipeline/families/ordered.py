@@ -22,6 +22,8 @@ from pipeline.vocabulary import PAD
 class OrderedModule(TranslationModule):
     """A Transformer and its label-smoothed cross-entropy over all slots of an order; see `TranslationModule`."""
 
+    divisible = True
+
     def __init__(self, network: NetworkSettings, order: OrderSettings, optimisation: OptimisationSettings,
                  vocabulary: VocabularySettings, seed: int = 1) -> None:
         super().__init__(Transformer(network, vocabulary.source, vocabulary.target, make_order(order)), optimisation,
@@ -36,4 +38,4 @@ class OrderedModule(TranslationModule):
         return loss, (arranged != PAD).sum()
 
     def search(self, source: Tensor, limit: LengthLimit) -> Hypotheses:
-        return greedy.search(open_engine(self.network), source, limit)
+        return greedy.search(open_engine(self.searched), source, limit)

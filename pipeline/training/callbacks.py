@@ -14,7 +14,6 @@ from pipeline.corpus.datamodule import Batch
 from pipeline.decoding.limits import LengthLimit
 from pipeline.families.base import TranslationModule
 from pipeline.files import atomic_path
-from pipeline.model.checkpoint import unique_weights
 from pipeline.training.candidates import Candidate, Candidates
 from pipeline.training.metrics import AcceptedPerCall, CorpusBleu
 from pipeline.training.resume import CURVE, PREVIOUS, RESUME, read_curve
@@ -149,8 +148,9 @@ class KeepCandidates(Callback):
         averages = (one._average_model for one in trainer.callbacks if isinstance(one, WeightAveraging))  # type: ignore[attr-defined]
         module = next((one.module for one in averages if one is not None), pl_module)
         assert isinstance(module, TranslationModule)
+        weights = module.whole_weights()  # on all devices, which may each have a share
         if trainer.is_global_zero:
-            self._candidates.add(Candidate(self._last, bleu), unique_weights(module.network))
+            self._candidates.add(Candidate(self._last, bleu), weights)
 
 
 class ResumePoint(Callback):

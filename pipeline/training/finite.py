@@ -9,7 +9,7 @@ from torch import Tensor
 from pipeline.corpus.datamodule import Batch, PairsDataModule
 from pipeline.errors import PipelineError
 from pipeline.families.base import TranslationModule
-from pipeline.model.checkpoint import not_finite, unique_weights
+from pipeline.model.checkpoint import not_finite
 
 _STEPS = 50
 """Steps between checks if a check must wait for another device or for other processes."""
@@ -58,7 +58,7 @@ class StopIfNotFinite(Callback):
     def _check(self, trainer: Trainer, pl_module: LightningModule) -> None:
         assert isinstance(pl_module, TranslationModule)
         self._check_losses(trainer)
-        found = _gather(trainer, not_finite(unique_weights(pl_module.network)))
+        found = _gather(trainer, not_finite(pl_module.whole_weights()))
         if found:
             raise PipelineError(f"step {trainer.global_step}: the weights {found[0]} are not finite; {_REMEDY}")
 

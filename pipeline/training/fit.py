@@ -10,19 +10,25 @@ from typing import Any
 
 import torch
 import yaml
-from pytorch_lightning.callbacks import Callback, ProgressBar, RichProgressBar, StochasticWeightAveraging
+from pytorch_lightning.callbacks import (
+    Callback,
+    ProgressBar,
+    RichProgressBar,
+    StochasticWeightAveraging,
+    WeightAveraging,
+)
 from pytorch_lightning.loggers import Logger
 
 from pipeline import layout
 from pipeline.corpus.datamodule import PairsDataModule
 from pipeline.errors import PipelineError
-from pipeline.families.base import TranslationModule
+from pipeline.families.base import TranslationModule, family_module
 from pipeline.families.settings import plain
 from pipeline.files import read_json, remove
 from pipeline.fingerprint import code_digest, digest, digest_files
 from pipeline.model.checkpoint import DECODER, WEIGHTS, load_weights, save_checkpoint
 from pipeline.params import load_params
-from pipeline.training import saved
+from pipeline.training import saved, sharded
 from pipeline.training.callbacks import KeepCandidates, Patience, Progress, ResumePoint, Threads, ValidationBleu
 from pipeline.training.candidates import Candidates
 from pipeline.training.command_line import FamilyCLI
@@ -33,8 +39,8 @@ from pipeline.training.resume import FINGERPRINT, begin
 _TRAINER_KEYS = ("max_steps", "accumulate_grad_batches", "gradient_clip_val", "precision", "val_check_interval",
                  "limit_val_batches", "callbacks")
 """Options of the trainer that change the result; the others may differ when a run is resumed."""
-_SHARDED = ("fsdp", "deepspeed", "modelparallel")
-"""Words in the names of Lightning's strategies that divide the weights."""
+_DIVIDING = ("fsdp", "deepspeed", "modelparallel")
+"""Words in the names of Lightning's strategies that divide the weights, other than `sharded`, which is ours."""
 
 
 def fit(family: str, options: list[str], in_place: bool) -> None:
@@ -81,10 +87,14 @@ class FitCLI(FamilyCLI):
             raise PipelineError("--trainer.barebones: keeps no weights, of which a training here takes the average; "
                                 "leave it out (--trainer.fast_dev_run true tries everything quickly)")
         strategy = chosen.strategy if isinstance(chosen.strategy, str) else chosen.strategy.class_path
-        if any(word in strategy.lower().replace("_", "") for word in _SHARDED):
+        if any(word in strategy.lower().replace("_", "") for word in _DIVIDING):
             raise PipelineError(f"--trainer.strategy: {strategy}: divides the weights among devices, and a training "
-                                "here keeps and averages whole ones; use ddp, with --trainer.accumulate_grad_batches "
-                                "or --trainer.precision bf16-mixed if memory is short")
+                                f"here keeps and averages whole ones; use ddp, or {sharded.NAME} if memory is short")
+        kind = self.params.family(self.family).kind
+        if strategy == sharded.NAME and not family_module(kind).divisible:
+            raise PipelineError(f"--trainer.strategy: {strategy}: a family of kind {kind} reads parts of its network "
+                                "alone, which must be whole; use ddp, with --trainer.accumulate_grad_batches or "
+                                "--trainer.precision bf16-mixed if memory is short")
         if path is not None and Path(path).is_dir():
             raise PipelineError(f"--ckpt_path: {path} is a folder of weights, without the state of a training; name a "
                                 "file of ModelCheckpoint, or start from weights by the family's `start` in params.yaml")
@@ -98,6 +108,9 @@ class FitCLI(FamilyCLI):
             raise PipelineError("--trainer.callbacks: StochasticWeightAveraging averages epochs, and a run is a single "
                                 "one; use WeightAveraging or EMAWeightAveraging, which average steps")
         settings, chosen = self.params.family(self.family), self.settings.trainer
+        if chosen.strategy == sharded.NAME and any(isinstance(one, WeightAveraging) for one in given):
+            raise PipelineError(f"--trainer.callbacks: WeightAveraging with --trainer.strategy {sharded.NAME}: it "
+                                "needs whole weights; use ddp, or leave it out: candidates are averaged in any case")
         training = settings.training
         references = layout.read_lines(layout.CORPUS / "validation.target")
         limit = self.params.length_limit(settings.network.max_length)

@@ -56,6 +56,17 @@ OrderedModule.training_step = training_step
 """A loss that is not finite in one of the processes."""
 
 
+BREAK = """
+from pipeline.families.ordered import OrderedModule
+original = OrderedModule.training_step
+def training_step(self, batch, batch_idx):
+    if self.trainer.global_step == 6:
+        raise RuntimeError("broken off")
+    return original(self, batch, batch_idx)
+OrderedModule.training_step = training_step
+"""
+
+
 BEGIN = """
 import os, time
 import torch
@@ -156,3 +167,29 @@ def test_what_a_test_writes(workspace: Path, change_params: Callable[[dict[str, 
     cut = sum(len(pairs.source(row)) + 1 > 20 for row in range(24))
     assert 0 < cut < 24 and report["sources_cut"] == cut
     assert f"{cut} of 24 sources are cut to the model's 19 pieces\n" in printed.err
+
+
+def test_divided_weights_train_and_continue_like_whole_ones(
+        workspace: Path, change_params: Callable[[dict[str, Any]], None]) -> None:
+    """Two devices with half of the weights each, interrupted after a validation, against one device that is not."""
+    change_params({"network": {"dropout": 0.0}, "training": {"steps": 8, "validate_every": 4}})
+    fit = ["fit", "--family", "teacher", *ON_CPU, "--in-place", "--trainer.precision", "64-true", "--trainer.devices"]
+    divided = [*fit, "2", "--trainer.strategy", "sharded"]
+    path = {**ENVIRONMENT, "PYTHONPATH": os.pathsep.join([ENVIRONMENT["PYTHONPATH"], os.getcwd()])}
+
+    def run(code: str) -> "subprocess.CompletedProcess[str]":
+        Path("run.py").write_text(code, encoding="utf-8")  # Lightning starts the second process by the same command
+        return subprocess.run([sys.executable, "run.py"], env=path, capture_output=True, text=True, timeout=200,
+                              check=False)
+
+    code = f"import sys\nfrom pipeline.cli import main\nsys.exit(main({divided!r}))"
+    stopped = run(f"{BREAK}\n{code}")
+    assert stopped.returncode and "broken off" in stopped.stderr
+    done = run(code)
+    assert not done.returncode and "continuing from" in done.stdout, done.stderr
+    training = json.loads((CHECKPOINT / "config.json").read_text())["training"]
+    together = read_weights(CHECKPOINT / "weights.safetensors")
+    assert main([*fit, "1"]) == 0
+    assert json.loads((CHECKPOINT / "config.json").read_text())["training"] == training  # also the validations' BLEU
+    for name, weight in read_weights(CHECKPOINT / "weights.safetensors").items():
+        torch.testing.assert_close(weight, together[name], rtol=0, atol=1e-9, msg=name)

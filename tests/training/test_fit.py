@@ -88,6 +88,15 @@ def test_a_run_of_any_kind_that_broke_off_goes_on(lattice_family: Path, change_p
     assert "continuing from" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("family", STUDENTS["families"])
+def test_weights_that_are_read_part_by_part_are_not_divided(lattice_family: Path, change_params: ChangeParams,
+                                                            capsys: pytest.CaptureFixture[str], family: str) -> None:
+    change_params(STUDENTS)
+    assert main([*COMMAND[:2], family, *COMMAND[3:], "--trainer.strategy", "sharded"]) == 2
+    kind = STUDENTS["families"][family]["kind"]
+    assert f"--trainer.strategy: sharded: a family of kind {kind} reads parts" in capsys.readouterr().err
+
+
 def test_an_interrupted_run_says_so(workspace: Path, monkeypatch: pytest.MonkeyPatch,
                                     capsys: pytest.CaptureFixture[str]) -> None:
     before = WEIGHTS.read_bytes()

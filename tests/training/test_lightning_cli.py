@@ -279,6 +279,7 @@ def test_a_given_stop_is_obeyed(workspace: Path) -> None:
     ("fit", ["--trainer.devices", "0"], "devices='0'"),
     ("fit", ["--trainer.strategy", "nothing"], "strategy='nothing'"),
     ("fit", ["--trainer.strategy", "fsdp"], "--trainer.strategy: fsdp: divides the weights among devices"),
+    ("fit", ["--trainer.strategy", "sharded", f"{CALLBACKS}+=EMAWeightAveraging"], "needs whole weights; use ddp"),
     ("fit", ["--trainer.strategy", "FSDPStrategy"], "FSDPStrategy: divides the weights among devices"),
     ("fit", ["--trainer.logger", "WandbLogger"], "pip install -U 'wandb>=999'"),
     ("fit", ["--trainer.max_steps", "many"], "trainer.max_steps"),
