@@ -143,9 +143,10 @@ def _peak(metrics: Metrics) -> Judgement:
     others = (0, -1) if inside else (1, -1) if best == 0 else (0, -2)
     above = {by_two_intervals(figures[lengths[best]], figures[lengths[other]]) for other in others}
     verdict = UNDECIDED if UNDECIDED in above else TRUE if inside else FALSE
-    return Judgement(claim, verdict, "Times as fast as beam search: " + ", ".join(
-        f"{name.removeprefix('block')} drafted {in_words(figures[name])}" for name in dict.fromkeys(
-            [lengths[0], lengths[best], lengths[-1]])) + ".", {"speedup": {name: rounded(one) for name, one in figures.items()}})
+    shown = dict.fromkeys([lengths[0], lengths[best], lengths[-1]])
+    listed = ", ".join(f"{name.removeprefix('block')} drafted {in_words(figures[name])}" for name in shown)
+    return Judgement(claim, verdict, f"Times as fast as beam search: {listed}.",
+                     {"speedup": {name: rounded(one) for name, one in figures.items()}})
 
 
 def correlation_interval(correlation: float, sentences: int) -> tuple[float, float]:
