@@ -8,7 +8,6 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
-from conftest import Tiny
 
 from pipeline.corpus.datamodule import Batch
 from pipeline.corpus.padding import pad_sources
@@ -25,10 +24,12 @@ from pipeline.evaluation.analyses.interleaved.source_length import equal_bins, s
 from pipeline.evaluation.analyses.interleaved.training_time import measure, training_time
 from pipeline.evaluation.analyses.orders import Rival, open_context, resample, share_with_difference
 from pipeline.evaluation.analyses.sentences import make_batches
+from pipeline.model.transformer import Transformer
 from pipeline.params import load_params, parse_params
 from pipeline.strict_yaml import read_yaml
 from pipeline.systems import lay_over
 
+Tiny = Callable[..., Transformer]
 RIVAL = Rival("both_ends", "beam4", "beam4")
 NAMES = [("base", "beam4"), RIVAL.name]
 
