@@ -20,8 +20,8 @@ from pipeline.params import Params, load_params
 from pipeline.peer_settings import FAMILY as PEER
 
 ROOT = Path(__file__).parents[1]
-RUN, DRAFTERS, CORRECTION = "reports", "reports/drafting", "reports/gec"
-"""Folders of the runs that are shown: the default one, and those of two presets."""
+RUN, DRAFTERS, CORRECTION, PAPERS = "reports", "reports/drafting", "reports/gec", "reports/papers"
+"""Folders of the runs that are shown: the default one, and those of three presets."""
 ALIGNMENT, ROUNDS = "benchmarks/results/alignment.json", "benchmarks/results/drafting.json"
 FAULTS, SERVICE = "benchmarks/results/faults.json", "benchmarks/results/service.json"
 
@@ -168,15 +168,16 @@ def alignment() -> str:
 
 
 def claims() -> str:
-    """The papers' findings, and what the default run makes of each."""
-    findings = json.loads((ROOT / RUN / "claims.json").read_text(encoding="utf-8"))
+    """The papers' findings, and what a run makes of each: that of the preset `papers`, or the default one."""
+    run = PAPERS if (ROOT / PAPERS / "claims.json").exists() else RUN
+    findings = json.loads((ROOT / run / "claims.json").read_text(encoding="utf-8"))
     answered = [one for one in findings if one["verdict"] != "not measured"]
     decided = sum(one["verdict"] in ("true", "false") for one in findings)
-    return dated(f"{RUN}/speed.json", table(
+    return dated(f"{run}/speed.json", table(
         ["", "finding", "paper", "here", "why"],
         ([str(one["finding"]), one["statement"], f"{one['paper']}, {one['where']}", one["verdict"],
           " ".join(part["why"] for part in one["parts"])] for one in answered), texts=5),
-        f"This run decides {decided} of {len(findings)} findings and does not measure {len(findings) - len(answered)} "
+        f"This run ([{run}](../{run})) decides {decided} of {len(findings)} findings and does not measure {len(findings) - len(answered)} "
         f"or parts of them.")
 
 
