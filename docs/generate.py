@@ -177,8 +177,8 @@ def claims() -> str:
         ["", "finding", "paper", "here", "why"],
         ([str(one["finding"]), one["statement"], f"{one['paper']}, {one['where']}", one["verdict"],
           " ".join(part["why"] for part in one["parts"])] for one in answered), texts=5),
-        f"This run ([{run}](../{run})) decides {decided} of {len(findings)} findings and does not measure {len(findings) - len(answered)} "
-        f"or parts of them.")
+        f"This run ([{run}](../{run})) decides {decided} of {len(findings)} findings and does not measure "
+        f"{len(findings) - len(answered)} or parts of them.")
 
 
 def service() -> str:
