@@ -8,6 +8,7 @@ import numpy as np
 
 from pipeline.evaluation.claims.judgement import (
     FALSE,
+    NOT_COMPARABLE,
     TRUE,
     UNDECIDED,
     Judgement,
@@ -80,9 +81,12 @@ def _information(metrics: Metrics) -> Judgement:
     if absent:
         return missing(claim, *absent)
     neighbours, ends = ([one[key] for key in ("pmi", "pmi_low", "pmi_high")] for one in found)
-    return Judgement(claim, by_two_intervals(neighbours, ends),
-                     f"Nats per token: neighbours {in_words(neighbours)}, both ends {in_words(ends)}.",
-                     {"pmi": {names[0]: rounded(neighbours), names[1]: rounded(ends)}})
+    verdict, why = by_two_intervals(neighbours, ends), (
+        f"Nats per token: neighbours {in_words(neighbours)}, both ends {in_words(ends)}.")
+    if min(neighbours[2], ends[2]) < 0:
+        # It predicts more from more: where it is decidedly worse, its training is what has been measured.
+        verdict, why = NOT_COMPARABLE, f"{why} The word-by-word counterpart is the less probable one: not learnt."
+    return Judgement(claim, verdict, why, {"pmi": {names[0]: rounded(neighbours), names[1]: rounded(ends)}})
 
 
 def _length(metrics: Metrics) -> Judgement:

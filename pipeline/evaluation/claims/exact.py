@@ -11,10 +11,14 @@ _PROMISES = {23: ("iad",), 25: ("gad",), 30: ("pj", "pgj3", "pgj5", "hgj3", "hgj
 
 def judge_exact(rows: Sequence[Row]) -> list[tuple[int, Judgement]]:
     """The judgements by the number of their finding: true where every text is greedy search's, or differs only by a
-    certified tie of two equally probable tokens."""
+    certified tie of two equally probable tokens.
+
+    A family whose verifier's greedy search was not evaluated has nothing to be compared with, and does not count.
+    """
     found: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(row.decoder, []).append(row)
+        if row.identical_to_greedy is not None and row.ties is not None:
+            found.setdefault(row.decoder, []).append(row)
     return [(number, judgement) for number, decoders in _PROMISES.items() for decoder in decoders
             for judgement in list(map(_judge, found.get(decoder, ()))) or [missing(_claim(decoder), decoder)]]
 
@@ -24,13 +28,11 @@ def _claim(decoder: str) -> str:
 
 
 def _judge(row: Row) -> Judgement:
+    assert row.identical_to_greedy is not None and row.ties is not None
     name = f"{row.family} {row.decoder}"
-    claim = _claim(name)
-    if row.identical_to_greedy is None or row.ties is None:
-        return missing(claim, name)
     # An evaluation refuses a text that differs without a certified tie (`evaluation.exactness`).
     holds = row.identical_to_greedy == 1 or row.ties > 0
-    return Judgement(claim, TRUE if holds else FALSE,
+    return Judgement(_claim(name), TRUE if holds else FALSE,
                      f"{name}: {row.identical_to_greedy:.2%} of the sentences have the same text, {row.ties} differ by "
                      "a tie.",
                      {"identical": row.identical_to_greedy, "ties": row.ties})
