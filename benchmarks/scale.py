@@ -170,6 +170,8 @@ def run(pairs: int, corpus: Path, only: Sequence[str], threads: int, vocabulary:
     """
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": str(threads)}
+    if work is not None:
+        Path(work).mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f"scale-{pairs}-", dir=work))
     try:
         stages = commands(threads, prepare(folder, corpus, pairs, environment, vocabulary))
