@@ -6,6 +6,7 @@ and `lattices`, which give for every family that the systems need the one that i
 
 import difflib
 from collections.abc import Collection, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def lay_over(content: dict[str, Any], preset: Path) -> dict[str, Any]:
 
 
 def _extended(preset: Path, extending: list[Path]) -> list[dict[str, Any]]:
-    """The changes that a preset makes, in their order: those of the preset that it `extends` come first.
+    """The changes that a preset makes, in their order: those of the presets that it `extends` come first.
 
     Args:
         preset: a file.
@@ -51,9 +52,12 @@ def _extended(preset: Path, extending: list[Path]) -> list[dict[str, Any]]:
                                 "that does not start from the teacher a `start`")
     if "extends" not in changes:
         return [changes]
-    name = convert(str, changes.pop("extends"), f"{preset}: extends")
-    check_name(name, f"{preset}: extends")
-    return [*_extended(preset.with_name(f"{name}.yaml"), [*extending, preset]), changes]
+    where, named = f"{preset}: extends", changes.pop("extends")
+    names = convert(tuple[str, ...], named, where) if isinstance(named, list) else (convert(str, named, where),)
+    for name in names:
+        check_name(name, where)
+    earlier = [_extended(preset.with_name(f"{name}.yaml"), [*extending, preset]) for name in names]
+    return [*chain.from_iterable(earlier), changes]
 
 
 def with_students(content: dict[str, Any]) -> dict[str, Any]:

@@ -57,13 +57,17 @@ def test_every_preset_is_laid_over_them(preset: Path) -> None:
 def test_a_preset_extends_another_one(tmp_path: Path) -> None:
     contents = {"first": "seed: 2\nnetwork: {width: 64}", "second": "extends: first\nnetwork: {heads: 2}",
                 "third": "extends: second\nseed: 3", "itself": "extends: other", "other": "extends: itself",
-                "lost": "extends: nosuch", "climbs": "extends: ../first", "list": "extends: [first]"}
+                "lost": "extends: nosuch", "climbs": "extends: ../first", "number": "extends: 1",
+                "beside": "network: {width: 96, heads: 8}", "both": "extends: [third, beside]", "mixed": "extends: [1]"}
     for name, text in contents.items():
         (tmp_path / f"{name}.yaml").write_text(text)
     params = parse_params(lay_over(shipped(), tmp_path / "third.yaml"))
     assert params.seed == 3 and (params.family("ar").network.width, params.family("ar").network.heads) == (64, 2)
+    params = parse_params(lay_over(shipped(), tmp_path / "both.yaml"))
+    assert params.seed == 3 and (params.family("ar").network.width, params.family("ar").network.heads) == (96, 8)
     for name, words in (("itself", "other.yaml: extends: itself extends it as well"), ("lost", "nosuch.yaml"),
-                        ("climbs", "climbs.yaml: extends: '../first' must be a name"), ("list", "list.yaml: extends")):
+                        ("climbs", "climbs.yaml: extends: '../first' must be a name"), ("number", "number.yaml: extends"),
+                        ("mixed", "mixed.yaml: extends")):
         with pytest.raises(PipelineError, match=words):
             lay_over(shipped(), tmp_path / f"{name}.yaml")
 
