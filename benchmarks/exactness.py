@@ -3,6 +3,7 @@
     python -m benchmarks.exactness              # after `dvc repro`, in the folder of its params.yaml
     python -m benchmarks.exactness --profile gec
     python -m benchmarks.exactness --quantization int8
+    python -m benchmarks.exactness --profile base --sentences 100   # float64 of a large model takes long
 
 Trained weights and the whole test split, in batches of 1, 8 and 64 in float32 and float64, and of 64 in bfloat16. A
 difference that is no numerical tie (`pipeline.evaluation.exactness`) stops the benchmark; ties are counted. In float64
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import torch
 
 from benchmarks.clock import RESULTS, about, argument_parser, table
@@ -33,6 +35,7 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.settings import make_decoder
 from pipeline.engine import door
 from pipeline.engine.door import open_engine
+from pipeline.evaluation.clock import spread
 from pipeline.evaluation.exactness import count_ties
 from pipeline.files import write_json
 from pipeline.model.checkpoint import load_checkpoint
@@ -47,7 +50,7 @@ Expected = dict[tuple[str, str, int], Hypotheses]
 """Greedy search's, by verifier, type and batch size, and first sentence."""
 
 
-def examine(params: Params, folder: Path, family: str, decoder: str, quantization: str,
+def examine(params: Params, folder: Path, family: str, decoder: str, quantization: str, sentences: int | None,
             expected: Expected) -> dict[str, Any] | None:
     """Ties by type and batch size, and tokens accepted a call; None if the decoder promises nothing.
 
@@ -57,6 +60,7 @@ def examine(params: Params, folder: Path, family: str, decoder: str, quantizatio
         family: with a checkpoint.
         decoder: one of its own.
         quantization: of both searches.
+        sentences: of the test split, evenly spaced over the lengths of their sources; None: all.
         expected: what is known of greedy search; added to.
     """
     judge = params.family(family).verifier or family
@@ -65,7 +69,7 @@ def examine(params: Params, folder: Path, family: str, decoder: str, quantizatio
     limit = params.length_limit(network.settings.max_length)
     decode = make_decoder(decoder, {**params.decoder(decoder), "quantization": quantization}, limit)
     pairs = Pairs.open(folder / layout.BPE / "test.pairs", tokenizer.digest)
-    order = sorted(range(len(pairs)), key=lambda row: -int(pairs.source_lengths[row]))
+    order = spread(pairs.source_lengths, np.arange(len(pairs)), sentences or len(pairs))[::-1]
     found: dict[str, Any] = {"sentences": len(order), "ties": {}}
     for dtype, size in cases(quantization):
         network.to(dtype)
@@ -95,11 +99,12 @@ def cases(quantization: str) -> list[tuple[torch.dtype, int]]:
     return [case for case in CASES if quantization == FORMATS[0] or case[0] != torch.bfloat16]
 
 
-def examine_family(params: Params, folder: Path, quantization: str, family: str) -> dict[str, Any]:
+def examine_family(params: Params, folder: Path, quantization: str, sentences: int | None,
+                   family: str) -> dict[str, Any]:
     """All of a family's decoders that promise something; see `examine`."""
     results, expected = {}, Expected()
     for decoder in params.decoders_of(family):
-        found = examine(params, folder, family, decoder, quantization, expected)
+        found = examine(params, folder, family, decoder, quantization, sentences, expected)
         if found is not None:
             results[f"{family} {decoder}"] = found
             print(f"{family} {decoder}: ties {found['ties']}", flush=True)
@@ -114,6 +119,7 @@ def main() -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("--profile", help="examine the systems of a profile's run")
     parser.add_argument("--quantization", choices=FORMATS, default=FORMATS[0], help="of the models")
+    parser.add_argument("--sentences", type=int, help="evenly spaced over their lengths (default: all)")
     parser.add_argument("--output", type=Path, help="where to write the result (default: benchmarks/results)")
     arguments = parser.parse_args()
     folder = PROFILES / arguments.profile if arguments.profile else Path()
@@ -121,10 +127,11 @@ def main() -> None:
     suffix = [arguments.profile, quantization if quantization != FORMATS[0] else None]
     name = "_".join(["exactness", *filter(None, suffix)])
     params = load_params(folder / PARAMS)
-    description, results = about(["torch"]), {}
+    description, results = about(["torch"]), dict[str, Any]()
     # One sentence at a time keeps one core busy.
     with ProcessPoolExecutor(usable_cores(), get_context("spawn"), torch.set_num_threads, (1,)) as pool:
-        for found in pool.map(partial(examine_family, params, folder, quantization), params.systems):
+        examine_each = partial(examine_family, params, folder, quantization, arguments.sentences)
+        for found in pool.map(examine_each, params.systems):
             results |= found
     lines = [[name, str(one["sentences"]), f"{one['accepted_per_call']:.2f}", *map(str, one["ties"].values())]
              for name, one in results.items()]
