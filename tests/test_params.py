@@ -66,8 +66,8 @@ def test_a_preset_extends_another_one(tmp_path: Path) -> None:
     params = parse_params(lay_over(shipped(), tmp_path / "both.yaml"))
     assert params.seed == 3 and (params.family("ar").network.width, params.family("ar").network.heads) == (96, 8)
     for name, words in (("itself", "other.yaml: extends: itself extends it as well"), ("lost", "nosuch.yaml"),
-                        ("climbs", "climbs.yaml: extends: '../first' must be a name"), ("number", "number.yaml: extends"),
-                        ("mixed", "mixed.yaml: extends")):
+                        ("climbs", "climbs.yaml: extends: '../first' must be a name"),
+                        ("number", "number.yaml: extends"), ("mixed", "mixed.yaml: extends")):
         with pytest.raises(PipelineError, match=words):
             lay_over(shipped(), tmp_path / f"{name}.yaml")
 
