@@ -6,8 +6,8 @@
 Random weights, sources of 25 pieces, outputs of 30 words (the end symbol is out of reach), one sentence at a time and
 32 at once, in float32 and with weights of 8 bits. Searches of a fixed number of steps are timed as they are. Those that
 draft are timed by the round, a draft and its verification, whatever random weights accept; their speed is that of as
-many rounds as the tokens per call of a trained system need, which come from its report. Where several reports have
-them, those of the nearest width count.
+many rounds as the tokens per call of a trained system need, which come from its report, with drafts of the same size.
+Where several reports have them, those of the nearest width count.
 """
 
 import json
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from torch import Tensor
 from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, median_ratio, table
 from benchmarks.lattice import random_lattice
 from benchmarks.step import random_model
+from docs.generate import parameters
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
@@ -62,15 +63,9 @@ SEARCHES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """The searches whose number of steps does not depend on the weights, by system and decoder as reports name them: the
 model and the entry of `decoders`."""
-DRAFTING: dict[str, tuple[str, dict[str, Any]]] = {
-    "ar iad": ("ar", {"algorithm": "iad", "block": 4}),
-    "ar pgj3": ("ar", {"algorithm": "jacobi", "block": 3}),
-    "drafter gad": ("drafter", {"algorithm": "gad", "block": 4}),
-    "drafter gad_block": ("drafter", {"algorithm": "gad", "block": 8}),
-    "speculative speculative": ("speculative", {"algorithm": "speculative", "block": 3}),
-    "blockwise blockwise": ("blockwise", {"algorithm": "blockwise", "block": 5}),
-}
-"""Those that draft, likewise."""
+DRAFTING = {"ar iad": "ar", "ar pgj3": "ar", "drafter gad": "drafter", "drafter gad_block": "drafter",
+            "speculative speculative": "speculative", "blockwise blockwise": "blockwise"}
+"""The models of those that draft. Their entries of `decoders` are of the run that their tokens per call are from."""
 REPORTS = {"reports/decoders.json": 128, "reports/base/decoders.json": 512}
 """The reports of trained systems, each with the width of its models."""
 
@@ -92,14 +87,25 @@ def random_models(settings: NetworkSettings, vocabulary: int) -> dict[str, Any]:
     return models
 
 
-def accepted_per_call(width: int, folder: Path) -> dict[str, tuple[float, str]]:
-    """Tokens per call of trained systems, by system and decoder, and the report of the nearest width that has it."""
-    found: dict[str, tuple[float, str]] = {}
+class Trained(NamedTuple):
+    """A drafting decoder of a trained system."""
+
+    entry: dict[str, Any]
+    """Of `decoders`."""
+    tokens_per_call: float
+    report: str
+
+
+def trained_drafts(width: int) -> dict[str, Trained]:
+    """The drafting decoders of trained systems, by system and decoder, each from the report of the nearest width."""
+    found: dict[str, Trained] = {}
     for name, _ in sorted(REPORTS.items(), key=lambda item: -abs(np.log(item[1] / width))):
-        if (folder / name).exists():
-            for row in json.loads((folder / name).read_text(encoding="utf-8")):
+        if Path(name).exists():
+            params = parameters(str(Path(name).parent))
+            for row in json.loads(Path(name).read_text(encoding="utf-8")):
                 if row["accepted_per_call"]:
-                    found[f"{row['family']} {row['decoder']}"] = row["accepted_per_call"], name
+                    found[f"{row['family']} {row['decoder']}"] = Trained(
+                        params.decoder(row["decoder"]), row["accepted_per_call"], name)
     return found
 
 
@@ -109,8 +115,8 @@ def measure(width: int, precision: str, size: int, vocabulary: int, rounds: int)
     models = random_models(settings, vocabulary)
     sources = [torch.nn.functional.pad(torch.randint(len(SPECIALS), vocabulary, (size, SOURCE), generator=random),
                                        (0, 1), value=EOS) for _ in range(rounds)]
-    accepted = accepted_per_call(width, Path())
-    entries = SEARCHES | {name: entry for name, entry in DRAFTING.items() if name in accepted}
+    drafts = trained_drafts(width)
+    entries = SEARCHES | {name: (model, drafts[name].entry) for name, model in DRAFTING.items() if name in drafts}
     decoders = {name: _decoder(name, model, block, precision) for name, (model, block) in entries.items()}
     calls = {name: np.zeros(rounds) for name in entries}
 
@@ -135,7 +141,7 @@ def measure(width: int, precision: str, size: int, vocabulary: int, rounds: int)
     for name in entries:
         taken, tokens, report = seconds[name], None, None
         if name in DRAFTING:
-            tokens, report = accepted[name]
+            _, tokens, report = drafts[name]
             rounds_of = (taken - seconds["encoder"]) / calls[name]
             taken = seconds["encoder"] + rounds_of * (WORDS + 1) / tokens
         rows.append({"search": name, "milliseconds": 1e3 * float(np.median(taken)) / size,

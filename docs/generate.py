@@ -16,8 +16,10 @@ from docs import regimes
 from docs.draw_orders import page
 from docs.growth import scale
 from docs.tables import described, number, table, when
-from pipeline.params import Params, load_params
+from pipeline.params import Params, parse_params
 from pipeline.peer_settings import FAMILY as PEER
+from pipeline.strict_yaml import read_yaml
+from pipeline.systems import lay_over
 
 ROOT = Path(__file__).parents[1]
 RUN, DRAFTERS, CORRECTION, PAPERS = "reports", "reports/drafting", "reports/gec", "reports/papers"
@@ -224,9 +226,10 @@ def dated(report: str, *paragraphs: str) -> str:
 
 
 @cache
-def parameters() -> Params:
-    """The parameters of the default run."""
-    return load_params(ROOT / "params.yaml")
+def parameters(run: str = RUN) -> Params:
+    """The parameters of a run: the default ones, under those of the preset that has the name of the run's folder."""
+    content = read_yaml(ROOT / "params.yaml")
+    return parse_params(content if run == RUN else lay_over(content, ROOT / "presets" / f"{Path(run).name}.yaml"))
 
 
 def baseline() -> str:
