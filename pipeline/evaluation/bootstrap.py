@@ -1,30 +1,31 @@
-"""BLEU on many resamples of the test set at once.
+"""Paired bootstrap over the sentences of a test set (Koehn 2004): BLEU, and ratios of sums over sentences.
 
 sacreBLEU's own paired bootstrap answers whether one system differs from another. Here a system's BLEU on every resample
 comes back as an array, so that any statistic of any number of systems (a gap, the change of a gap) has an interval.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 
 from pipeline.errors import PipelineError
-from pipeline.evaluation.quality import check_counts, make_bleu
+from pipeline.evaluation.quality import BOOTSTRAP_SEED, check_counts, make_bleu
 
 Floats = NDArray[np.float64]
 
 
 class Resampled:
-    """BLEU of systems on the same resamples of one test set: differences between systems are paired (Koehn 2004)."""
+    """BLEU of systems on the same resamples of one test set, so that differences between systems are paired."""
 
-    def __init__(self, references: Sequence[Sequence[str]], tokenizer: str, samples: int, seed: int) -> None:
+    def __init__(self, references: Sequence[Sequence[str]], tokenizer: str, samples: int,
+                 seed: int = BOOTSTRAP_SEED) -> None:
         """Args:
             references: (R, N), R per sentence.
             tokenizer: sacreBLEU's name of BLEU's tokenizer.
-            samples: resamples, of N sentences each.
-            seed: of the resamples.
+            samples, seed: see `resample`.
 
         Raises:
             PipelineError: no sentences, no resamples or an unknown tokenizer.
@@ -36,7 +37,7 @@ class Resampled:
         self._references = references
         # The effective order changes sentence scores, which are not used, and avoids a warning for each.
         self._bleu = make_bleu(tokenizer, effective_order=True)
-        self.times = np.random.default_rng(seed).multinomial(N, np.full(N, 1 / N), samples).astype(np.float64)
+        self.times = resample(N, samples, seed)
         """(samples, N), how often each resample contains each sentence."""
 
     def __call__(self, hypotheses: Sequence[str]) -> tuple[float, Floats]:
@@ -56,6 +57,53 @@ def _corpus_bleu(counts: Floats) -> float:
     """BLEU from (10,) sums: n-gram matches and n-grams of orders 1 to 4, tokens, tokens of the nearest references."""
     *n_grams, length, expected = counts.astype(int).tolist()
     return float(BLEU.compute_bleu(n_grams[:4], n_grams[4:], length, expected, smooth_method="exp").score)
+
+
+class Ratios(NamedTuple):
+    """A ratio of two systems over all sentences, and the 95 % interval of its difference."""
+
+    mine: float
+    theirs: float
+    low: float
+    high: float
+
+    @property
+    def difference(self) -> float:
+        """How much greater the first system's ratio is."""
+        return self.mine - self.theirs
+
+
+def compare_ratios(mine: Floats, theirs: Floats, times: Floats) -> Ratios:
+    """A ratio of sums, of two systems on the same sentences.
+
+    Args:
+        mine, theirs: (N, 2) numerators and denominators per sentence.
+        times: (samples, N), see `resample`.
+    """
+    return Ratios(float(ratio(mine.sum(0))), float(ratio(theirs.sum(0))),
+                  *interval(ratio(times @ mine) - ratio(times @ theirs)))
+
+
+def ratio(sums: Floats) -> Floats:
+    """Numerators and denominators (..., 2) to ratios (...); 0 of 0 is 0.
+
+    >>> ratio(np.array([[1.0, 4.0], [0.0, 0.0]])).tolist()
+    [0.25, 0.0]
+    """
+    numerators, denominators = sums[..., 0], sums[..., 1]
+    return np.divide(numerators, denominators, out=np.zeros_like(numerators), where=denominators > 0)
+
+
+def resample(sentences: int, samples: int, seed: int = BOOTSTRAP_SEED) -> Floats:
+    """(samples, sentences), how often each resample of the test set contains each sentence.
+
+    Args:
+        sentences: N of the test set and of each resample.
+        samples: resamples.
+        seed: of the random numbers.
+    """
+    drawn = np.random.default_rng(seed).multinomial(sentences, np.full(sentences, 1 / sentences), samples)
+    return drawn.astype(np.float64)
 
 
 def interval(values: Floats) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -64,6 +65,18 @@ def bars(axes: Axes, values: Mapping[str, float], colours: Sequence[str]) -> Non
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.margins(x=0.18, y=0.02)
+    axes.tick_params(axis="y", labelsize=7)
+
+
+def intervals_by_name(axes: Axes, values: Mapping[str, tuple[float, float, float]]) -> None:
+    """Values with their intervals, (value, low, high) by name, from top to bottom."""
+    for at, ((value, low, high), colour) in enumerate(zip(values.values(), cycle(COLOURS))):
+        axes.plot([low, high], [at, at], color=colour, linewidth=3, alpha=0.3, solid_capstyle="round")
+        axes.plot([value], [at], color=colour, marker="o", markersize=4)
+    axes.set_yticks(range(len(values)), list(values))
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.margins(y=0.02)
     axes.tick_params(axis="y", labelsize=7)
 
 

@@ -4,13 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
 from pipeline import layout
 from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.finished_run import FinishedRun
-from pipeline.evaluation.bootstrap import Floats, interval
-from pipeline.evaluation.quality import BOOTSTRAP_SEED
+from pipeline.evaluation.bootstrap import Floats, compare_ratios
 from pipeline.evaluation.rows import Name, read_lines, texts_of
 from pipeline.families.kinds.ordered import Settings as OrderedFamily
 from pipeline.model.settings import OrderSettings
@@ -79,32 +76,19 @@ def open_context(run: FinishedRun) -> OrderContext:
     return OrderContext(run, tuple(rivals))
 
 
-def resample(sentences: int, samples: int) -> Floats:
-    """(samples, sentences), how often each resample of the test set contains each sentence."""
-    drawn = np.random.default_rng(BOOTSTRAP_SEED).multinomial(
-        sentences, np.full(sentences, 1 / sentences), samples)
-    return drawn.astype(np.float64)
-
-
 def share_with_difference(mine: Floats, theirs: Floats, times: Floats) -> dict[str, float]:
     """A share of two systems over all sentences, and their difference with its 95 % interval.
 
     Args:
         mine, theirs: (N, 2) counts per sentence: of what the share is, and of what it is a share of.
-        times: (samples, N), see `resample`.
+        times: (samples, N), see `bootstrap.resample`.
 
     Returns:
         Percentages by their name in a metrics file.
     """
-    share, other = _share(mine.sum(0)), _share(theirs.sum(0))
-    low, high = interval(100 * (_share((times @ mine).T) - _share((times @ theirs).T)))
-    return {"percent": 100 * float(share), "difference": 100 * float(share - other), "difference_low": low,
-            "difference_high": high}
-
-
-def _share(counts: Floats) -> Floats:
-    """Counts (2, ...) to shares (...); 0 of 0 is 0."""
-    return np.divide(counts[0], counts[1], out=np.zeros_like(counts[0]), where=counts[1] > 0)
+    found = compare_ratios(mine, theirs, times)
+    return {"percent": 100 * found.mine, "difference": 100 * found.difference, "difference_low": 100 * found.low,
+            "difference_high": 100 * found.high}
 
 
 def n_grams(tokens: Sequence[str], n: int) -> list[tuple[str, ...]]:

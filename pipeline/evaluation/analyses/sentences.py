@@ -1,4 +1,4 @@
-"""Sentences with a known translation, in padded batches."""
+"""Sentences with a known translation: in padded batches, and their probability."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -10,6 +10,8 @@ from torch import Tensor
 from pipeline.corpus.batches import Rows
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Ids
+from pipeline.evaluation.bootstrap import Floats
+from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import PAD
 
 
@@ -49,6 +51,31 @@ def make_batches(pairs: Sequence[tuple[Ids, Ids]], *, rows: int, longest: int,
 def make_sources(sources: Sequence[Ids], *, rows: int, longest: int, device: torch.device) -> list[Tensor]:
     """Batches (B, S) of all sources, longest first; see `make_batches`."""
     return [pad_sources([sources[row] for row in chosen], longest).to(device) for chosen in _by_length(sources, rows)]
+
+
+@torch.inference_mode()
+def sentence_losses(network: Transformer, batches: Sequence[Sentences]) -> Floats:
+    """The negative log-probability of each target, and its tokens.
+
+    The end symbols that fill a step after the first one carry no information of their own, so they do not count.
+
+    Args:
+        network: of an order.
+        batches: of N sentences.
+
+    Returns:
+        (N, 2) of the sentences in the order of the batches.
+    """
+    parts = []
+    for source, target in batches:
+        lengths = (target != PAD).sum(1)
+        arranged = network.order.arrange(target, lengths)
+        logits = network(source, arranged)
+        chosen = logits.double().log_softmax(2).gather(2, arranged.unsqueeze(2)).squeeze(2)
+        counted = torch.arange(arranged.shape[1], device=target.device) <= lengths.unsqueeze(1)
+        parts.append(torch.stack([-chosen.masked_fill(~counted, 0.0).sum(1), lengths + 1.0], 1))
+    found: Floats = torch.cat(parts).double().cpu().numpy()
+    return found
 
 
 def _by_length(sources: Sequence[Ids], rows: int) -> Iterator[Rows]:

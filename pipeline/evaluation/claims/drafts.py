@@ -5,11 +5,8 @@ A ratio of sums over the sentences, whose 95 % interval is a paired bootstrap's.
 
 from collections.abc import Mapping
 
-import numpy as np
-
-from pipeline.evaluation.bootstrap import Floats, interval
+from pipeline.evaluation.bootstrap import Floats, compare_ratios, resample
 from pipeline.evaluation.claims.judgement import Judgement, by_interval, in_words, missing, rounded
-from pipeline.evaluation.quality import BOOTSTRAP_SEED
 from pipeline.evaluation.rows import Name
 
 _WHOLE_BLOCK = "gad5"
@@ -36,19 +33,9 @@ def _compare(claim: str, more: Name, less: Name, counts: Mapping[Name, Floats], 
     absent = [" under ".join(name) for name in (more, less) if name not in counts]
     if absent:
         return missing(claim, *absent)
-    sentences = len(counts[more])
-    times = np.random.default_rng(BOOTSTRAP_SEED).multinomial(
-        sentences, np.full(sentences, 1 / sentences), samples).astype(np.float64)
-    (mine, many), (theirs, few) = ((_accepted(counts[name].sum(0)), _accepted(times @ counts[name]))
-                                   for name in (more, less))
-    margin = [float(mine - theirs), *interval(many - few)]
-    named = {" ".join(more): round(float(mine), 4), " ".join(less): round(float(theirs), 4)}
+    found = compare_ratios(counts[more], counts[less], resample(len(counts[more]), samples))
+    margin = [found.difference, found.low, found.high]
+    named = {" ".join(more): round(found.mine, 4), " ".join(less): round(found.theirs, 4)}
     return Judgement(claim, by_interval(*margin[1:]),
                      f"Tokens per call: {', '.join(f'{name} {value:.2f}' for name, value in named.items())}; margin "
                      f"{in_words(margin)}.", {"tokens_per_call": named, "margin": rounded(margin)})
-
-
-def _accepted(sums: Floats) -> Floats:
-    """(..., 2) sums of tokens and calls to tokens per call (...)."""
-    found: Floats = sums[..., 0] / sums[..., 1]
-    return found

@@ -14,7 +14,6 @@ import numpy as np
 
 from pipeline.evaluation.bootstrap import Floats, Resampled, interval
 from pipeline.evaluation.claims.judgement import NOT_COMPARABLE, UNDECIDED, Judgement, by_interval, missing
-from pipeline.evaluation.quality import BOOTSTRAP_SEED
 from pipeline.evaluation.rows import Name
 
 
@@ -55,7 +54,7 @@ def judge_quality(texts: Mapping[Name, Sequence[str]], references: Sequence[Sequ
     Raises:
         PipelineError: unequal numbers of sentences, none at all, or an unknown tokenizer.
     """
-    resampled = Resampled(references, tokenizer, samples, BOOTSTRAP_SEED)
+    resampled = Resampled(references, tokenizer, samples)
     wanted = {name for claim in CLAIMS for variant in claim.variants for one in variant for name in one.systems}
     bleu = {name: resampled(texts[name]) for name in sorted((wanted | {baseline}) & texts.keys())}
     least = bleu[baseline][0] / 2 if baseline in bleu else 0.0

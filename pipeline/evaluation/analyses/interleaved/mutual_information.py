@@ -6,25 +6,22 @@ pointwise mutual information (PMI) of words of the same step (equation 13): what
 only if both were trained alike, so families are compared that differ in their order and in nothing else.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import cycle
 from typing import Any, NamedTuple
 
-import numpy as np
-import torch
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, not_measured
-from pipeline.evaluation.analyses.orders import LEFT_TO_RIGHT, OrderContext, resample
-from pipeline.evaluation.analyses.sentences import Sentences, make_batches
-from pipeline.evaluation.bootstrap import Floats, interval
+from pipeline.evaluation.analyses.orders import LEFT_TO_RIGHT, OrderContext
+from pipeline.evaluation.analyses.sentences import make_batches, sentence_losses
+from pipeline.evaluation.bootstrap import Floats, compare_ratios, resample
 from pipeline.families.kinds.ordered import Settings as OrderedFamily
 from pipeline.model.settings import OrderSettings
-from pipeline.model.transformer import Transformer
 from pipeline.params import Params
-from pipeline.vocabulary import PAD
 
 _ROWS = 32
 """Sentences per batch."""
@@ -69,42 +66,13 @@ def trained_alike(params: Params) -> list[Trained]:
     return found
 
 
-@torch.inference_mode()
-def sentence_losses(network: Transformer, batches: Sequence[Sentences]) -> Floats:
-    """The negative log-probability of each target, and its tokens.
-
-    The end symbols that fill a step after the first one carry no information of their own, so they do not count.
-
-    Args:
-        network: of an order.
-        batches: of N sentences.
-
-    Returns:
-        (N, 2) of the sentences in the order of the batches.
-    """
-    parts = []
-    for source, target in batches:
-        lengths = (target != PAD).sum(1)
-        arranged = network.order.arrange(target, lengths)
-        logits = network(source, arranged)
-        chosen = logits.double().log_softmax(2).gather(2, arranged.unsqueeze(2)).squeeze(2)
-        counted = torch.arange(arranged.shape[1], device=target.device) <= lengths.unsqueeze(1)
-        parts.append(torch.stack([-chosen.masked_fill(~counted, 0.0).sum(1), lengths + 1.0], 1))
-    return _floats(torch.cat(parts))
-
-
-def _floats(values: Tensor) -> Floats:
-    found: Floats = values.double().cpu().numpy()
-    return found
-
-
 def mutual_information(pairs: Sequence[Trained], losses: Mapping[str, Floats], *, samples: int,
                        left_out: int = 0) -> Finding:
     """Perplexities, and the estimated mutual information in nats per token.
 
     Args:
         pairs: of families.
-        losses: (N, 2) of every family, see `sentence_losses`.
+        losses: (N, 2) of every family, see `sentences.sentence_losses`.
         samples: resamples of the paired bootstrap.
         left_out: sentences that are too long for the networks.
     """
@@ -112,34 +80,26 @@ def mutual_information(pairs: Sequence[Trained], losses: Mapping[str, Floats], *
     times = resample(sentences, samples)
     metric: dict[str, Any] = {"sentences": sentences, "left_out": left_out}
     for family, counterpart in pairs:
-        mine, theirs = losses[family], losses[counterpart]
-        low, high = interval(_log_perplexity(times @ mine) - _log_perplexity(times @ theirs))
-        logs = [float(_log_perplexity(one.sum(0))) for one in (mine, theirs)]
-        metric[family] = {"counterpart": counterpart, "perplexity": float(np.exp(logs[0])),
-                          "counterpart_perplexity": float(np.exp(logs[1])), "pmi": logs[0] - logs[1],
-                          "pmi_low": low, "pmi_high": high}
-    return Finding(metric, _draw(pairs, metric))
+        found = compare_ratios(losses[family], losses[counterpart], times)  # nats per token
+        metric[family] = {"counterpart": counterpart, "perplexity": math.exp(found.mine),
+                          "counterpart_perplexity": math.exp(found.theirs), "pmi": found.difference,
+                          "pmi_low": found.low, "pmi_high": found.high}
+    return Finding(metric, _draw(metric, [pair.family for pair in pairs]))
 
 
-def _log_perplexity(sums: Floats) -> Floats:
-    """(..., 2) sums of losses and tokens to losses per token (...)."""
-    found: Floats = sums[..., 0] / sums[..., 1]
-    return found
-
-
-def _draw(pairs: Sequence[Trained], metric: Mapping[str, Any]) -> Figure:
+def _draw(metric: Mapping[str, Any], families: Sequence[str]) -> Figure:
     figure, (perplexity, information) = chart.new_picture(2)
-    for at, (pair, colour) in enumerate(zip(pairs, chart.COLOURS, strict=False)):
-        found = metric[pair.family]
-        chart.curve(perplexity, [0, 1], [found["counterpart_perplexity"], found["perplexity"]], colour,
-                    label=f"{pair.family} after {pair.counterpart}")
-        chart.curve(information, [at], [found["pmi"]], colour, intervals=[(found["pmi_low"], found["pmi_high"])])
-    perplexity.set_xticks([0, 1], ["word by word", "several words\nper step"])
-    information.set_xticks(range(len(pairs)), [pair.family.replace("_", "_\n") for pair in pairs], fontsize=7)
-    information.axhline(0, color=chart.THEME.muted, linewidth=1)
-    chart.name_axes(perplexity, "", "perplexity per token", f"{metric['sentences']} sentences")
-    chart.name_axes(information, "", "PMI of the words of a step, nats per token")
-    for axes in (perplexity, information):
-        axes.margins(x=0.2)
-    chart.add_legend(figure, 1)
+    found = {family: metric[family] for family in families}
+    for at, (one, colour) in enumerate(zip(found.values(), cycle(chart.COLOURS))):
+        for value, marker in ((one["counterpart_perplexity"], "|"), (one["perplexity"], "o")):
+            perplexity.plot([value], [at], color=colour, marker=marker, markersize=7)
+    perplexity.set_yticks(range(len(found)), [f"{name}\n| {one['counterpart']}" for name, one in found.items()],
+                          fontsize=7)
+    perplexity.invert_yaxis()
+    chart.intervals_by_name(information, {family: (one["pmi"], one["pmi_low"], one["pmi_high"])
+                                          for family, one in found.items()})
+    information.axvline(0, color=chart.THEME.muted, linewidth=1)
+    information.set_yticklabels([])
+    chart.name_axes(perplexity, "perplexity per token", "", f"{metric['sentences']} sentences")
+    chart.name_axes(information, "PMI of the words of a step, nats per token", "")
     return figure

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
-from pipeline.evaluation.analyses.orders import OrderContext, Rival, n_grams, resample, share_with_difference
-from pipeline.evaluation.bootstrap import Floats
+from pipeline.evaluation.analyses.orders import OrderContext, Rival, n_grams, share_with_difference
+from pipeline.evaluation.bootstrap import Floats, resample
 from pipeline.evaluation.quality import make_bleu
 from pipeline.evaluation.rows import Name
 

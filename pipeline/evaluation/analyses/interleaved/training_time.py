@@ -102,10 +102,8 @@ def training_time(baseline: str, seconds: Mapping[str, Floats], batches: Sequenc
 
 def _draw(ratios: Mapping[str, Mapping[str, float]], baseline: str) -> Figure:
     figure, (axes,) = chart.new_picture()
-    for at, one in enumerate(ratios.values()):
-        chart.curve(axes, [at], [one["speedup"]], chart.COLOURS[at % len(chart.COLOURS)],
-                    intervals=[(one["speedup_low"], one["speedup_high"])])
-    axes.set_xticks(range(len(ratios)), [name.replace("_", "_\n") for name in ratios], fontsize=7)
-    axes.axhline(1, color=chart.THEME.muted, linewidth=1)
-    chart.name_axes(axes, "", f"training speed relative to {baseline}, same batches")
+    chart.intervals_by_name(axes, {name: (one["speedup"], one["speedup_low"], one["speedup_high"])
+                                   for name, one in ratios.items()})
+    axes.axvline(1, color=chart.THEME.muted, linewidth=1)
+    chart.name_axes(axes, f"training speed relative to {baseline}, same batches", "")
     return figure
