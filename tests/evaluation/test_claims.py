@@ -294,6 +294,9 @@ def difference(low: float, high: float) -> dict[str, float]:
         for k, gain in zip((1, 4, 12), gains, strict=True)}}}, verdict)
       for gains, verdict in (((2.0, 2.5, 1.5), "true"), ((2.5, 2.0, 1.5), "false"), ((1.5, 2.0, 2.5), "false"),
                              ((2.4, 2.5, 1.5), "undecided"), ((2.5, 2.4, 1.5), "undecided"))),
+    *((39, {"agreement": {"baseline": "ar", "interleaved": {"0": difference(-1.0, 1.0), "8": difference(-9.0, long)},
+                          "interleaved_sa": {"0": difference(-20.0, -10.0), "8": difference(1.0, 2.0)}}}, verdict)
+      for long, verdict in ((-2.0, "true"), (3.0, "undecided"))),
     (24, {"draft_speedup": {"sentences": 100, "ar": {"iad": {"correlation_with_edit_ratio": -0.5}}}}, "true"),
     (24, {"draft_speedup": {"sentences": 10, "ar": {"iad": {"correlation_with_edit_ratio": -0.3}}}}, "undecided"),
     (35, {"recall": {"references": {"position_aware": {"words": {"1": 1, "64": 60}, "recall": {"1": 0.2, "64": 0.8}},

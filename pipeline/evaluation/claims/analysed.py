@@ -51,6 +51,8 @@ def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement
         *((32, _cores(metrics, decoder)) for decoder in ("pgj3", "hgj3")),
         (35, _recall(metrics)),
         (36, _moves(metrics)),
+        (39, _agreement(metrics, "interleaved", -1)),
+        (39, _agreement(metrics, "interleaved_sa", 0)),
     ]
 
 
@@ -200,6 +202,19 @@ def _moves(metrics: Metrics) -> Judgement:
     if share is None:
         return missing(claim, "a lattice in `search_moves`")
     return Judgement(claim, TRUE if share > 0 else FALSE, f"Of all words, {share:.1%}.", {"moved_share": share})
+
+
+def _agreement(metrics: Metrics, family: str, at: int) -> Judgement:
+    """What a family loses against the baseline at one of the distances, from the shortest to the longest."""
+    claim = f"{family}: fewer verbs agree with their subject at the {'longest' if at else 'shortest'} distance"
+    found = _find(metrics, "agreement", family)
+    if found is None:
+        return missing(claim, f"{family} in `agreement`")
+    distance = sorted(found, key=int)[at]
+    figure = [found[distance][key] for key in _INTERVAL]
+    return Judgement(claim, by_interval(-figure[2], -figure[1]),
+                     f"Against {metrics['agreement']['baseline']} with {distance} words between them, in points: "
+                     f"{in_words(figure)}.", {"points": rounded(figure)})
 
 
 def _find(metrics: Metrics, *keys: str) -> Any:

@@ -54,5 +54,6 @@ FINDINGS: dict[int, Finding] = {
     36: Finding(DENG, "Tables 4 to 9, Figure 2", "Distillation raises the lattice's BLEU, and search moves words"),
     37: Finding(DENG, "Table 2", "A lattice is better than its counts alone"),
     38: Finding(DENG, "Table 3", "One scorer layer costs less than one BLEU against six"),
+    39: Finding(ZHANG, "Figure 5", "IBDecoder's verbs agree less over long distances, and with SA over short ones too"),
 }
 """The first 36 are those on which the project reports; the others are stated by the papers too."""

@@ -1,5 +1,6 @@
 """What is compared between generation orders: by hand, on invented sentences."""
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,17 +14,15 @@ from pipeline.corpus.datamodule import Batch
 from pipeline.corpus.padding import pad_sources
 from pipeline.evaluation.analyses.double_token.ends import PARTS, ends, precision_counts
 from pipeline.evaluation.analyses.finished_run import FinishedRun
-from pipeline.evaluation.analyses.interleaved.mutual_information import (
-    Trained,
-    mutual_information,
-    sentence_losses,
-    trained_alike,
-)
+from pipeline.evaluation.analyses.interleaved.agreement import agreeing, agreement
+from pipeline.evaluation.analyses.interleaved.grammar import Contrast, contrasts
+from pipeline.evaluation.analyses.interleaved.mutual_information import Trained, mutual_information, trained_alike
 from pipeline.evaluation.analyses.interleaved.repetition import repetition, surplus_counts
 from pipeline.evaluation.analyses.interleaved.source_length import equal_bins, source_length
 from pipeline.evaluation.analyses.interleaved.training_time import measure, training_time
-from pipeline.evaluation.analyses.orders import Rival, open_context, resample, share_with_difference
-from pipeline.evaluation.analyses.sentences import make_batches
+from pipeline.evaluation.analyses.orders import Rival, open_context, share_with_difference
+from pipeline.evaluation.analyses.sentences import make_batches, sentence_losses
+from pipeline.evaluation.bootstrap import resample
 from pipeline.model.transformer import Transformer
 from pipeline.params import load_params, parse_params
 from pipeline.strict_yaml import read_yaml
@@ -116,6 +115,43 @@ def test_the_loss_of_a_sentence_is_that_of_its_words_and_one_end(tiny: Tiny, nam
         scores = network(pad_sources([source], 20), arranged)[0].log_softmax(1)
         expected = -sum(float(scores[slot, arranged[0, slot]]) for slot in range(len(target) + 1))
         assert loss == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_contrast_differs_in_the_number_of_its_verb() -> None:
+    made = list(contrasts())
+    assert len({one.source for one in made}) == len(made)
+    for one in made:
+        right, wrong = one.right.split(), one.wrong.split()
+        [verb] = [place for place, (word, other) in enumerate(zip(right, wrong, strict=True)) if word != other]
+        assert verb == 2 + one.distance  # after an article and a noun
+    for distance in {one.distance for one in made}:  # neither number is more frequent than the other
+        right, wrong = (Counter(getattr(one, side).split()[2 + distance] for one in made if one.distance == distance)
+                        for side in ("right", "wrong"))
+        assert right == wrong
+
+
+def test_the_right_verb_counts_where_it_is_more_probable(tiny: Tiny) -> None:
+    def encode(lines: list[str]) -> list[list[int]]:
+        return [[7 + ord(letter) % 5 for letter in line] for line in lines]
+
+    network = tiny("interleaved", seed=5)
+    run = SimpleNamespace(network=lambda _: network, device=torch.device("cpu"),
+                          tokenizer=SimpleNamespace(encode_source=encode, encode_target=encode))
+    pairs = [Contrast("ab", "cd", "ce", 0), Contrast("abcdef", "de", "dh", 0), Contrast("abc", "ba", "bbb", 0)]
+    found = agreeing(cast(FinishedRun, run), "any", pairs)
+    alone = [float(agreeing(cast(FinishedRun, run), "any", [pair])[0, 0]) for pair in pairs]
+    turned = [pair._replace(right=pair.wrong, wrong=pair.right) for pair in pairs]
+    by_length = [alone[1], alone[2], alone[0]]  # longest sources first
+    assert found.tolist() == [[one, 1] for one in by_length]
+    assert agreeing(cast(FinishedRun, run), "any", turned)[:, 0].tolist() == [1 - one for one in by_length]
+
+
+def test_agreement_is_compared_by_distance() -> None:
+    always, half = np.ones((4, 2)), np.array([[1.0, 1.0], [0.0, 1.0]] * 2)
+    metric = agreement("base", {"base": {0: always, 5: half}, "other": {0: half, 5: half}}, samples=50).metric
+    assert metric["sentences"] == 8
+    assert metric["other"]["0"]["percent"] == 50 and metric["other"]["0"]["difference"] == -50
+    assert metric["other"]["5"] == {"percent": 50, "difference": 0, "difference_low": 0, "difference_high": 0}
 
 
 def test_training_steps_take_turns_and_are_compared_batch_by_batch() -> None:
