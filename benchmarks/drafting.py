@@ -17,11 +17,12 @@ from typing import Any
 import torch
 
 from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, median_ratio, table
-from benchmarks.step import NETWORK, random_model
+from benchmarks.step import NETWORK
 from pipeline.decoding import blockwise, gad, greedy, speculative, verify
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.engine.door import open_engine
+from pipeline.evaluation.analyses.random_weights import random_model
 from pipeline.files import write_json
 from pipeline.model.checkpoint import column_major
 from pipeline.model.drafter import make_drafter

@@ -25,13 +25,14 @@ import torch
 from torch import Tensor
 
 from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, median_ratio, table
-from benchmarks.step import NETWORK, random_model
+from benchmarks.step import NETWORK
 from pipeline.alignment.bitext import Bitext, Side
 from pipeline.alignment.counting import Aligned, count
 from pipeline.count_model.model import CountModel
 from pipeline.decoding import beam, lattice
 from pipeline.decoding.chain import Edges, best_paths, viterbi
 from pipeline.decoding.limits import LengthLimit
+from pipeline.evaluation.analyses.random_weights import random_model
 from pipeline.files import write_json
 from pipeline.model.checkpoint import column_major
 from pipeline.model.lattice import LatticeTransformer

@@ -26,9 +26,10 @@ import torch
 from torch import Tensor
 
 from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, median_ratio, table
-from benchmarks.step import NETWORK, VERBS, Timed, random_model, shares
+from benchmarks.step import NETWORK, VERBS, Timed, shares
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import Decoder, make_decoder
+from pipeline.evaluation.analyses.random_weights import random_model
 from pipeline.files import write_json
 from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.vocabulary import SPECIALS

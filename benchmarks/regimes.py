@@ -23,12 +23,12 @@ from torch import Tensor
 
 from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, median_ratio, table
 from benchmarks.lattice import random_lattice
-from benchmarks.step import random_model
 from docs.generate import parameters
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.engine.door import open_engine
+from pipeline.evaluation.analyses.random_weights import random_model
 from pipeline.files import write_json
 from pipeline.model.checkpoint import column_major
 from pipeline.model.drafter import make_drafter

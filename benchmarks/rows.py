@@ -22,9 +22,10 @@ import torch
 from torch import Tensor
 
 from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, table
-from benchmarks.step import SOURCE, random_model, read_and_forget, timed
+from benchmarks.step import SOURCE, read_and_forget, timed
 from pipeline.engine.door import open_engine
 from pipeline.engine.helpers import together, using_all_cores
+from pipeline.evaluation.analyses.random_weights import random_model
 from pipeline.files import write_json
 from pipeline.model.quantised import FORMATS, in_format
 from pipeline.model.settings import NetworkSettings, OrderSettings

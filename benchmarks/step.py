@@ -23,11 +23,10 @@ from benchmarks.clock import RESULTS, Floats, about, argument_parser, interleave
 from pipeline.decoding import beam, greedy
 from pipeline.decoding.limits import LengthLimit
 from pipeline.engine import packing
-from pipeline.engine.door import open_engine
+from pipeline.evaluation.analyses.random_weights import random_model
 from pipeline.evaluation.speed import speed_ratio
 from pipeline.files import write_json
-from pipeline.model.checkpoint import column_major
-from pipeline.model.orders import Order, make_order
+from pipeline.model.orders import Order
 from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.model.state import Memory, State
 from pipeline.model.transformer import Transformer
@@ -76,16 +75,6 @@ class Timed:
         result = call()
         self.seconds[verb] += time.perf_counter() - start
         return result
-
-
-def random_model(order: OrderSettings, vocabulary: int, network: NetworkSettings = NETWORK) -> Transformer:
-    """A model that never ends: the logit of its end symbol is 0, far below the best of the others."""
-    torch.manual_seed(1)
-    model = Transformer(network, vocabulary, vocabulary, make_order(order)).eval()
-    with torch.no_grad():
-        model.projection.weight[model.order.end] = 0
-    opened: Transformer = open_engine(column_major(model))  # as a loaded checkpoint is
-    return opened
 
 
 def search(model: Any, source: Tensor, words: int, beams: int) -> int:
@@ -254,7 +243,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     description = about(["numpy"])
-    models = {order: random_model(OrderSettings(order), options.vocabulary) for order in ORDERS}
+    models = {order: random_model(OrderSettings(order), options.vocabulary, NETWORK) for order in ORDERS}
     random = torch.Generator().manual_seed(1)
     source = torch.randint(len(SPECIALS), options.vocabulary, (1, SOURCE), generator=random)
     searches = [measure_search(models, beams, source, options.rounds) for beams in options.beams]

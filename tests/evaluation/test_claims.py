@@ -260,6 +260,10 @@ def test_a_shallow_student_is_faster_than_a_deep_one_and_than_a_shallow_ar(deep:
     assert findings(contestants=rows)[18]["verdict"] == verdict
 
 
+def ratio(middle: float) -> dict[str, float]:
+    return {"speedup": middle, "speedup_low": middle - 0.05, "speedup_high": middle + 0.05}
+
+
 def difference(low: float, high: float) -> dict[str, float]:
     return {"percent": 50.0, "difference": (low + high) / 2, "difference_low": low, "difference_high": high}
 
@@ -294,6 +298,8 @@ def difference(low: float, high: float) -> dict[str, float]:
         for k, gain in zip((1, 4, 12), gains, strict=True)}}}, verdict)
       for gains, verdict in (((2.0, 2.5, 1.5), "true"), ((2.5, 2.0, 1.5), "false"), ((1.5, 2.0, 2.5), "false"),
                              ((2.4, 2.5, 1.5), "undecided"), ((2.5, 2.4, 1.5), "undecided"))),
+    *((4, {"sizes": {"by_vocabulary": {"3000": ratio(1.1), "12000": ratio(larger)}}}, verdict)
+      for larger, verdict in ((0.9, "true"), (1.05, "undecided"), (1.3, "false"))),
     *((39, {"agreement": {"baseline": "ar", "interleaved": {"0": difference(-1.0, 1.0), "8": difference(-9.0, long)},
                           "interleaved_sa": {"0": difference(-20.0, -10.0), "8": difference(1.0, 2.0)}}}, verdict)
       for long, verdict in ((-2.0, "true"), (3.0, "undecided"))),
@@ -307,6 +313,13 @@ def difference(low: float, high: float) -> dict[str, float]:
 ])
 def test_what_analyses_found_is_judged(number: int, analyses: dict[str, Any], verdict: str) -> None:
     assert findings(analyses=analyses)[number]["verdict"] == verdict
+
+
+@pytest.mark.parametrize(("wide", "verdict"), [(1.4, "true"), (1.05, "undecided"), (0.8, "false")])
+def test_a_gain_from_a_larger_model(wide: float, verdict: str) -> None:
+    sizes = {"sizes": {"by_width": {"64": ratio(1.1), "1024": ratio(wide), "128": ratio(5.0)}}}
+    found = findings(contestants=(contestant("double_token", "pair_beam10", [1.2, 1.1, 1.3]),), analyses=sizes)
+    assert found[3]["verdict"] == verdict
 
 
 @pytest.mark.parametrize(("more", "verdict"), [(1.2, "true"), (0.9, "undecided"), (0.6, "false")])

@@ -13,13 +13,10 @@ from pipeline.evaluation.claims.analysed import judge_analyses
 from pipeline.evaluation.claims.drafts import judge_drafts
 from pipeline.evaluation.claims.exact import judge_exact
 from pipeline.evaluation.claims.findings import FINDINGS
-from pipeline.evaluation.claims.judgement import Judgement, all_of, missing
+from pipeline.evaluation.claims.judgement import Judgement, all_of
 from pipeline.evaluation.claims.quality import judge_quality
 from pipeline.evaluation.claims.speed import judge_speed
 from pipeline.evaluation.rows import Floats, Name, Row
-
-_ELSEWHERE = {4: "models of several vocabularies"}
-"""What findings need that no run has."""
 
 
 def judge(rows: Sequence[Row], texts: Mapping[Name, Sequence[str]], counts: Mapping[Name, Floats],
@@ -43,8 +40,7 @@ def judge(rows: Sequence[Row], texts: Mapping[Name, Sequence[str]], counts: Mapp
     baseline = speed["baseline"]
     judgements = [
         *judge_quality(texts, references, (baseline, "greedy"), tokenizer, samples),
-        *judge_speed(speed), *judge_exact(rows), *judge_drafts(counts, samples), *judge_analyses(analyses, baseline),
-        *((number, missing(FINDINGS[number].statement, what)) for number, what in _ELSEWHERE.items())]
+        *judge_speed(speed), *judge_exact(rows), *judge_drafts(counts, samples), *judge_analyses(analyses, baseline)]
     parts: dict[int, list[Judgement]] = {number: [] for number in FINDINGS}
     for number, judgement in judgements:
         parts[number].append(judgement)

@@ -37,6 +37,8 @@ def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement
         baseline: the family whose Jacobi decoders and drafts of the source are analysed.
     """
     return [
+        (3, _size(metrics, "A larger model raises the ratio", "by_width", 1)),
+        (4, _size(metrics, "A larger vocabulary lowers the ratio", "by_vocabulary", -1)),
         (7, _precision(metrics, "last 5", "1-gram", 1)),
         (7, _precision(metrics, "first 5", "4-gram", -1)),
         (16, _information(metrics)),
@@ -60,6 +62,20 @@ def _of_equal_budgets(metrics: Metrics, analysis: str, *families: str) -> list[s
     """Families of raw data under beam search, which have equal budgets, or the run's ordinary ones."""
     raw = [f"{family}_raw beam4" for family in families]
     return raw if {*raw} <= metrics.get(analysis, {}).keys() else [f"{family} beam4" for family in families]
+
+
+def _size(metrics: Metrics, claim: str, what: str, sign: int) -> Judgement:
+    """Whether the largest of some sizes has a greater ratio than the smallest (sign 1), or a smaller one (-1)."""
+    found = _find(metrics, "sizes", what)
+    if found is None:
+        return missing(claim, f"{_DOUBLE_TOKEN} in `sizes`")
+    smallest, *_, largest = sorted(found, key=int)
+    ratios = {size: [found[size][key] for key in ("speedup", "speedup_low", "speedup_high")]
+              for size in (smallest, largest)}
+    greater, less = (ratios[size] for size in (largest, smallest)[::sign])
+    return Judgement(claim, by_two_intervals(greater, less),
+                     f"On random weights, {', '.join(f'{size}: {in_words(ratio)}' for size, ratio in ratios.items())}.",
+                     {"ratios": {size: rounded(ratio) for size, ratio in ratios.items()}})
 
 
 def _precision(metrics: Metrics, part: str, n: str, sign: int) -> Judgement:

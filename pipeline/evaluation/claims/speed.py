@@ -45,7 +45,6 @@ def judge_speed(speed: Mapping[str, Any]) -> list[tuple[int, Judgement]]:
     return [
         (3, _above("double_token is faster than single-token decoding with as many beams", alike,
                    ("double_token", "pair_beam10"), 1.0)),
-        (3, missing("A larger model raises the ratio", "a run has models of one size")),
         (5, _larger("A smaller beam raises the ratio", alike, double, ("double_token", "pair_beam10"))),
         *((6, _as_fast(f"{one} is as fast as {both}", alike, (one, "greedy"), (both, "greedy"))) for one in (l2r, r2l)),
         (8, _below("mask_predict10 is slower than beam search", beam, (masked, "mask_predict10"))),

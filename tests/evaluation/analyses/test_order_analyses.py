@@ -1,7 +1,7 @@
 """What is compared between generation orders: by hand, on invented sentences."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,6 +12,7 @@ import torch
 
 from pipeline.corpus.datamodule import Batch
 from pipeline.corpus.padding import pad_sources
+from pipeline.evaluation.analyses.double_token import sizes
 from pipeline.evaluation.analyses.double_token.ends import PARTS, ends, precision_counts
 from pipeline.evaluation.analyses.finished_run import FinishedRun
 from pipeline.evaluation.analyses.interleaved.agreement import agreeing, agreement
@@ -20,13 +21,15 @@ from pipeline.evaluation.analyses.interleaved.mutual_information import Trained,
 from pipeline.evaluation.analyses.interleaved.repetition import repetition, surplus_counts
 from pipeline.evaluation.analyses.interleaved.source_length import equal_bins, source_length
 from pipeline.evaluation.analyses.interleaved.training_time import measure, training_time
-from pipeline.evaluation.analyses.orders import Rival, open_context, share_with_difference
+from pipeline.evaluation.analyses.orders import OrderContext, Rival, open_context, share_with_difference
 from pipeline.evaluation.analyses.sentences import make_batches, sentence_losses
 from pipeline.evaluation.bootstrap import resample
+from pipeline.evaluation.speed import Contestant
 from pipeline.model.transformer import Transformer
 from pipeline.params import load_params, parse_params
 from pipeline.strict_yaml import read_yaml
 from pipeline.systems import lay_over
+from pipeline.vocabulary import EOS
 
 Tiny = Callable[..., Transformer]
 RIVAL = Rival("both_ends", "beam4", "beam4")
@@ -43,6 +46,26 @@ def test_every_other_order_is_compared_under_its_widest_beam() -> None:
     assert context.rivals == (Rival("interleaved", "beam4", "beam4"), Rival("double_token", "pair_beam10", "beam10"))
     assert context.names() == [("ar", "beam4"), ("ar", "beam10"), ("interleaved", "beam4"),
                                ("double_token", "pair_beam10")]
+
+
+def test_sizes_are_timed_on_outputs_of_the_lengths_of_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "WIDTHS", (0.5,))
+    monkeypatch.setattr(sizes, "VOCABULARIES", (2,))
+    calls: list[tuple[str, int]] = []
+
+    def time(contestants: Sequence[Contestant], sentences: Sequence[torch.Tensor], *_: Any) -> dict[str, float]:
+        for one in contestants:
+            calls.append((one.family, int(one.translate(sentences[0]).calls[0])))
+        return {"speedup": 1.0, "speedup_low": 0.9, "speedup_high": 1.1}
+
+    monkeypatch.setattr(sizes, "times_as_fast", time)
+    params = load_params(Path(__file__).parents[3] / "params.yaml")
+    run = SimpleNamespace(params=params, tokenizer=SimpleNamespace(target_size=60), device=torch.device("cpu"),
+                          pairs=lambda _: [([7, 8, 9], [7, 8, 9, 10, 11, 12, 13, 14])],
+                          spread_sources=lambda *_: ([0], [torch.tensor([[7, 8, 9, EOS]])]))
+    metric = sizes.ask(OrderContext(cast(FinishedRun, run), ())).metric
+    assert calls == 2 * [("ar", 9), ("double_token", 5)]  # 8 words, twice as many as the source, and their end
+    assert list(metric["by_width"]) == ["64"] and list(metric["by_vocabulary"]) == ["120"]
 
 
 def test_the_precision_of_both_ends() -> None:
