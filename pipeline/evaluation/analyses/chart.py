@@ -74,9 +74,8 @@ def intervals_by_name(axes: Axes, values: Mapping[str, tuple[float, float, float
         axes.plot([low, high], [at, at], color=colour, linewidth=3, alpha=0.3, solid_capstyle="round")
         axes.plot([value], [at], color=colour, marker="o", markersize=4)
     axes.set_yticks(range(len(values)), list(values))
-    axes.invert_yaxis()
+    axes.set_ylim(len(values) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
-    axes.margins(y=0.02)
     axes.tick_params(axis="y", labelsize=7)
 
 

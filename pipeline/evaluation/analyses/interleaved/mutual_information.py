@@ -95,7 +95,7 @@ def _draw(metric: Mapping[str, Any], families: Sequence[str]) -> Figure:
             perplexity.plot([value], [at], color=colour, marker=marker, markersize=7)
     perplexity.set_yticks(range(len(found)), [f"{name}\n| {one['counterpart']}" for name, one in found.items()],
                           fontsize=7)
-    perplexity.invert_yaxis()
+    perplexity.set_ylim(len(found) - 0.5, -0.5)
     chart.intervals_by_name(information, {family: (one["pmi"], one["pmi_low"], one["pmi_high"])
                                           for family, one in found.items()})
     information.axvline(0, color=chart.THEME.muted, linewidth=1)
