@@ -46,8 +46,9 @@ class JacobiContestants:
 
 
 def jacobi_decoders(params: Params) -> list[str]:
-    """Those of the baseline."""
-    return [name for name in params.decoders_of(params.baseline) if params.decoders[name]["algorithm"] == _ALGORITHM]
+    """Those of the baseline itself; its rounded copy is another model, which nothing here measures."""
+    return [name for name in params.decoders_of(params.baseline)
+            if params.decoders[name]["algorithm"] == _ALGORITHM and params.greedy_of(name) == GREEDY]
 
 
 def jacobi_contestants(run: FinishedRun, device: torch.device) -> JacobiContestants | Finding:
