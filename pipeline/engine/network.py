@@ -106,8 +106,8 @@ class Compiled(_Network):
             decode(x.numpy(), lengths, np.zeros_like(lengths), reading)
         return x
 
-    def _edges(self, memory: Any, candidates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        (B, N, K), packed = candidates.shape, self.packs.scorer if self._compiles else None
+    def _edges(self, memory: Any, candidates: Tensor, exact: bool) -> tuple[Tensor, Tensor, Tensor]:
+        (B, N, K), packed = candidates.shape, self.packs.scorer if self._compiles and not exact else None
         if packed is not None and (B == 1 or self.packs.plain.rounded):
             from pipeline.engine.scorer import score_edges  # numba: half a second that training does not need
             sources = self._projected(memory)
@@ -123,7 +123,7 @@ class Compiled(_Network):
                         break
                 else:
                     return edges
-        own: tuple[Tensor, Tensor, Tensor] = super()._edges(memory, candidates)
+        own: tuple[Tensor, Tensor, Tensor] = super()._edges(memory, candidates, exact)
         return own
 
     # Drafts.

@@ -129,8 +129,13 @@ class LatticeTransformer(Transformer):
         return torch.from_numpy(words).to(source.device), torch.from_numpy(scores).to(source.device)
 
     @torch.no_grad()
-    def edges(self, memory: Memory, candidates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def edges(self, memory: Memory, candidates: Tensor, exact: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """The log-probabilities of all steps between candidates (B, N, K), as far as the normaliser is right.
+
+        Args:
+            memory: of the sources.
+            candidates: from `candidates`.
+            exact: sum over the vocabulary instead of asking the normaliser.
 
         Returns:
             See `pipeline.decoding.protocol.LatticeModel.edges`.
@@ -143,23 +148,26 @@ class LatticeTransformer(Transformer):
             raise ValueError(f"candidates of {B} sentences, but states of {len(memory.states)}")
         together = max(1, _ROWS // (1 + N * K))
         if together >= B:
-            return self._edges(memory, candidates)
+            return self._edges(memory, candidates, exact)
         states, words = memory.states.split(together), candidates.split(together)
         masks = [None] * len(words) if memory.mask is None else memory.mask.split(together)
-        parts = [self._edges(Memory(*source), some) for *source, some in zip(states, masks, words, strict=True)]
+        parts = [self._edges(Memory(*source), some, exact) for *source, some in zip(states, masks, words, strict=True)]
         first, inner, end = (torch.cat(scores) for scores in zip(*parts, strict=True))
         return first, inner, end
 
-    def _edges(self, memory: Memory, candidates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _edges(self, memory: Memory, candidates: Tensor, exact: bool) -> tuple[Tensor, Tensor, Tensor]:
         B, N, K = candidates.shape
         D, table = self.settings.width, self._position_tables().target
         words = torch.cat([candidates.new_full((B, 1), BOS), candidates.flatten(1)], 1)
         positions = torch.cat([table[:1], table[1:N + 1].repeat_interleave(K, 0)])
         x = self._embed(self.target_embedding, words, positions)
         x = self.decoder_norm(self._scored(x, memory)).view(-1, D)
-        offsets = torch.addmm(self.normaliser.bias, x, self.normaliser.weight.t()).view(B, 1 + N * K, 1)
-        x = x.view(B, 1 + N * K, D)
         outputs = self.projection.weight
+        if exact:
+            offsets = torch.cat([(rows @ outputs.t()).logsumexp(1) for rows in x.split(_ROWS)])
+        else:
+            offsets = torch.addmm(self.normaliser.bias, x, self.normaliser.weight.t())
+        x, offsets = x.view(B, 1 + N * K, D), offsets.view(B, 1 + N * K, 1)
         after, normaliser = x[:, 1:].view(B, N, K, D), offsets[:, 1:].view(B, N, K, 1)
         choices = outputs[candidates]
         first = (x[:, :1] @ choices[:, 0].mT - offsets[:, :1]).squeeze(1)

@@ -78,6 +78,18 @@ def test_the_edges_of_a_path_add_up_to_its_score(norm: str, layers: int, ties: s
             torch.testing.assert_close(score, expected, **EXACT)
 
 
+@pytest.mark.parametrize("rows", [3, 2048])
+def test_exact_edges_are_log_probabilities(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """Those of all words that can follow one add up to 1; without the softmax they do not."""
+    monkeypatch.setattr("pipeline.model.lattice._ROWS", rows)
+    network, every = lattice(), torch.arange(20).expand(len(MIXED), 3, -1)
+    first, inner, end = network.edges(network.encode(MIXED), every, exact=True)
+    for scores in (first, inner):
+        torch.testing.assert_close(scores.logsumexp(-1), torch.zeros(scores.shape[:-1]).double(), **EXACT)
+    torch.testing.assert_close(end[:, :-1], inner[..., EOS], **EXACT)
+    assert all_edges(network, MIXED, every)[0].logsumexp(-1).abs().min() > 0.01
+
+
 def test_no_other_word_shows_in_a_step() -> None:
     """Only the word before it: in training every slot has the same score whatever stands before that."""
     network, words = lattice(decoder_layers=3), random_words(1)[0, :, 0]

@@ -83,6 +83,10 @@ class FinishedRun:
         """Sources of the test split."""
         return [source for source, _ in self.pairs("test")]
 
+    def references(self) -> list[list[str]]:
+        """The references of the test split, (R, N)."""
+        return [list(layout.read_lines(path)) for path in layout.references("test")]
+
     def spread_sources(self, sources: Sequence[Ids], count: int, longest: int,
                        least: int = 0) -> tuple[list[int], list[Tensor]]:
         """Some of the sources, evenly spread over their lengths.

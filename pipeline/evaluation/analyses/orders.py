@@ -54,11 +54,7 @@ class OrderContext:
         Raises:
             PipelineError: a file is missing, damaged or of another test set.
         """
-        return texts_of(read_lines(layout.HYPOTHESES, self.names(), len(self.references()[0])))
-
-    def references(self) -> list[list[str]]:
-        """The test references, (R, N)."""
-        return [list(layout.read_lines(path)) for path in layout.references("test")]
+        return texts_of(read_lines(layout.HYPOTHESES, self.names(), len(self.run.references()[0])))
 
 
 def open_context(run: FinishedRun) -> OrderContext:

@@ -39,7 +39,7 @@ def make_batches(pairs: Sequence[tuple[Ids, Ids]], *, rows: int, longest: int,
     """
     kept = [pair for pair in pairs if 0 < len(pair[1]) < longest]
     batches = []
-    for chosen in _by_length([source for source, _ in kept], rows):
+    for chosen in by_length([source for source, _ in kept], rows):
         source = pad_sources([kept[row][0] for row in chosen], longest)
         target = torch.nn.utils.rnn.pad_sequence(
             [torch.from_numpy(np.asarray(kept[row][1], np.int64)) for row in chosen], batch_first=True,
@@ -50,7 +50,7 @@ def make_batches(pairs: Sequence[tuple[Ids, Ids]], *, rows: int, longest: int,
 
 def make_sources(sources: Sequence[Ids], *, rows: int, longest: int, device: torch.device) -> list[Tensor]:
     """Batches (B, S) of all sources, longest first; see `make_batches`."""
-    return [pad_sources([sources[row] for row in chosen], longest).to(device) for chosen in _by_length(sources, rows)]
+    return [pad_sources([sources[row] for row in chosen], longest).to(device) for chosen in by_length(sources, rows)]
 
 
 @torch.inference_mode()
@@ -78,7 +78,7 @@ def sentence_losses(network: Transformer, batches: Sequence[Sentences]) -> Float
     return found
 
 
-def _by_length(sources: Sequence[Ids], rows: int) -> Iterator[Rows]:
+def by_length(sources: Sequence[Ids], rows: int) -> Iterator[Rows]:
     """Indices of sources of similar length, batch by batch."""
     order = np.argsort([-len(source) for source in sources], kind="stable")
     return (order[start:start + rows] for start in range(0, len(order), rows))

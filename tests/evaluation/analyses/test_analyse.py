@@ -30,16 +30,17 @@ from pipeline.model.checkpoint import load_checkpoint, save_checkpoint, unique_w
 from pipeline.model.settings import VocabularySettings
 from pipeline.params import AnalysesSettings, Params, load_params
 
-LATTICE = ("breakdown", "candidates", "layers", "recall", "search_moves")
+LATTICE = ("breakdown", "candidates", "layers", "normaliser", "recall", "search_moves")
 DRAFTING = ("draft_acceptance", "draft_breakdown", "draft_memory", "draft_sizes", "draft_speedup")
 JACOBI = ("ddg", "known_length", "operations", "scaling")
-DOUBLE_TOKEN, INTERLEAVED = ("ends",), ("batch_and_beam", "mutual_information", "repetition", "source_length",
-                                           "training_time")
+DOUBLE_TOKEN, INTERLEAVED = ("ends", "sizes"), ("agreement", "batch_and_beam", "mutual_information", "repetition",
+                                                "source_length", "training_time")
 NAMES = (*DOUBLE_TOKEN, *DRAFTING, *INTERLEAVED, *JACOBI, *LATTICE)
 TIMINGS = ("batch_and_beam", "source_length", "training_time", "breakdown", "draft_speedup", "draft_breakdown",
-           "draft_acceptance", "known_length", "scaling")
-NOT_COMPARED = {"layers", "draft_sizes", "mutual_information"}
-"""What compares depths, sizes and orders that are trained alike, of which this run has one each."""
+           "draft_acceptance", "known_length", "normaliser", "scaling")
+NOT_COMPARED = {"agreement", "draft_sizes", "layers", "mutual_information", "sizes"}
+"""What compares depths, sizes and orders that are trained alike, of which this run has one each, and what asks for
+German or for double-token decoding."""
 PICTURES, REPORT = layout.REPORTS / "analyses", layout.REPORTS / "analyses.json"
 NETWORK: dict[str, Any] = {"vocabulary": 120, "encoder_layers": 1, "decoder_layers": 1, "max_length": 64}
 Change = Callable[[dict[str, Any]], None]
@@ -138,6 +139,9 @@ def test_every_question_is_answered(run: Callable[..., Params], monkeypatch: pyt
     assert metrics["candidates"]["lattice"]["counts"]["speedup_vs_beam5"] == pytest.approx(2 / 4)
     assert metrics["search_moves"]["candidates"] == 4 and metrics["search_moves"]["sentences"] == 24
     assert sum(metrics["search_moves"]["share_by_rank"].values()) == pytest.approx(1)
+    of_softmax = metrics["normaliser"]
+    assert (of_softmax["sentences"], of_softmax["timed_sentences"]) == (24, 4) and 0 <= of_softmax["same_output"] <= 1
+    assert of_softmax["normaliser"]["bleu"] - of_softmax["softmax"]["bleu"] == pytest.approx(of_softmax["difference"])
     assert sum(one["test_sentences"] for one in metrics["breakdown"]["bins"].values()) == 24
     assert_drafting(metrics)
     assert_orders(metrics)

@@ -36,7 +36,7 @@ def ask(context: OrderContext) -> Finding:
         return context.not_measured()
     params = context.run.params
     tokenize = make_bleu(params.evaluation.bleu_tokenizer).tokenizer
-    references = [[tokenize(line).split() for line in one] for one in context.references()]
+    references = [[tokenize(line).split() for line in one] for one in context.run.references()]
     rows = [row for row, tokens in enumerate(references[0]) if len(tokens) >= params.speed.long_tokens]
     if not rows:
         return not_measured(f"no test reference has {params.speed.long_tokens} tokens (speed.long_tokens)")

@@ -34,7 +34,7 @@ def ask(context: OrderContext) -> Finding:
     tokenize = make_bleu(evaluation.bleu_tokenizer).tokenizer
     return repetition(context.baseline, context.rivals,
                       {name: [tokenize(line).split() for line in lines] for name, lines in context.texts().items()},
-                      [[tokenize(line).split() for line in one] for one in context.references()],
+                      [[tokenize(line).split() for line in one] for one in context.run.references()],
                       samples=evaluation.bootstrap_samples)
 
 

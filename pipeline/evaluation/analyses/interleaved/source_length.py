@@ -52,7 +52,7 @@ def ask(context: OrderContext) -> Finding:
     seconds = measure(contestants, sentences, repetitions=run.params.speed.repetitions,
                       warmup=run.params.speed.warmup, device=run.device, batch_sizes=(1,))[1].medians
     per_bin = np.split(seconds, np.cumsum([min(TIMED, len(one.rows)) for one in bins])[:-1], axis=1)
-    return source_length(context.baseline, context.rivals, bins, context.texts(), context.references(),
+    return source_length(context.baseline, context.rivals, bins, context.texts(), context.run.references(),
                          dict(zip(names, zip(*per_bin, strict=True), strict=True)),
                          tokenizer=run.params.evaluation.bleu_tokenizer)
 
