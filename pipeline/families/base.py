@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytorch_lightning as lightning
 import torch
+from pytorch_lightning.plugins import Precision
+from pytorch_lightning.utilities import GradClipAlgorithmType
 from torch import Tensor
 from torchmetrics import MeanMetric
 
@@ -120,12 +122,21 @@ class TranslationModule(lightning.LightningModule):
         # A torchmetrics state: the mean over all devices is exact even if their shares differ.
         self.log("validation_loss", self.validation_loss, prog_bar=True)
 
+    def configure_gradient_clipping(self, optimizer: torch.optim.Optimizer, gradient_clip_val: float | None = None,
+                                    gradient_clip_algorithm: str | None = None) -> None:
+        """Clip as Lightning does, also in bfloat16, where it takes gradients of a fused optimiser for scaled ones."""
+        if self.trainer.precision != "bf16-mixed":
+            super().configure_gradient_clipping(optimizer, gradient_clip_val, gradient_clip_algorithm)
+            return
+        by = GradClipAlgorithmType(gradient_clip_algorithm or GradClipAlgorithmType.NORM)
+        Precision.clip_gradients(self.trainer.precision_plugin, optimizer, gradient_clip_val or 0.0, by)
+
     def configure_optimizers(self) -> Any:
         settings = self.optimisation
         # Norms and biases are not decayed: only matrices have a scale that other layers cannot cancel.
         parameters = [p for p in self.network.parameters() if p.requires_grad]
-        # Lightning cannot clip gradients of a fused optimiser in mixed precision, which may unscale them itself.
-        fused = "mixed" not in str(self.trainer.precision)
+        # In half precision gradients are scaled, which a fused optimiser may undo itself, after they were clipped.
+        fused = self.trainer.precision != "16-mixed"
         optimizer = torch.optim.AdamW(
             [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": settings.weight_decay},
              {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}],

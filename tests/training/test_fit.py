@@ -262,6 +262,16 @@ def test_a_run_with_patience_and_dropped_merges_goes_on(workspace: Path, change_
     assert fit(workspace) != expected
 
 
-def test_mixed_precision_trains_with_clipped_gradients(workspace: Path, change_params: ChangeParams) -> None:
-    change_params({"training": {"clip": 1.0}})
-    assert fit(workspace, "--trainer.precision", "bf16-mixed")
+def test_mixed_precision_trains_with_clipped_gradients(workspace: Path, change_params: ChangeParams,
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    change_params({"training": {"clip": 0.01}})
+    norms, original = list[float](), TranslationModule.configure_gradient_clipping
+
+    def clip(self: TranslationModule, *arguments: Any, **named: Any) -> None:
+        original(self, *arguments, **named)
+        gradients = [one.grad for one in self.network.parameters() if one.grad is not None]
+        norms.append(float(torch.nn.utils.get_total_norm(gradients)))
+
+    monkeypatch.setattr(TranslationModule, "configure_gradient_clipping", clip)
+    fit(workspace, "--trainer.precision", "bf16-mixed")
+    assert norms == pytest.approx([0.01] * 12, rel=1e-3)
