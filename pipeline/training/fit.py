@@ -142,7 +142,8 @@ class FitCLI(FamilyCLI):
             if taken.positions is not None:
                 model.network.target_positions.begin(*taken.positions)
             if fresh and self.trainer.is_global_zero:
-                print(f"not taken from {start}, initialised anew: {', '.join(fresh)}")
+                modules = dict.fromkeys(".".join(name.split(".")[:2]) for name in fresh)
+                print(f"not taken from {start}, initialised anew: {', '.join(modules)}")
         # Lightning converts later than it loads a resume point, which would be rounded on the way.
         self.trainer.precision_plugin.convert_module(model)
         self.together.meet(self.trainer)
