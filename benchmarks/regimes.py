@@ -12,7 +12,7 @@ Where several reports have them, those of the nearest width count.
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +29,7 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.engine.door import open_engine
 from pipeline.evaluation.analyses.random_weights import random_model
+from pipeline.evaluation.bootstrap import Floats
 from pipeline.files import write_json
 from pipeline.model.checkpoint import column_major
 from pipeline.model.drafter import make_drafter
@@ -44,7 +45,7 @@ SHAPES = {
 }
 PRECISIONS = ("float32", "int8")
 SOURCE, WORDS, WINDOW, BATCH, WARMUP = 25, 30, 3, 32, 2
-BASELINE = "ar greedy"
+BASELINE, ENCODER = "ar greedy", "encoder"
 
 ORDERS = {"interleaved": OrderSettings("interleaved"), "double_token": OrderSettings("double_token"),
           "interleaved_sa": OrderSettings("interleaved", words=2),
@@ -70,21 +71,30 @@ REPORTS = {"reports/decoders.json": 128, "reports/base/decoders.json": 512}
 """The reports of trained systems, each with the width of its models."""
 
 
-def random_models(settings: NetworkSettings, vocabulary: int) -> dict[str, Any]:
-    """The models of all searches, on random weights, opened as checkpoints are."""
-    models: dict[str, Any] = {name: random_model(order, vocabulary, settings)
-                              for name, order in {"ar": OrderSettings("left_to_right"), **ORDERS}.items()}
-    verifier = models["ar"]
-    for name, layers, block, chained in (("drafter", 2, 8, True), ("speculative", 1, 1, False)):
-        made = make_drafter(replace(settings, encoder_layers=0, decoder_layers=min(layers, settings.decoder_layers)),
-                            vocabulary, vocabulary, block, "causal", chained)
-        made.attach_verifier(verifier)
-        models[name] = open_engine(column_major(made.eval()))
-    heads = BlockwiseHeads(settings, vocabulary, vocabulary, verifier.order, 5, True)
-    heads.copy_verifier(verifier)
-    models["blockwise"] = open_engine(column_major(heads.eval()))
-    models["lattice"] = open_engine(random_lattice(settings, vocabulary, WORDS))
-    return models
+def make_model(name: str, verifier: Any, settings: NetworkSettings, vocabulary: int) -> Any:
+    """The model of some searches, on random weights, opened as checkpoints are.
+
+    Args:
+        name: of an entry of `SEARCHES` or `DRAFTING`.
+        verifier: the model `ar`.
+        settings: its shape.
+        vocabulary: pieces.
+    """
+    if name == "ar":
+        return verifier
+    if name in ORDERS:
+        return random_model(ORDERS[name], vocabulary, settings)
+    if name == "lattice":
+        return open_engine(random_lattice(settings, vocabulary, WORDS))
+    if name == "blockwise":
+        heads = BlockwiseHeads(settings, vocabulary, vocabulary, verifier.order, 5, True)
+        heads.copy_verifier(verifier)
+        return open_engine(column_major(heads.eval()))
+    layers, block, chained = {"drafter": (2, 8, True), "speculative": (1, 1, False)}[name]
+    made = make_drafter(replace(settings, encoder_layers=0, decoder_layers=min(layers, settings.decoder_layers)),
+                        vocabulary, vocabulary, block, "causal", chained)
+    made.attach_verifier(verifier)
+    return open_engine(column_major(made.eval()))
 
 
 class Trained(NamedTuple):
@@ -110,20 +120,36 @@ def trained_drafts(width: int) -> dict[str, Trained]:
 
 
 def measure(width: int, precision: str, size: int, vocabulary: int, rounds: int) -> list[dict[str, Any]]:
-    """The speed of every search over greedy search, one sentence at a time or in batches of `size`."""
+    """The speed of every search over greedy search, one sentence at a time or in batches of `size`.
+
+    The searches of a model take turns with greedy search by `ar`, then those of the next model do: all models of the
+    largest width together need more memory than most machines have.
+    """
     settings, random = SHAPES[width], torch.Generator().manual_seed(1)
-    models = random_models(settings, vocabulary)
     sources = [torch.nn.functional.pad(torch.randint(len(SPECIALS), vocabulary, (size, SOURCE), generator=random),
                                        (0, 1), value=EOS) for _ in range(rounds)]
     drafts = trained_drafts(width)
     entries = SEARCHES | {name: (model, drafts[name].entry) for name, model in DRAFTING.items() if name in drafts}
-    decoders = {name: _decoder(name, model, block, precision) for name, (model, block) in entries.items()}
-    calls = {name: np.zeros(rounds) for name in entries}
+    verifier = random_model(OrderSettings("left_to_right"), vocabulary, settings)
+    rows = {}
+    for model in dict.fromkeys(model for model, _ in entries.values()):
+        own = [name for name, (of, _) in entries.items() if of == model]
+        found = _take_turns(dict.fromkeys([BASELINE, *own]), entries, precision, sources, verifier,
+                            make_model(model, verifier, settings, vocabulary))
+        rows |= {name: _row(name, *found, drafts.get(name), size) for name in own}
+    return [rows[name] for name in entries]
+
+
+def _take_turns(names: Iterable[str], entries: Mapping[str, tuple[str, Mapping[str, Any]]], precision: str,
+                sources: Sequence[Tensor], verifier: Any, model: Any) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Seconds and calls of each search, greedy search by `verifier` among them, and the seconds of its `encoder`."""
+    decoders = {name: _decoder(name, *entries[name], precision) for name in names}
+    calls = {name: np.zeros(len(sources)) for name in decoders}
 
     def turn(name: str) -> Turn:
         def play(item: int) -> float:
             start = time.perf_counter()
-            found = decoders[name](models[entries[name][0]], sources[item])
+            found = decoders[name](verifier if name == BASELINE else model, sources[item])
             seconds = time.perf_counter() - start
             calls[name][item] = float(found.calls.double().mean())
             return seconds
@@ -131,23 +157,24 @@ def measure(width: int, precision: str, size: int, vocabulary: int, rounds: int)
 
     def encode(item: int) -> float:
         start = time.perf_counter()
-        with torch.inference_mode():
-            models["ar"].encode(sources[item])
+        verifier.encode(sources[item])
         return time.perf_counter() - start
 
     with torch.inference_mode():
-        seconds = interleave({name: turn(name) for name in entries} | {"encoder": encode}, rounds, warmup=WARMUP)
-    rows = []
-    for name in entries:
-        taken, tokens, report = seconds[name], None, None
-        if name in DRAFTING:
-            _, tokens, report = drafts[name]
-            rounds_of = (taken - seconds["encoder"]) / calls[name]
-            taken = seconds["encoder"] + rounds_of * (WORDS + 1) / tokens
-        rows.append({"search": name, "milliseconds": 1e3 * float(np.median(taken)) / size,
-                     "over_greedy": median_ratio(seconds[BASELINE], taken),
-                     "tokens_per_call": tokens, "tokens_per_call_of": report})
-    return rows
+        return interleave({name: turn(name) for name in decoders} | {ENCODER: encode}, len(sources),
+                          warmup=WARMUP), calls
+
+
+def _row(name: str, seconds: Mapping[str, Floats], calls: Mapping[str, Floats], draft: Trained | None,
+         size: int) -> dict[str, Any]:
+    """The figures of a search; of one that drafts, of as many rounds as its trained system needs."""
+    taken = seconds[name]
+    if draft is not None:
+        round_of = (taken - seconds[ENCODER]) / calls[name]
+        taken = seconds[ENCODER] + round_of * (WORDS + 1) / draft.tokens_per_call
+    return {"search": name, "milliseconds": 1e3 * float(np.median(taken)) / size,
+            "over_greedy": median_ratio(seconds[BASELINE], taken),
+            "tokens_per_call": draft and draft.tokens_per_call, "tokens_per_call_of": draft and draft.report}
 
 
 def _decoder(name: str, model: str, block: Mapping[str, Any], precision: str) -> Callable[[Any, Tensor], Hypotheses]:
