@@ -55,7 +55,7 @@ PREDICATES = (
 def contrasts() -> Iterator[Contrast]:
     """All sentences of the grammar."""
     for number, subject, between, predicate in product((0, 1), SUBJECTS, BETWEEN, PREDICATES):
-        (english, german), (phrase, german_phrase), (says, german_says) = subject, between, predicate
-        begun = german[number] + german_phrase
-        yield Contrast(english[number] + phrase + says[number], begun + german_says[number],
-                       begun + german_says[1 - number], len(german_phrase.split()))
+        (english, german), (phrase, german_phrase), (verb, german_verb) = subject, between, predicate
+        prefix = german[number] + german_phrase
+        yield Contrast(english[number] + phrase + verb[number], prefix + german_verb[number],
+                       prefix + german_verb[1 - number], len(german_phrase.split()))
