@@ -174,6 +174,16 @@ def test_operations_of_a_run(run: FinishedRun) -> None:
     assert added == finding.metric["interleaved"]["training_operations"] > 0
 
 
+def test_8_bits_need_as_many_operations(run: FinishedRun) -> None:
+    """About: the outputs may differ."""
+    teacher = run.params.family("teacher")
+    rounded = {"pj_int8": {**run.params.decoders["pj"], "quantization": "int8"}}
+    params = replace(run.params, systems=("teacher",), decoders=run.params.decoders | rounded,
+                     families=run.params.families | {"teacher": replace(teacher, decoders=("greedy", "pj", "pj_int8"))})
+    found = operations_file.ask(replace(run, params=params)).metric["teacher"]["decoders"]
+    assert 0.5 < found["pj_int8"]["ratio_to_greedy"] / found["pj"]["ratio_to_greedy"] < 2
+
+
 def test_scaling_of_a_run(run: FinishedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scaling_file, "usable_cores", lambda: 2)
     metric = scaling_file.ask(run).metric

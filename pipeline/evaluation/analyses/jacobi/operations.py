@@ -25,6 +25,7 @@ from pipeline.evaluation.analyses.jacobi.training import training_operations
 from pipeline.evaluation.analyses.measured import Measurements
 from pipeline.evaluation.flops import sentence_operations
 from pipeline.evaluation.rows import Name
+from pipeline.model.quantised import FORMATS, in_format
 from pipeline.params import Params
 from pipeline.systems import TEACHER
 
@@ -46,9 +47,11 @@ def ask(run: FinishedRun) -> Finding:
     for family in params.systems:
         network = run.network(family)
         for decoder in dict.fromkeys([*params.decoders_of(family), *([GREEDY] if family == params.baseline else [])]):
-            search = make_decoder(decoder, params.decoder(decoder), run.limit(network))
+            block = dict(params.decoder(decoder))
+            searched = in_format(network, block.pop("quantization", FORMATS[0]))  # what counts operations is no network
+            search = make_decoder(decoder, block, run.limit(network))
             with torch.inference_mode():
-                means[family, decoder] = float(np.mean(sentence_operations(network, search, sentences)))
+                means[family, decoder] = float(np.mean(sentence_operations(searched, search, sentences)))
     own = {family: training_operations(params, family, run.tokenizer) for family in params.systems}
     return operations(means, add_starts(own, params), speeds(run.measurements, params.baseline),
                       baseline=params.baseline, sentences=len(sentences), test_sentences=len(sources))
