@@ -16,14 +16,18 @@ from docs import regimes
 from docs.draw_orders import page
 from docs.growth import scale
 from docs.tables import described, number, table, when
+from pipeline.evaluation.claims.findings import FINDINGS
 from pipeline.params import Params, parse_params
 from pipeline.peer_settings import FAMILY as PEER
 from pipeline.strict_yaml import read_yaml
 from pipeline.systems import lay_over
 
 ROOT = Path(__file__).parents[1]
-RUN, DRAFTERS, CORRECTION, PAPERS = "reports", "reports/drafting", "reports/gec", "reports/papers"
-"""Folders of the runs that are shown: the default one, and those of three presets."""
+RUN, BASE, DRAFTERS, CORRECTION, PAPERS = (
+    "reports", "reports/base", "reports/drafting", "reports/gec", "reports/papers")
+"""Folders of the runs that are shown: the default one, and those of four presets."""
+LEDGERS = {"default": RUN, "papers": PAPERS, "base": BASE}
+"""The runs whose verdicts on the papers' findings are shown, by their titles."""
 ALIGNMENT, ROUNDS = "benchmarks/results/alignment.json", "benchmarks/results/drafting.json"
 FAULTS, SERVICE = "benchmarks/results/faults.json", "benchmarks/results/service.json"
 
@@ -55,42 +59,40 @@ def summary() -> str:
 
 def choice() -> str:
     """Which decoder to use, by size and device: the fastest that keeps what is asked for."""
-    def row(wish: str, found: Row) -> list[str]:
+    def row(model: str, wish: str, found: Row) -> list[str]:
         quality = f"BLEU {found['bleu']:.1f}" if found["f05"] is None else f"F0.5 {found['f05']:.1f}"
-        return ["d=128, CPU", wish, f"`{found['family']}`", f"`{found['decoder']}`", quality,
+        return [model, wish, f"`{found['family']}`", f"`{found['decoder']}`", quality,
                 f"{found['speedup_vs_beam5']:.1f}", f"{found['speedup_vs_greedy']:.1f}"]
 
-    def fastest(kept: Callable[[Row], bool]) -> Row:
-        candidates = [one for one in decoders(RUN) if one["family"] != PEER and kept(one)]
+    def fastest(run: str, kept: Callable[[Row], bool]) -> Row:
+        candidates = [one for one in decoders(run) if one["family"] != PEER and kept(one)]
         return max(candidates, key=lambda one: one["speedup_vs_greedy"] or 0.0)
 
-    def nearly(decoder: str) -> Callable[[Row], bool]:
-        least = find(RUN, baseline(), decoder)["bleu"] - TOLERANCE
+    def nearly(run: str, decoder: str) -> Callable[[Row], bool]:
+        least = find(run, baseline(), decoder)["bleu"] - TOLERANCE
         return lambda one: one["bleu"] >= least
 
-    def exact(one: Row) -> bool:
-        return one["identical_to_greedy"] == 1 and (drafts(one) or one == find(RUN, baseline(), "greedy"))
+    def exact(run: str) -> Callable[[Row], bool]:
+        params, greedy = parameters(run), find(run, baseline(), "greedy")
+        return lambda one: one == greedy or (drafts(one) and one["identical_to_greedy"] == 1
+                                             and params.greedy_of(one["decoder"]) == "greedy")
 
-    [large] = [one["round_in_greedy_tokens"] for one in read(ROUNDS)["results"] if one["network"]["width"] == 512]
-    costs = [cost for name, (cost, *_) in large.items() if name.endswith(", 3")]
+    wishes = [(model, wish, fastest(run, kept)) for model, run in (("d=128, CPU", RUN), ("d=512, CPU", BASE))
+              for wish, kept in (("the shortest time", nearly(run, "greedy")),
+                                 ("the text of greedy search", exact(run)),
+                                 ("the quality of beam search", nearly(run, "beam5")))]
     return table(
         ["model, device", "you want", "family", "decoder", "quality", "speed / `beam5`", "speed / `greedy`"],
-        [row("the shortest time", fastest(nearly("greedy"))),
-         row("the text of greedy search", fastest(exact)),
-         row("the quality of beam search", fastest(nearly("beam5"))),
-         row("[correction](docs/results.md#grammatical-error-correction) of text (`PROFILE=gec`)",
-             find(CORRECTION, baseline(), "iad")),
-         ["d=512, CPU", "the text of greedy search, sooner", "`speculative`", "`speculative`", "not trained",
-          "", f"a draft of three costs [{min(costs):.1f} to {max(costs):.1f} steps]"
-              "(docs/results.md#what-a-round-costs)"],
-         ["any, GPU", "any of these", "", "", "not measured", "", ""]], texts=5)
+        [*(row(*wish) for wish in wishes),
+         row("d=128, CPU", "[correction](docs/results.md#grammatical-error-correction) of text (`PROFILE=gec`)",
+             find(CORRECTION, baseline(), "iad"))], texts=5)
 
 
-def search() -> str:
-    """The default run: every search that neither drafts nor is another library's."""
-    params = parameters()
-    rows = [row for row in decoders(RUN) if row["family"] != PEER and not drafts(row)]
-    return dated(f"{RUN}/speed.json", table(
+def search(run: str = RUN) -> str:
+    """Every search of a run that neither drafts nor is another library's."""
+    params = parameters(run)
+    rows = [row for row in decoders(run) if row["family"] != PEER and not drafts(row)]
+    return dated(f"{run}/speed.json", table(
         ["family", "decoder", "data", "steps", "BLEU", "chrF", "ms", "ms, long", "× beam 5", "× same beam"],
         ([row["family"], f"`{row['decoder']}`", row["data"], f"{params.family(row['family']).training.steps:,}",
           number(row["bleu"], ".2f"), number(row["chrf"], ".1f"), number(row["ms_per_sentence"], ".1f"),
@@ -99,17 +101,23 @@ def search() -> str:
         f"`{rows[0]['bleu_signature']}`")
 
 
-def peers() -> str:
+def peers(run: str = RUN) -> str:
     """The same weights in other libraries and here."""
-    ours = [(baseline(), "greedy"), (baseline(), "beam5"), ("speculative", "speculative")]
-    return dated(f"{RUN}/speed.json", table(
+    ours = [(baseline(), "greedy"), (baseline(), "beam5"), ("speculative", "speculative"), (baseline(), "greedy_int8"),
+            ("speculative", "speculative_int8")]
+    return dated(f"{run}/speed.json", table(
         ["search", "BLEU", "ms", "ms, long", "× beam 5", "× greedy", "tokens/s", "tokens/s, 32 at once", "= greedy"],
         ([row["decoder"] if row["family"] == PEER else f"**{row['family']} {row['decoder']}**",
           number(row["bleu"], ".2f"), number(row["ms_per_sentence"], ".1f"), number(row["ms_per_sentence_long"], ".1f"),
           number(row["speedup_vs_beam5"], ".2f"), number(row["speedup_vs_greedy"], ".2f"),
           number(row["tokens_per_second"], ",.0f"), number(row["tokens_per_second_batch32"], ",.0f"),
           number(row["identical_to_greedy"], ".1%")]
-         for row in decoders(RUN) if row["family"] == PEER or (row["family"], row["decoder"]) in ours)))
+         for row in decoders(run) if row["family"] == PEER or (row["family"], row["decoder"]) in ours)))
+
+
+def base() -> str:
+    """The run of models of base size: what is shown of the default run, in one block."""
+    return "\n\n".join((search(BASE), "Draft and verify:", drafting(BASE), "Other libraries:", peers(BASE)))
 
 
 def drafting(run: str = RUN, qualities: Mapping[str, str] = {"bleu": "BLEU"}) -> str:
@@ -170,17 +178,22 @@ def alignment() -> str:
 
 
 def claims() -> str:
-    """The papers' findings, and what a run makes of each: that of the preset `papers`, or the default one."""
-    run = PAPERS if (ROOT / PAPERS / "claims.json").exists() else RUN
-    findings = json.loads((ROOT / run / "claims.json").read_text(encoding="utf-8"))
-    answered = [one for one in findings if one["verdict"] != "not measured"]
-    decided = sum(one["verdict"] in ("true", "false") for one in findings)
-    return dated(f"{run}/speed.json", table(
-        ["", "finding", "paper", "here", "why"],
-        ([str(one["finding"]), one["statement"], f"{one['paper']}, {one['where']}", one["verdict"],
-          " ".join(part["why"] for part in one["parts"])] for one in answered), texts=5),
-        f"This run ([{run}](../{run})) decides {decided} of {len(findings)} findings and does not measure "
-        f"{len(findings) - len(answered)} or parts of them.")
+    """The papers' findings, and what a run of each width makes of them."""
+    ledgers = {title: {one["finding"]: one for one in json.loads((ROOT / run / "claims.json").read_text(
+        encoding="utf-8")) if one["verdict"] != "not measured"} for title, run in LEDGERS.items()}
+    rows, decided = list[list[str]](), 0
+    for which, finding in FINDINGS.items():
+        found = {title: ledger[which] for title, ledger in ledgers.items() if which in ledger}
+        decided += any(one["verdict"] in ("true", "false") for one in found.values())
+        why = [f"*{title}:* {' '.join(part['why'] for part in one['parts'])}" for title, one in found.items()]
+        if found:
+            rows.append([str(which), finding.statement, f"{finding.paper}, {finding.where}",
+                         *(found[title]["verdict"] if title in found else "" for title in ledgers), " ".join(why)])
+    return "\n\n".join((
+        *(f"{title}, [{run}](../{run}): {measured(f'{run}/speed.json')}" for title, run in LEDGERS.items()),
+        table(["", "finding", "paper", *ledgers, "why"], rows, texts=7),
+        f"Together they decide {decided} of {len(FINDINGS)} findings. They do not measure "
+        f"{len(FINDINGS) - len(rows)} or parts of them."))
 
 
 def service() -> str:
@@ -260,7 +273,7 @@ def read(report: str) -> dict[str, Any]:
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    "summary": summary, "choice": choice, "search": search, "peers": peers, "drafting": drafting,
+    "summary": summary, "choice": choice, "search": search, "peers": peers, "drafting": drafting, "base": base,
     "regimes": regimes.regimes, "correction": correction, "drafters": drafters, "rounds": rounds,
     "alignment": alignment, "claims": claims, "scale": scale, "service": service, "faults": faults}
 """What stands between the marks of each name."""
