@@ -99,10 +99,10 @@ def cases(quantization: str) -> list[tuple[torch.dtype, int]]:
     return [case for case in CASES if quantization == FORMATS[0] or case[0] != torch.bfloat16]
 
 
-def examine_family(params: Params, folder: Path, quantization: str, sentences: int | None,
-                   family: str) -> dict[str, Any]:
+def examine_family(folder: Path, quantization: str, sentences: int | None, family: str) -> dict[str, Any]:
     """All of a family's decoders that promise something; see `examine`."""
-    results, expected = {}, Expected()
+    params = load_params(folder / PARAMS)  # in the process that uses them: their classes are made at run time
+    results, expected = dict[str, Any](), Expected()
     for decoder in params.decoders_of(family):
         found = examine(params, folder, family, decoder, quantization, sentences, expected)
         if found is not None:
@@ -130,7 +130,7 @@ def main() -> None:
     description, results = about(["torch"]), dict[str, Any]()
     # One sentence at a time keeps one core busy.
     with ProcessPoolExecutor(usable_cores(), get_context("spawn"), torch.set_num_threads, (1,)) as pool:
-        examine_each = partial(examine_family, params, folder, quantization, arguments.sentences)
+        examine_each = partial(examine_family, folder, quantization, arguments.sentences)
         for found in pool.map(examine_each, params.systems):
             results |= found
     lines = [[name, str(one["sentences"]), f"{one['accepted_per_call']:.2f}", *map(str, one["ties"].values())]
