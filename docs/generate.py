@@ -178,7 +178,7 @@ def alignment() -> str:
 
 
 def claims() -> str:
-    """The papers' findings, and what a run of each width makes of them."""
+    """The papers' findings that a run has measured, and the verdict of each run."""
     ledgers = {title: {one["finding"]: one for one in json.loads((ROOT / run / "claims.json").read_text(
         encoding="utf-8")) if one["verdict"] != "not measured"} for title, run in LEDGERS.items()}
     rows, decided = list[list[str]](), 0

@@ -175,7 +175,7 @@ def test_operations_of_a_run(run: FinishedRun) -> None:
 
 
 def test_8_bits_need_as_many_operations(run: FinishedRun) -> None:
-    """About: the outputs may differ."""
+    """They are counted, and only their outputs' lengths make a difference to those of float32."""
     teacher = run.params.family("teacher")
     rounded = {"pj_int8": {**run.params.decoders["pj"], "quantization": "int8"}}
     params = replace(run.params, systems=("teacher",), decoders=run.params.decoders | rounded,
