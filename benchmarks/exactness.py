@@ -39,7 +39,7 @@ from pipeline.evaluation.clock import spread
 from pipeline.evaluation.exactness import count_ties
 from pipeline.files import write_json
 from pipeline.model.checkpoint import load_checkpoint
-from pipeline.model.quantised import FORMATS, in_format
+from pipeline.model.formats import COMPILED, in_format
 from pipeline.params import PARAMS, Params, load_params
 from pipeline.workspace import PROFILES
 
@@ -96,7 +96,7 @@ def examine(params: Params, folder: Path, family: str, decoder: str, quantizatio
 
 
 def cases(quantization: str) -> list[tuple[torch.dtype, int]]:
-    return [case for case in CASES if quantization == FORMATS[0] or case[0] != torch.bfloat16]
+    return [case for case in CASES if quantization == COMPILED[0] or case[0] != torch.bfloat16]
 
 
 def examine_family(folder: Path, quantization: str, sentences: int | None, family: str) -> dict[str, Any]:
@@ -118,13 +118,13 @@ def _name(dtype: torch.dtype, size: int) -> str:
 def main() -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("--profile", help="examine the systems of a profile's run")
-    parser.add_argument("--quantization", choices=FORMATS, default=FORMATS[0], help="of the models")
+    parser.add_argument("--quantization", choices=COMPILED, default=COMPILED[0], help="of the models")
     parser.add_argument("--sentences", type=int, help="evenly spaced over their lengths (default: all)")
     parser.add_argument("--output", type=Path, help="where to write the result (default: benchmarks/results)")
     arguments = parser.parse_args()
     folder = PROFILES / arguments.profile if arguments.profile else Path()
     quantization = arguments.quantization
-    suffix = [arguments.profile, quantization if quantization != FORMATS[0] else None]
+    suffix = [arguments.profile, quantization if quantization != COMPILED[0] else None]
     name = "_".join(["exactness", *filter(None, suffix)])
     params = load_params(folder / PARAMS)
     description, results = about(["torch"]), dict[str, Any]()

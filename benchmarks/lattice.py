@@ -57,7 +57,7 @@ class RandomLattice(LatticeTransformer):
         return source.new_full((len(source),), self.words)
 
     def candidates(self, source: Tensor, positions: int, k: int) -> tuple[Tensor, Tensor]:
-        words = self.drawn[:, :positions, :k].repeat(len(source), 1, 1)
+        words = self.drawn[:, :positions, :k].repeat(len(source), 1, 1).to(source.device)
         return words, words.new_zeros(words.shape, dtype=torch.float32)
 
     drawn: Tensor

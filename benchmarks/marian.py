@@ -37,7 +37,7 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.engine.door import open_engine
 from pipeline.files import write_json
 from pipeline.interop.export_ctranslate2 import weights_of
-from pipeline.model.quantised import FORMATS, in_format
+from pipeline.model.formats import COMPILED, in_format
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, EOS, SPECIALS
@@ -103,7 +103,7 @@ class Engines:
         self._marian, self._length = marian, length
         self.all: dict[str, Engine] = {"Marian greedy": self._marian_greedy}
         for precision, peer in peers.items():
-            model, suffix = open_engine(in_format(ours, precision)), "" if precision == FORMATS[0] else " int8"
+            model, suffix = open_engine(in_format(ours, precision)), "" if precision == COMPILED[0] else " int8"
             for name, beams in (("greedy", 1), (f"beam {BEAMS}", BEAMS)):
                 self.all[f"ours {name}{suffix}"] = partial(self._ours, model, beams)
                 self.all[f"CTranslate2 {name}{suffix}"] = partial(self._theirs, peer, beams)
@@ -204,7 +204,7 @@ def main() -> None:
     description = about(["transformers", "ctranslate2"])
     marian = random_marian(settings, options.vocabulary, seed=1)
     ours = transformer_of(marian, settings)
-    tried = {precision: try_settings(ours, precision, options.length, options.rounds) for precision in FORMATS}
+    tried = {precision: try_settings(ours, precision, options.length, options.rounds) for precision in COMPILED}
     with ExitStack() as stack:
         engines = Engines(marian, ours, {
             precision: stack.enter_context(CTranslate2(ours, *settings[0][1:], precision))

@@ -2,6 +2,7 @@
 
     python -m benchmarks.regimes
     python -m benchmarks.regimes --widths 128 --rounds 2 --output quick.json   # does it run?
+    python -m benchmarks.regimes --device cuda --precisions float32 bfloat16 --sentences 1 8 32 128 --output gpu.json
 
 Random weights, sources of 25 pieces, outputs of 30 words (the end symbol is out of reach), one sentence at a time and
 32 at once, in float32 and with weights of 8 bits. Searches of a fixed number of steps are timed as they are. Those that
@@ -27,12 +28,15 @@ from docs.generate import parameters
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
+from pipeline.device import pick_device
 from pipeline.engine.door import open_engine
 from pipeline.evaluation.analyses.random_weights import random_model
 from pipeline.evaluation.bootstrap import Floats
+from pipeline.evaluation.speed import synchronise
 from pipeline.files import write_json
 from pipeline.model.checkpoint import column_major
 from pipeline.model.drafter import make_drafter
+from pipeline.model.formats import COMPILED, FORMATS
 from pipeline.model.heads import BlockwiseHeads
 from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.vocabulary import EOS, SPECIALS
@@ -43,8 +47,7 @@ SHAPES = {
     512: NetworkSettings(),
     1024: NetworkSettings(width=1024, heads=16, feed_forward=4096),
 }
-PRECISIONS = ("float32", "int8")
-SOURCE, WORDS, WINDOW, BATCH, WARMUP = 25, 30, 3, 32, 2
+SOURCE, WORDS, WINDOW, WARMUP = 25, 30, 3, 3  # a GPU's steps are recorded in the second search
 BASELINE, ENCODER = "ar greedy", "encoder"
 
 ORDERS = {"interleaved": OrderSettings("interleaved"), "double_token": OrderSettings("double_token"),
@@ -71,30 +74,31 @@ REPORTS = {"reports/decoders.json": 128, "reports/base/decoders.json": 512}
 """The reports of trained systems, each with the width of its models."""
 
 
-def make_model(name: str, verifier: Any, settings: NetworkSettings, vocabulary: int) -> Any:
+def make_model(name: str, verifier: Any, settings: NetworkSettings, vocabulary: int, device: torch.device) -> Any:
     """The model of some searches, on random weights, opened as checkpoints are.
 
     Args:
         name: of an entry of `SEARCHES` or `DRAFTING`.
-        verifier: the model `ar`.
+        verifier: the model `ar`, on the device.
         settings: its shape.
         vocabulary: pieces.
+        device: where it searches.
     """
     if name == "ar":
         return verifier
     if name in ORDERS:
-        return random_model(ORDERS[name], vocabulary, settings)
+        return random_model(ORDERS[name], vocabulary, settings, device)
     if name == "lattice":
-        return open_engine(random_lattice(settings, vocabulary, WORDS))
+        return open_engine(random_lattice(settings, vocabulary, WORDS).to(device))
     if name == "blockwise":
         heads = BlockwiseHeads(settings, vocabulary, vocabulary, verifier.order, 5, True)
         heads.copy_verifier(verifier)
-        return open_engine(column_major(heads.eval()))
+        return open_engine(column_major(heads.to(device).eval()))
     layers, block, chained = {"drafter": (2, 8, True), "speculative": (1, 1, False)}[name]
     made = make_drafter(replace(settings, encoder_layers=0, decoder_layers=min(layers, settings.decoder_layers)),
                         vocabulary, vocabulary, block, "causal", chained)
     made.attach_verifier(verifier)
-    return open_engine(column_major(made.eval()))
+    return open_engine(column_major(made.to(device).eval()))
 
 
 class Trained(NamedTuple):
@@ -119,7 +123,8 @@ def trained_drafts(width: int) -> dict[str, Trained]:
     return found
 
 
-def measure(width: int, precision: str, size: int, vocabulary: int, rounds: int) -> list[dict[str, Any]]:
+def measure(width: int, precision: str, size: int, vocabulary: int, rounds: int,
+            device: torch.device) -> list[dict[str, Any]]:
     """The speed of every search over greedy search, one sentence at a time or in batches of `size`.
 
     The searches of a model take turns with greedy search by `ar`, then those of the next model do: all models of the
@@ -127,15 +132,15 @@ def measure(width: int, precision: str, size: int, vocabulary: int, rounds: int)
     """
     settings, random = SHAPES[width], torch.Generator().manual_seed(1)
     sources = [torch.nn.functional.pad(torch.randint(len(SPECIALS), vocabulary, (size, SOURCE), generator=random),
-                                       (0, 1), value=EOS) for _ in range(rounds)]
+                                       (0, 1), value=EOS).to(device) for _ in range(rounds)]
     drafts = trained_drafts(width)
     entries = SEARCHES | {name: (model, drafts[name].entry) for name, model in DRAFTING.items() if name in drafts}
-    verifier = random_model(OrderSettings("left_to_right"), vocabulary, settings)
-    rows = {}
+    verifier = random_model(OrderSettings("left_to_right"), vocabulary, settings, device)
+    rows = dict[str, dict[str, Any]]()
     for model in dict.fromkeys(model for model, _ in entries.values()):
         own = [name for name, (of, _) in entries.items() if of == model]
         found = _take_turns(dict.fromkeys([BASELINE, *own]), entries, precision, sources, verifier,
-                            make_model(model, verifier, settings, vocabulary))
+                            make_model(model, verifier, settings, vocabulary, device))
         rows |= {name: _row(name, *found, drafts.get(name), size) for name in own}
     return [rows[name] for name in entries]
 
@@ -148,16 +153,20 @@ def _take_turns(names: Iterable[str], entries: Mapping[str, tuple[str, Mapping[s
 
     def turn(name: str) -> Turn:
         def play(item: int) -> float:
+            synchronise(sources[item].device)
             start = time.perf_counter()
             found = decoders[name](verifier if name == BASELINE else model, sources[item])
+            synchronise(sources[item].device)
             seconds = time.perf_counter() - start
             calls[name][item] = float(found.calls.double().mean())
             return seconds
         return play
 
     def encode(item: int) -> float:
+        synchronise(sources[item].device)
         start = time.perf_counter()
         verifier.encode(sources[item])
+        synchronise(sources[item].device)
         return time.perf_counter() - start
 
     with torch.inference_mode():
@@ -186,7 +195,9 @@ def _decoder(name: str, model: str, block: Mapping[str, Any], precision: str) ->
 def main() -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("--widths", type=int, nargs="+", choices=SHAPES, default=list(SHAPES))
-    parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
+    parser.add_argument("--precisions", nargs="+", choices=FORMATS, default=list(COMPILED))
+    parser.add_argument("--sentences", type=int, nargs="+", default=[1, 32], help="how many at once")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--vocabulary", type=int, default=3000)
     parser.add_argument("--rounds", type=int, default=9, help="sentences, and batches, of each measurement")
     parser.add_argument("--threads", type=int, default=2)
@@ -196,9 +207,10 @@ def main() -> None:
     description, results = about(["numpy"]), []
     for width in options.widths:
         for precision in options.precisions:
-            for size in (1, BATCH):
+            for size in options.sentences:
                 rows = measure(width, precision, size, options.vocabulary,
-                               options.rounds if size == 1 else max(1, options.rounds // 3))
+                               options.rounds if size == 1 else max(1, options.rounds // 3),
+                               torch.device(pick_device(options.device)))
                 results.append({"width": width, "network": asdict(SHAPES[width]), "precision": precision,
                                 "sentences": size, "rows": rows})
                 print(f"\nd={width}, {precision}, {size} at once")

@@ -27,7 +27,7 @@ from pipeline.engine.door import open_engine
 from pipeline.engine.helpers import together, using_all_cores
 from pipeline.evaluation.analyses.random_weights import random_model
 from pipeline.files import write_json
-from pipeline.model.quantised import FORMATS, in_format
+from pipeline.model.formats import COMPILED, in_format
 from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.vocabulary import SPECIALS
 
@@ -90,13 +90,13 @@ def _ways(model: Any, state: Any, tokens: Tensor, quantization: str) -> dict[str
         for _ in range(STEPS):
             step(few=0)
     ways = {"alone": alone, "together": shared}
-    return ways if quantization != FORMATS[0] else ways | {"torch": by_torch}
+    return ways if quantization != COMPILED[0] else ways | {"torch": by_torch}
 
 
 def main() -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("--width", type=int, nargs="+", default=[512])
-    parser.add_argument("--quantization", nargs="+", choices=FORMATS, default=list(FORMATS))
+    parser.add_argument("--quantization", nargs="+", choices=COMPILED, default=list(COMPILED))
     parser.add_argument("--repetitions", type=int, default=50)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--output", type=Path, default=RESULTS / "rows.json")

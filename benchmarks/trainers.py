@@ -1,6 +1,7 @@
 """Target tokens per second in training: ours against Hugging Face's Trainer, the same network on the same batches.
 
     python -m benchmarks.trainers
+    python -m benchmarks.trainers --device cuda --batch-tokens 4000 --steps 60 --output gpu.json
 
 Each runs in a process of its own, by turns. Both get batches of sentences of similar length, ready as tensors: ours by
 Lightning's trainer, with the module and the optimiser of the pipeline, the other as its documentation describes, with
@@ -27,6 +28,7 @@ from benchmarks.clock import RESULTS, about, argument_parser, median_ratio, tabl
 from pipeline.corpus.batches import Slice, TrainingBatches
 from pipeline.corpus.datamodule import Batch, PairBatches
 from pipeline.corpus.pairs import Pairs, write_pairs
+from pipeline.evaluation.speed import synchronise
 from pipeline.families.ordered import OrderedModule
 from pipeline.families.settings import OptimisationSettings
 from pipeline.files import write_json
@@ -74,7 +76,7 @@ def train_ours(data: PairBatches, slices: list[Slice], options: Namespace, tick:
     module = OrderedModule(BASE, OrderSettings("left_to_right"), OptimisationSettings(label_smoothing=0.1),
                            VocabularySettings(V, V, "0" * 64))
     trainer = lightning.Trainer(
-        max_steps=len(slices), accelerator="cpu", precision=PRECISIONS[options.precision],  # type: ignore[arg-type]
+        max_steps=len(slices), accelerator=options.device, devices=1, precision=PRECISIONS[options.precision],  # type: ignore[arg-type]
         gradient_clip_val=CLIP, logger=False, enable_checkpointing=False, enable_progress_bar=False,
         enable_model_summary=False, callbacks=[Clock()])
     trainer.fit(module, DataLoader(data, sampler=slices, batch_size=None))  # type: ignore[arg-type]  # of slices
@@ -123,9 +125,10 @@ def train_hugging_face(data: PairBatches, slices: list[Slice], options: Namespac
         Trainer(
             model=model, train_dataset=ReadyBatches(data, slices), data_collator=lambda batches: batches[0],
             callbacks=[Clock()], args=TrainingArguments(
-                output_dir=folder, use_cpu=True, bf16=options.precision == "bfloat16", max_steps=len(slices),
-                per_device_train_batch_size=1, max_grad_norm=CLIP, label_smoothing_factor=0.1,
-                optim="adamw_torch_fused", adam_beta2=0.98, learning_rate=3e-4, report_to=[], save_strategy="no",
+                output_dir=folder, use_cpu=options.device == "cpu", bf16=options.precision == "bfloat16",
+                max_steps=len(slices), per_device_train_batch_size=1, max_grad_norm=CLIP,
+                label_smoothing_factor=0.1, optim="adamw_torch_fused", adam_beta2=0.98, learning_rate=3e-4,
+                report_to=[], save_strategy="no",
                 logging_strategy="no", disable_tqdm=True)).train()
 
 
@@ -140,7 +143,12 @@ def work(options: Namespace) -> None:
         slices = list(TrainingBatches(data.target_lengths, data.source_lengths, budget=options.batch_tokens, seed=1,
                                       steps=WARMUP + options.steps))
         ticks: list[float] = []
-        TRAINERS[options.worker](data, slices, options, lambda: ticks.append(time.perf_counter()))
+
+        def tick() -> None:
+            synchronise(torch.device(options.device))
+            ticks.append(time.perf_counter())
+
+        TRAINERS[options.worker](data, slices, options, tick)
         # The other trainer shuffles: the mean batch stands for those after the warm-up.
         tokens = np.mean([data.target_lengths[one.rows].sum() for one in slices])
     print(json.dumps(float(tokens * options.steps / (ticks[-1] - ticks[WARMUP]))))
@@ -153,6 +161,7 @@ def main() -> None:
     parser.add_argument("--batch-tokens", type=int, default=600, help="target tokens per step")
     parser.add_argument("--vocabulary", type=int, default=3000)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--precision", choices=PRECISIONS, default="float32", help="with --worker; else both")
     parser.add_argument("--worker", choices=TRAINERS, help="only this trainer, once")
     parser.add_argument("--output", type=Path, default=RESULTS / "trainers.json")
@@ -168,7 +177,7 @@ def main() -> None:
                 for name in sorted(TRAINERS, reverse=bool(turn % 2)):
                     found = subprocess.run(
                         [sys.executable, "-m", "benchmarks.trainers", "--worker", name, "--precision", precision,
-                         "--threads", str(threads), *(text for key in ("steps", "batch_tokens", "vocabulary")
+                         "--threads", str(threads), *(text for key in ("device", "steps", "batch_tokens", "vocabulary")
                                                       for text in (f"--{key.replace('_', '-')}",
                                                                    str(getattr(options, key))))],
                         capture_output=True, text=True, check=True)

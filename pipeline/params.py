@@ -217,7 +217,7 @@ class Params(Checked):
         return self.family(family).decoders or self.default_decoders
 
     def quantization_of(self, decoder: str) -> str:
-        """The format in which a decoder's model is searched; see `pipeline.model.quantised.FORMATS`."""
+        """The format in which a decoder's model is searched; see `pipeline.model.formats.FORMATS`."""
         return str(self.decoders[decoder].get("quantization", "float32")) if decoder in self.decoders else "float32"
 
     def greedy_of(self, decoder: str) -> str:

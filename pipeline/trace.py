@@ -16,7 +16,7 @@ from pipeline.corpus.padding import pad_sources
 from pipeline.decoding.verify import Round
 from pipeline.engine.door import open_engine
 from pipeline.errors import PipelineError
-from pipeline.model.quantised import in_format
+from pipeline.model.formats import in_format
 from pipeline.model.top import best
 from pipeline.translation import Translator
 from pipeline.vocabulary import EOS, PAD

@@ -22,7 +22,7 @@ from pipeline.engine.door import open_engine
 from pipeline.errors import PipelineError
 from pipeline.glossary import Glossary
 from pipeline.lines import normalise
-from pipeline.model.quantised import FORMATS, in_format
+from pipeline.model.formats import FORMATS, in_format
 from pipeline.text_model import SearchSettings, TextModel, open_folder
 
 Search = Callable[[Any, Tensor, LengthLimit], Hypotheses]
@@ -60,7 +60,7 @@ class Translator:
             scores: whether to compute the hypotheses' scores, which a search for the best one does not need.
             glossary: terms whose translation is prescribed; only beam search can place them.
             shortlist: the part of the vocabulary to search; greedy and beam search only.
-            quantization: float32 or int8, in which the model is searched; None: the decoder's own.
+            quantization: one of `formats.FORMATS`, in which the model is searched; None: the decoder's own.
 
         Raises:
             PipelineError: a name is unknown, or the decoder has too few beams or does not suit the vocabulary.

@@ -90,7 +90,7 @@ class ScriptedDrafter:
     block: int = 99
 
     def draft(self, prefix: Prefix, room: int) -> Tensor:
-        lengths = prefix.lengths.tolist()
+        lengths = prefix.counts.tolist()
         assert len(lengths) == len(self.sentences) == len(prefix.tokens) and room >= 0
         assert (prefix.longest, prefix.is_uniform) == (max(lengths), min(lengths) == max(lengths))
         rows = [tuple(row[:length]) for row, length in zip(prefix.tokens.tolist(), lengths, strict=True)]

@@ -10,6 +10,7 @@ from torch import Tensor
 from pipeline.engine.door import open_engine
 from pipeline.model.masked import MaskedTransformer
 from pipeline.model.settings import NetworkSettings
+from pipeline.model.state import Ints
 from pipeline.vocabulary import MASK, PAD
 
 Row = tuple[int, ...]
@@ -50,7 +51,7 @@ class ScriptedState:
     def select(self, rows: Tensor) -> None:
         raise NotImplementedError("Mask-Predict keeps all rows where they are")
 
-    def rewind(self, lengths: Tensor | int) -> None:
+    def rewind(self, lengths: Ints | int) -> None:
         assert lengths == 0
         self.length = 0
 

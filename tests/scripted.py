@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from pipeline.model.orders import Order
+from pipeline.model.state import Ints
 from pipeline.vocabulary import PAD
 
 Row = tuple[int, ...]
@@ -24,7 +25,7 @@ class ScriptedState:
     def select(self, rows: Tensor) -> None:
         self.rows = [self.rows[row] for row in rows.tolist()]
 
-    def rewind(self, lengths: Tensor | int) -> None:
+    def rewind(self, lengths: Ints | int) -> None:
         wanted = [lengths] * len(self.rows) if isinstance(lengths, int) else lengths.tolist()
         assert all(0 <= length <= len(fed) for (_, fed), length in zip(self.rows, wanted, strict=True))
         self.rows = [(source, fed[:length]) for (source, fed), length in zip(self.rows, wanted, strict=True)]

@@ -55,8 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="of a .tmx file, and for --split (default: the family's or the model folder's)")
     parser.add_argument("--progress", action=argparse.BooleanOptionalAction,
                         help="show progress on standard error (default: for an --input file, if that is a terminal)")
-    parser.add_argument("--quantization", choices=("float32", "int8"),
-                        help="the format of the matrices that are multiplied (default: the decoder's)")
+    parser.add_argument("--quantization", choices=("float32", "int8", "bfloat16", "float16"),
+                        help="the format in which the model is searched (default: the decoder's)")
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
 
 

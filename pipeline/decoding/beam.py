@@ -26,6 +26,7 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import Model
 from pipeline.decoding.terms import TermExpansion
+from pipeline.engine.waiting import waits
 from pipeline.errors import PipelineError
 from pipeline.model.top import best_words
 
@@ -93,7 +94,7 @@ def _expansion(K: int, z: int, end: int, device: torch.device) -> Expand:
             return Candidates(best, parents.take(at), words.view(S, -1).gather(1, chosen).view(S, K, z))
 
         best, at = joint.topk(K)
-        if int(at.max()) < going:
+        if not waits(device) and int(at.max()) < going:
             return Expansion(candidates(best, at), None)
         ended = candidates(best.masked_fill(at < going, -torch.inf), at)
         return Expansion(candidates(*joint[:, :going].topk(K)), ended)

@@ -25,6 +25,7 @@ from pipeline.decoding.limits import LengthLimit, shortest_and_longest
 from pipeline.decoding.prefix import Ints
 from pipeline.decoding.protocol import Model
 from pipeline.engine import sentence
+from pipeline.engine.waiting import on_device
 from pipeline.errors import PipelineError
 
 Slots = TypeVar("Slots", Tensor, float)
@@ -132,11 +133,11 @@ def beam_search(model: Model, source: Tensor, limit: LengthLimit, expand: Expand
                 cut = steps == step
                 finished.add(filled, (scores / divisor).masked_fill(~cut.unsqueeze(1), -torch.inf), ended=False)
                 over |= cut
-            if bool(over.any()):
-                leave = over.nonzero().squeeze(1)
+            leaving = over.cpu().numpy()  # what a step waits for
+            if leaving.any():
+                leave, stay = (on_device(some.nonzero()[0], source.device) for some in (leaving, ~leaving))
                 found.put(sentences[leave], finished.keep(leave))
                 calls[sentences[leave]] = step
-                stay = (~over).nonzero().squeeze(1)
                 if len(stay) == 0:
                     break
                 beams_of = (stay.unsqueeze(1) * K + torch.arange(K, device=source.device)).view(-1)

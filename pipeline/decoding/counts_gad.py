@@ -85,4 +85,4 @@ class WordsInPlace(Drafter):
         return sentence.words_in_place(self._words[0], self.block)
 
     def select(self, rows: Tensor) -> None:
-        self._words = self._words[rows.cpu().numpy()]
+        self._words = self._words[rows.numpy()]

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.prefix import Ints
 from pipeline.decoding.protocol import DecoderState, Model, is_ordered
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import PAD
@@ -122,10 +123,10 @@ class _State:
         rows = rows.cpu()
         self._forced, self._read = self._forced[rows], self._read[rows]
 
-    def rewind(self, lengths: Tensor | int) -> None:
+    def rewind(self, lengths: Ints | int) -> None:
         """Forget what is after a length, (R,) or one for all rows."""
         self.inner.rewind(lengths)
-        self._read = torch.full_like(self._read, lengths) if isinstance(lengths, int) else lengths.cpu()
+        self._read = torch.full_like(self._read, lengths) if isinstance(lengths, int) else torch.from_numpy(lengths)
 
 
 class _Verified:

@@ -4,7 +4,6 @@ With an `acceptance` of beta > 1 and tau > 0 it is GAD++ (section 3.2.3).
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from torch import Tensor
 
@@ -47,8 +46,7 @@ class NetworkDrafter:
     def draft(self, prefix: Prefix, room: int) -> Tensor:
         if room < 1:
             return prefix.tokens[:, :0]
-        lengths: Any = prefix.longest if prefix.is_uniform else prefix.lengths
-        states = self._model.propose(prefix.tokens, lengths, room, self._state)
+        states = self._model.propose(prefix.tokens, prefix.lengths, room, self._state)
         return self._model.draft_tokens(states, prefix.last.squeeze(1), verified=True)
 
     def in_one_call(self, sentence: Sentence) -> Found | None:

@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
-from pipeline.decoding.limits import LengthLimit, shortest_and_longest
-from pipeline.decoding.prefix import Ints
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.prefix import Bools, Ints
 from pipeline.decoding.protocol import Model
 from pipeline.decoding.rescoring import scored_later
 from pipeline.engine import sentence
+from pipeline.engine.waiting import on_device
 from pipeline.model.top import score_best
 
 TAKES_SHORTLIST = True
@@ -41,46 +43,45 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
         Hypotheses with N = 1; scores are sums of log-probabilities.
     """
     B, z, end = len(source), model.order.width, model.order.end
-    steps = limit.steps(source, model.order)
-    shortest, longest = shortest_and_longest(steps)
+    steps = limit.steps(source, model.order).cpu().numpy()
+    longest = int(steps.max(initial=0))
     state = model.start(model.encode(source), capacity=longest * z)
     if B == 1 and (found := sentence.greedy(model, state, longest)) is not None:
         return _in_one_call(model, source, *found)
     slots = source.new_full((B, longest * z), end)
     scores = torch.zeros(B, device=source.device, dtype=torch.float64)
-    calls = torch.zeros_like(steps)
-    ended = torch.zeros(B, dtype=torch.bool, device=source.device)
+    calls, ended = np.zeros(B, np.int64), np.zeros(B, np.bool_)
 
     # Of the rows that have not ended: their sentences, slots and scores.
-    sentences = torch.arange(B, device=source.device)
+    sentences = np.arange(B)
     filled, score = slots.clone(), scores
     tokens = source.new_tensor(model.order.starts).repeat(B, 1)
     for step in range(longest):
         logits = model.step(tokens, state)
         tokens, gained = score_best(logits)
-        ends = tokens == end
-        stops = bool(ends.any())
-        if stops and z > 1:
+        ends: Bools = (tokens == end).cpu().numpy()  # what a step waits for
+        if z > 1 and ends.any():
             log_probabilities = logits.log_softmax(2)
             tokens = _with_best_endings(log_probabilities, tokens, ends, end)
-            ends, gained = tokens == end, log_probabilities.gather(2, tokens.unsqueeze(2)).squeeze(2)
+            gained = log_probabilities.gather(2, tokens.unsqueeze(2)).squeeze(2)
         filled[:, step * z:(step + 1) * z] = tokens
         score = score + gained.sum(1)
-        if not stops and step + 1 < shortest:
+        has_ended = ends[:, -1]  # only end symbols follow an end symbol
+        over: Bools = has_ended | (steps[sentences] == step + 1)
+        if not over.any():
             continue
-        has_ended = ends.any(1)
-        over = has_ended | (steps[sentences] == step + 1)
         done = sentences[over]
-        slots[done], scores[done] = filled[over], score[over]
+        at, rows = (on_device(places, source.device) for places in (done, over.nonzero()[0]))
+        slots[at], scores[at] = filled[rows], score[rows]
         ended[done], calls[done] = has_ended[over], step + 1
-        alive = (~over).nonzero().squeeze(1)
-        if len(alive) == 0:
+        if over.all():
             break
-        if len(alive) < len(sentences):
-            sentences, tokens, filled, score = sentences[alive], tokens[alive], filled[alive], score[alive]
-            state.select(alive)
+        alive = on_device((~over).nonzero()[0], source.device)
+        sentences, tokens, filled, score = sentences[~over], tokens[alive], filled[alive], score[alive]
+        state.select(alive)
     words, lengths = model.order.restore(slots)
-    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scores.unsqueeze(1), ended.unsqueeze(1), calls)
+    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scores.unsqueeze(1),
+                      on_device(ended, source.device).unsqueeze(1), on_device(calls, source.device))
 
 
 def _in_one_call(model: Model, source: Tensor, steps: Ints, count: int) -> Hypotheses:
@@ -91,25 +92,27 @@ def _in_one_call(model: Model, source: Tensor, steps: Ints, count: int) -> Hypot
                       torch.tensor([[ended]]), torch.tensor([count]))
 
 
-def _with_best_endings(log_probabilities: Tensor, tokens: Tensor, ends: Tensor, end: int) -> Tensor:
+def _with_best_endings(log_probabilities: Tensor, tokens: Tensor, ends: Bools, end: int) -> Tensor:
     """Replace the steps in which a word follows an end symbol; see `engine.ending.slots_before_end`.
 
     Args:
         log_probabilities: (R, z, V).
-        tokens, ends: (R, z), the best word of each slot and whether it is the end symbol.
+        tokens: (R, z), the best word of each slot.
+        ends: (R, z), whether it is the end symbol; changed with it.
         end: the end symbol.
 
     Returns:
         (R, z).
     """
-    rows = (ends[:, :-1] & ~ends[:, 1:]).any(1).nonzero().squeeze(1)
-    if len(rows) == 0:
+    wrong = np.flatnonzero((ends[:, :-1] & ~ends[:, 1:]).any(1))
+    if len(wrong) == 0:
         return tokens
     from pipeline.engine.ending import slots_before_end  # numba: half a second that few searches by torch need
+    rows = on_device(wrong, tokens.device)
     steps = log_probabilities[rows]
     by_end = steps[..., end].clone()
     steps[..., end] = -torch.inf
     by_word, ids = steps.max(2)
     kept = [slots_before_end(*row) for row in torch.stack((by_word, by_end), 1).double().cpu().numpy()]
-    inside = torch.arange(ends.shape[1], device=rows.device) < torch.tensor(kept, device=rows.device).unsqueeze(1)
-    return tokens.index_copy(0, rows, torch.where(inside, ids, end))
+    ends[wrong] = np.arange(ends.shape[1]) >= np.array(kept)[:, None]
+    return tokens.index_copy(0, rows, torch.where(on_device(ends[wrong], tokens.device), end, ids))

@@ -100,6 +100,6 @@ class LastIterate(Drafter):
         return sentence.last_iterate(self.block, blocks.block, blocks.hybrid, int(self._expected[0]), self._start[0])
 
     def select(self, rows: Tensor) -> None:
-        kept = rows.cpu().numpy()
+        kept = rows.numpy()
         self._expected, self._start = self._expected[kept], self._start[kept]
         self._proposed = self._proposed[kept]

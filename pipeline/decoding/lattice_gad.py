@@ -94,7 +94,7 @@ class LatticeDrafter:
         return self._words[row], self._following[row], self._entries[row]
 
     def select(self, rows: Tensor) -> None:
-        kept = rows.cpu().numpy()
+        kept = rows.numpy()
         self._words, self._following, self._entries = self._words[kept], self._following[kept], self._entries[kept]
 
     def calls(self, rounds: Tensor) -> Tensor:

@@ -24,6 +24,7 @@ from pipeline.decoding.beams import Candidates, Expand, Expansion, LengthPenalty
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import Model
+from pipeline.engine.waiting import waits
 from pipeline.errors import PipelineError
 from pipeline.model.top import best_words
 
@@ -66,12 +67,13 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings)
         raise PipelineError(f"pair_beam: order {order.name} fills {order.width} slots per step and not 2; choose the "
                             "algorithm beam")
     W, H, N, penalty = settings.beams, settings.finish, settings.nbest, settings.length_penalty
-    return beam_search(model, source, limit, _expansion(W, order.end), beams=W, hypotheses=H, nbest=N, penalty=penalty,
-                       candidates=None)
+    return beam_search(model, source, limit, _expansion(W, order.end, source.device), beams=W, hypotheses=H, nbest=N,
+                       penalty=penalty, candidates=None)
 
 
-def _expansion(W: int, end: int) -> Expand:
+def _expansion(W: int, end: int, device: torch.device) -> Expand:
     n = 3 * W
+    adapts = not waits(device)  # a GPU would have to be waited for, to know how few words are enough
 
     def expand(log_probabilities: Tensor, scores: Tensor) -> Expansion:
         nonlocal n
@@ -83,19 +85,19 @@ def _expansion(W: int, end: int) -> Expand:
         n = min(n, most)
         word_scores, words = best_words(rows, n, end)
         pairs, hidden, ranks = _best_pairs(word_scores.view(-1, W, 2, n + 1), words, scores, end)
-        if n < most and bool((pairs.scores[:, -1] < hidden).any()):
+        if adapts and n < most and bool((pairs.scores[:, -1] < hidden).any()):
             rows.scatter_(1, words, word_scores)  # `best_words` has overwritten them
             n = most
             word_scores, words = best_words(rows, n, end)
             pairs, hidden, ranks = _best_pairs(word_scores.view(-1, W, 2, n + 1), words, scores, end)
-        if n == most and int(ranks.max()) < first_try:
+        if adapts and n == most and int(ranks.max()) < first_try:
             n = first_try
         ends = pairs.words[:, :, 1] == end
         unfinished, on = pairs.scores.masked_fill(ends, -torch.inf).topk(W)
         going = Candidates(unfinished, pairs.parents.gather(1, on),
                            pairs.words.gather(1, on.unsqueeze(2).expand(-1, -1, 2)))
         first = ends[:, :W]
-        if not bool(first.any()):
+        if adapts and not bool(first.any()):
             return Expansion(going, None)
         finished = pairs.scores[:, :W].masked_fill(~first, -torch.inf)
         return Expansion(going, Candidates(finished, pairs.parents[:, :W], pairs.words[:, :W]))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipeline.checks import Amount, Checked, Positive
+from pipeline.engine.waiting import on_device
 from pipeline.model.top import best, compiles
 from pipeline.vocabulary import PAD
 
@@ -82,16 +83,16 @@ class Prefix:
         """The highest of the counts, and whether they are all equal."""
 
     @property
-    def lengths(self) -> Tensor:
-        """The counts on the device, (R,)."""
-        return torch.from_numpy(self.counts.copy()).to(self.tokens.device)  # the counts go on changing
+    def lengths(self) -> Ints | int:
+        """The counts, (R,), or one number if they are all equal."""
+        return self.longest if self.is_uniform else self.counts.copy()  # the counts go on changing
 
     @property
     def last(self) -> Tensor:
         """(R, 1), the last token of every row."""
         if self.is_uniform:
             return self.tokens[:, self.longest - 1:self.longest]
-        return self.tokens.gather(1, self.lengths.unsqueeze(1) - 1)
+        return self.tokens.gather(1, on_device(self.counts - 1, self.tokens.device).unsqueeze(1))
 
     def draft_rows(self, room: int, propose: Callable[[int, Ints], int]) -> Tensor:
         """The drafts of all rows by a rule for one row.
@@ -105,7 +106,7 @@ class Prefix:
         """
         drafts = np.full((len(self.counts), room), PAD)
         widest = max([propose(row, draft) for row, draft in enumerate(drafts)], default=0)
-        return torch.from_numpy(drafts[:, :widest].copy()).to(self.tokens.device)
+        return on_device(drafts[:, :widest].copy(), self.tokens.device)
 
     def extend(self, logits: Tensor, draft: Tensor, acceptance: Acceptance, remaining: Ints, end: int) -> Verdict:
         """Judge a draft and accept its beginning, up to the end symbol and to the tokens that rows may still accept.
@@ -127,22 +128,24 @@ class Prefix:
             predicted, gained = torch.from_numpy(self.predicted), torch.from_numpy(sums)
         else:
             predicted = _predict(logits, draft, acceptance)
-            self.predicted, drafted = (one.cpu().contiguous().numpy() for one in (predicted, draft))
+            n = draft.shape[1]
+            both = torch.cat((predicted, draft), 1).cpu().numpy()  # what a round waits for
+            self.predicted, drafted = (np.ascontiguousarray(one) for one in (both[:, :n + 1], both[:, n + 1:]))
             shortest, self.longest, over = accept(
                 self.predicted, drafted, end, remaining, self.words, self.counts, self.added, ends)
             gained = _log_probabilities(logits, predicted, self.added)
         self.is_uniform = shortest == self.longest
         if self.tokens.device.type != "cpu":  # there they are the same memory
-            self.tokens.copy_(torch.from_numpy(self.words))
+            self.tokens.copy_(torch.from_numpy(self.words), non_blocking=True)
         return Verdict(predicted, ends, over, gained)
 
     def select(self, rows: Tensor) -> None:
-        """Keep some rows."""
-        kept = rows.cpu().numpy()
+        """Keep some rows, whose indices are on the CPU."""
+        kept = rows.numpy()
         self.words, self.counts = self.words[kept], self.counts[kept]
         self.added, self.predicted = self.added[kept], self.predicted[kept]
-        self.tokens = torch.from_numpy(self.words).to(self.tokens.device)
-        self.hidden = None if self.hidden is None else self.hidden[rows]
+        self.tokens = on_device(self.words, self.tokens.device)
+        self.hidden = None if self.hidden is None else self.hidden[on_device(kept, self.hidden.device)]
         self.longest = int(self.counts.max(initial=1))
         self.is_uniform = bool((self.counts == self.longest).all())
 
@@ -167,5 +170,5 @@ def _log_probabilities(logits: Tensor, tokens: Tensor, count: Ints) -> Tensor:
     most = int(count.max())
     found = logits[:, :most].log_softmax(2).gather(2, tokens[:, :most].unsqueeze(2)).squeeze(2)
     if most > count.min():
-        found = found.masked_fill(torch.from_numpy(np.arange(most) >= count[:, None]).to(found.device), 0)
+        found = found.masked_fill(on_device(np.arange(most) >= count[:, None], found.device), 0)
     return found.sum(1)

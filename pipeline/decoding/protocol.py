@@ -5,6 +5,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from pipeline.model.orders import Order
+from pipeline.model.state import Ints
 
 
 class DecoderState(Protocol):
@@ -14,9 +15,9 @@ class DecoderState(Protocol):
     """(R, n, D), the last hidden states of the last step; None if a model does not provide them."""
 
     def select(self, rows: Tensor) -> None:
-        """Keep and reorder rows."""
+        """Keep and reorder rows, whose indices are on the CPU if rows differ in length."""
 
-    def rewind(self, lengths: Tensor | int) -> None:
+    def rewind(self, lengths: Ints | int) -> None:
         """Forget what is after a length, (R,) or one for all rows."""
 
 
@@ -86,13 +87,13 @@ class DrafterModel(DraftingModel, Protocol):
     def start(self, memory: Any, beams: int = 1, capacity: int = 64) -> DecoderState:
         """A state before the first draft."""
 
-    def propose(self, tokens: Tensor, lengths: Tensor | int, block: int, state: Any) -> Tensor:
+    def propose(self, tokens: Tensor, lengths: Ints | int, block: int, state: Any) -> Tensor:
         """States (R, k, D) that predict the next k tokens after prefixes (R, T) of the given lengths.
 
         The decoder state then holds the prefixes.
         """
 
-    def continue_greedily(self, tokens: Tensor, lengths: Tensor | int, count: int, state: Any) -> Tensor:
+    def continue_greedily(self, tokens: Tensor, lengths: Ints | int, count: int, state: Any) -> Tensor:
         """The model's own greedy continuation (R, k) of prefixes (R, T) of the given lengths."""
 
     def draft_logits(self, states: Tensor, previous: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ A new algorithm is therefore one file, and nothing here knows it. Any entry may 
 
 * `deduplicate: N`: immediate repeats of n-grams of up to N words are removed from the hypotheses, within the decoder's
   own time,
-* `quantization: int8`: the model is searched with linear maps of 8 bits (`pipeline.model.quantised`).
+* `quantization`: `int8`, `bfloat16` or `float16`, the format in which the model is searched (`pipeline.model.formats`).
 
 Whether compiled code searches is decided here and nowhere else in this package (`engine.door`).
 """
@@ -40,7 +40,7 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.threaded import search_in_threads, search_rows
 from pipeline.engine.door import is_quicker_in_threads, open_engine
 from pipeline.errors import PipelineError
-from pipeline.model.quantised import FORMATS, in_format
+from pipeline.model.formats import FORMATS, in_format
 
 Terms = Sequence[Sequence[Sequence[int]]]
 """Per sentence, the tokens of each term that its translation contains."""

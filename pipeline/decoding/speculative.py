@@ -6,7 +6,6 @@ them are accepted more often.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -52,8 +51,7 @@ class SmallModel:
         self._calls = [0]  # of its network, after every round
 
     def draft(self, prefix: Prefix, room: int) -> Tensor:
-        lengths: Any = prefix.longest if prefix.is_uniform else prefix.lengths
-        draft = self._model.continue_greedily(prefix.tokens, lengths, room, self._state)
+        draft = self._model.continue_greedily(prefix.tokens, prefix.lengths, room, self._state)
         self._calls.append(self._calls[-1] + draft.shape[1])
         return draft
 

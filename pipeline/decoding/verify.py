@@ -30,6 +30,7 @@ from pipeline.decoding.prefix import EXACT, Acceptance, Prefix
 from pipeline.decoding.protocol import Model
 from pipeline.decoding.rescoring import scored_later
 from pipeline.engine.sentence import Found, Sentence
+from pipeline.engine.waiting import on_device
 from pipeline.errors import PipelineError
 
 
@@ -58,7 +59,7 @@ class Drafter(Protocol):
         """
 
     def select(self, rows: Tensor) -> None:
-        """Keep some rows; the others have ended."""
+        """Keep some rows, whose indices are on the CPU; the others have ended."""
 
     def calls(self, rounds: Tensor) -> Tensor:
         """Calls of its own network, (B,), that rows took part in which were drafted for in `rounds` (B,) rounds."""
@@ -172,18 +173,18 @@ def verify(verifier: Model, drafter: Drafter, source: Tensor, memory: Any, limit
         rounds.append(Round(torch.from_numpy(sentences), draft, verdict.predicted, torch.from_numpy(prefix.added)))
         if verdict.over:
             over = verdict.ends | (remaining == 0)
-            done, alive = torch.from_numpy(over).to(device), torch.from_numpy((~over).nonzero()[0]).to(device)
+            done, alive = (torch.from_numpy(some.nonzero()[0]) for some in (over, ~over))
             inside = np.arange(longest) < prefix.counts[over, None] - 1
             slots[sentences[over]] = np.where(inside, prefix.words[over, 1:], end)
-            scores[torch.from_numpy(sentences[over]).to(device)] = score[done]
+            scores[on_device(sentences[over], device)] = score[done.to(device, non_blocking=True)]
             ended[sentences[over]], calls[sentences[over]] = verdict.ends[over], len(rounds)
             if len(alive) == 0:
                 break
-            sentences, remaining, score = sentences[~over], remaining[~over], score[alive]
+            sentences, remaining, score = sentences[~over], remaining[~over], score[alive.to(device, non_blocking=True)]
             prefix.select(alive)
             state.select(alive)
             drafter.select(alive)
-        state.rewind(prefix.longest - 1 if prefix.is_uniform else prefix.lengths - 1)
+        state.rewind(prefix.lengths - 1)
     words, lengths = verifier.order.restore(torch.from_numpy(slots).to(device))
     drawn = torch.from_numpy(calls).to(device)
     return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scores.unsqueeze(1),

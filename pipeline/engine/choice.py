@@ -1,10 +1,10 @@
-"""Which engine searches: compiled code where that is possible, or torch everywhere."""
+"""Which engine searches: compiled code or static steps where that is possible, or torch everywhere."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-Engine = Literal["torch", "compiled"]
+Engine = Literal["torch", "compiled", "static"]
 
 _in_use: list[Engine] = ["compiled"]
 """The last one is in use, in all threads, because the sentences of a batch are searched in several."""
@@ -19,8 +19,9 @@ def engine_in_use() -> Engine:
 def use_engine(engine: Engine) -> Iterator[None]:
     """Let searches use an engine inside a `with` block.
 
-    With `torch`, opened networks also compute by torch, so that both engines can be compared on the same network. With
-    `compiled`, torch still computes whatever the engine does not compile.
+    With `torch`, opened networks also compute by torch, so that engines can be compared on the same network. With
+    `compiled`, torch still computes whatever the engine does not compile, and networks on a GPU have static steps
+    (`static`). With `static`, all networks have them.
     """
     _in_use.append(engine)
     try:

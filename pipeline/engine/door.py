@@ -1,4 +1,4 @@
-"""The door to the engine: from a network to one that searches by compiled code where that is faster."""
+"""The door to the engine: from a network to one that searches by compiled code, or by static steps on a GPU."""
 
 import copy
 from functools import lru_cache
@@ -7,9 +7,10 @@ from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 
-from pipeline.engine.choice import engine_in_use, use_engine
+from pipeline.engine.choice import Engine, engine_in_use, use_engine
 from pipeline.engine.network import Compiled
 from pipeline.engine.packs import Packs, readable
+from pipeline.engine.static import Pool, Static
 
 __all__ = ["compiles_steps", "engine_in_use", "is_quicker_in_threads", "open_engine", "use_engine"]
 
@@ -23,11 +24,12 @@ _LIGHT = 2**25
 _WIDE = frozenset({"lattice", "mask_predict"})
 """Those that read so many tokens of one sentence at once that a batch of sentences does not read weights less often."""
 
-_opened: "WeakKeyDictionary[nn.Module, Any]" = WeakKeyDictionary()
+_opened: "WeakKeyDictionary[nn.Module, dict[Engine, Any]]" = WeakKeyDictionary()
+"""Of each network, by the engine in use."""
 
 
 def open_engine(model: Any) -> Any:
-    """A model with the same verbs, which are compiled where the engine can, and computed by torch elsewhere.
+    """A model with the same verbs, compiled or recorded where the engine can, and computed by torch elsewhere.
 
     It shares the network's parameters, whose packed copies are made once, and again when the network's parameters may
     have changed (`Openable.generation`).
@@ -36,31 +38,45 @@ def open_engine(model: Any) -> Any:
         model: of any kind.
 
     Returns:
-        The model itself where nothing can be compiled: it is not `Openable`, it is in training mode, its weights are on
-        another device or have another type, or `use_engine` has chosen torch.
+        The model itself where nothing can be opened: it is not `Openable`, it is in training mode, its weights are on
+        a device or have a type that the engine does not know, or `use_engine` has chosen torch.
     """
-    if engine_in_use() != "compiled" or isinstance(model, Compiled):
+    engine = engine_in_use()
+    if engine == "torch" or isinstance(model, (Compiled, Static) if engine == "compiled" else Static):
         return model
     if hasattr(type(model), "with_opened"):
         return model.with_opened(open_engine)
     if not hasattr(type(model), "plain_weights") or model.training:
         return model
-    opened = _opened.get(model)
+    known = _opened.setdefault(model, {})
+    opened = known.get(engine)
     if opened is None or opened.generation != model.generation:
-        if not all(map(readable, model.parameters())):
+        on_gpu = next(model.parameters()).is_cuda
+        if engine == "compiled" and not on_gpu and not all(map(readable, model.parameters())):
             return model
-        opened = copy.copy(model)  # the same parameters and parts
-        opened.__class__ = _compiled_class(type(model))  # type: ignore[arg-type]  # a class can be hashed
-        vars(opened)["packs"] = Packs(opened)
-        _opened[model] = opened
+        opened = _open_by(Static if engine == "static" or on_gpu else Compiled, model)
+        known[engine] = opened
     if "verifier" in model._modules:
         vars(opened)["verifier"] = open_engine(model.verifier)  # found before the submodule of that name
     return opened
 
 
+def _open_by(opener: type, network: Any) -> Any:
+    """A network with the same parameters and parts whose class begins with another."""
+    opened = copy.copy(network)
+    opened.__class__ = _opened_class(opener, _own_class(network))
+    vars(opened).update({"pool": Pool()} if opener is Static else {"packs": Packs(opened)})
+    return opened
+
+
+def _own_class(network: Any) -> type:
+    """The class of a network, also of one that is open."""
+    return type(network).__bases__[1] if isinstance(network, (Compiled, Static)) else type(network)
+
+
 @lru_cache
-def _compiled_class(network: type) -> type:
-    return type(network.__name__, (Compiled, network), {"__doc__": network.__doc__})
+def _opened_class(opener: type, network: type) -> type:
+    return type(network.__name__, (opener, network), {"__doc__": network.__doc__})
 
 
 def compiles_steps(model: Any) -> bool:

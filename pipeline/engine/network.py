@@ -140,7 +140,7 @@ class Compiled(_Network):
                        current_team())
         return tokens
 
-    def _continued(self, tokens: Tensor, lengths: Tensor | int, count: int, state: Any) -> Tensor:
+    def _continued(self, tokens: Tensor, lengths: Ints | int, count: int, state: Any) -> Tensor:
         reading = None
         if len(tokens) == 1 and isinstance(lengths, int) and state.lengths is None:
             new = lengths - state.length + count - 1

@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from pipeline.decoding.prefix import Ints
 from pipeline.decoding.protocol import DecoderState
 from pipeline.decoding.settings import Decoder
 from pipeline.engine.door import open_engine
@@ -146,7 +147,7 @@ class Counted:
             self._add(self._costs.encoder(*found.states.shape[:2]))
         return found
 
-    def propose(self, tokens: Tensor, lengths: Tensor | int, block: int, state: Any) -> Tensor:
+    def propose(self, tokens: Tensor, lengths: Ints | int, block: int, state: Any) -> Tensor:
         length, past = _common_length(lengths, state), state.length
         states: Tensor = self._model.propose(tokens, lengths, block, state)
         drafted = states.shape[1]
@@ -157,7 +158,7 @@ class Counted:
         self._add(self._costs.decoder(len(tokens), new, past, _source(state)[1]))
         return states
 
-    def continue_greedily(self, tokens: Tensor, lengths: Tensor | int, count: int, state: Any) -> Tensor:
+    def continue_greedily(self, tokens: Tensor, lengths: Ints | int, count: int, state: Any) -> Tensor:
         length = _common_length(lengths, state)
         past = min(state.length, length - 1)
         drafted: Tensor = self._model.continue_greedily(tokens, lengths, count, state)
@@ -204,7 +205,7 @@ def _source(state: Any) -> tuple[int, int]:
     return sentences, pieces
 
 
-def _common_length(lengths: Tensor | int, state: Any) -> int:
+def _common_length(lengths: Ints | int, state: Any) -> int:
     """The length of all prefixes.
 
     Raises:

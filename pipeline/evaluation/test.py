@@ -30,7 +30,7 @@ from pipeline.evaluation.quality import HypothesisLine, figures_of, write_hypoth
 from pipeline.families.base import family_module
 from pipeline.files import read_json, remove, write_json
 from pipeline.model.checkpoint import column_major, load_checkpoint
-from pipeline.model.quantised import in_format
+from pipeline.model.formats import in_format
 from pipeline.params import Params, load_params
 from pipeline.training import places
 from pipeline.training.command_line import FamilyCLI, load_module

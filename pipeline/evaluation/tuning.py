@@ -26,7 +26,7 @@ from pipeline.evaluation.clock import clock_device
 from pipeline.evaluation.speed import Contestant, measure
 from pipeline.evaluation.validation import ValidationSample
 from pipeline.model.checkpoint import load_checkpoint
-from pipeline.model.quantised import in_format
+from pipeline.model.formats import in_format
 from pipeline.params import Params
 
 Setting = Mapping[str, Any]

@@ -7,17 +7,19 @@ verifier's encoded source, so a sentence is encoded once (in Table 15 of the pap
 from collections.abc import Mapping
 from typing import Any, cast
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pipeline.engine.plain import PlainWeights
+from pipeline.engine.waiting import on_device
 from pipeline.errors import PipelineError
 from pipeline.model.chained import ChainedTransformer
 from pipeline.model.networks import rebuild
 from pipeline.model.orders import make_order
 from pipeline.model.settings import NetworkSettings, OrderSettings, VocabularySettings
-from pipeline.model.state import Memory, State
+from pipeline.model.state import Ints, Memory, State
 from pipeline.model.top import best
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, MASK, PAD
@@ -110,7 +112,7 @@ class DrafterTransformer(ChainedTransformer):
         return self.encode(source) if self.settings.encoder_layers else memory
 
     @torch.no_grad()
-    def propose(self, tokens: Tensor, lengths: Tensor | int, block: int, state: State) -> Tensor:
+    def propose(self, tokens: Tensor, lengths: Ints | int, block: int, state: State) -> Tensor:
         """States that predict the next tokens after prefixes; the decoder's state then holds the prefixes.
 
         Args:
@@ -128,23 +130,24 @@ class DrafterTransformer(ChainedTransformer):
             inputs = F.pad(tokens[:, read:lengths], (0, block - 1), value=MASK)
             hidden = self.advance(inputs, state)[:, lengths - read - 1:]
         else:
-            ends = tokens.new_full((len(tokens),), lengths) if isinstance(lengths, int) else lengths
+            ends = _per_row(lengths, len(tokens))
             most = int((ends - (state.length if state.lengths is None else state.lengths)).max())
             # All rows read equally many tokens, some of them again: no row's masks then exceed those of the longest.
-            begins = (ends - most).clamp(min=0)
+            begins = np.maximum(ends - most, 0)
             state.rewind(begins)
             block = min(block, self.settings.max_length + 1 - most - state.length)
-            places = begins.unsqueeze(1) + torch.arange(most + block - 1, device=tokens.device)
+            first, end = (on_device(one, tokens.device).unsqueeze(1) for one in (begins, ends))
+            places = first + torch.arange(most + block - 1, device=tokens.device)
             known = tokens.gather(1, places.clamp(max=tokens.shape[1] - 1))
-            inputs = known.masked_fill(places >= ends.unsqueeze(1), MASK)
-            wanted = (ends - begins).unsqueeze(1) - 1 + torch.arange(block, device=tokens.device)
+            inputs = known.masked_fill(places >= end, MASK)
+            wanted = end - first - 1 + torch.arange(block, device=tokens.device)
             rows = torch.arange(len(tokens), device=tokens.device).unsqueeze(1)
             hidden = self.advance(inputs, state)[rows, wanted]
         state.rewind(lengths)
         return hidden
 
     @torch.no_grad()
-    def continue_greedily(self, tokens: Tensor, lengths: Tensor | int, count: int, state: State) -> Tensor:
+    def continue_greedily(self, tokens: Tensor, lengths: Ints | int, count: int, state: State) -> Tensor:
         """The drafter's own greedy continuation of prefixes, token by token.
 
         The state keeps all that it has read, including drafted tokens, so accepted ones are not read again.
@@ -165,11 +168,11 @@ class DrafterTransformer(ChainedTransformer):
         if isinstance(lengths, int) and state.lengths is None:
             state.rewind(min(state.length, lengths - 1))
         else:
-            before = torch.full_like(tokens[:, 0], state.length) if state.lengths is None else state.lengths
-            state.rewind(torch.minimum(before, torch.as_tensor(lengths, device=before.device) - 1))
+            before = state.length if state.lengths is None else state.lengths
+            state.rewind(np.minimum(before, _per_row(lengths, len(tokens)) - 1))
         return self._continued(tokens, lengths, count, state)
 
-    def _continued(self, tokens: Tensor, lengths: Tensor | int, count: int, state: State) -> Tensor:
+    def _continued(self, tokens: Tensor, lengths: Ints | int, count: int, state: State) -> Tensor:
         """`count` tokens, for which there are positions, from a state that holds first tokens of the prefixes only."""
         predicted = [best(self.projection(self.propose(tokens, lengths, 1, state)))]
         while len(predicted) < count:
@@ -229,11 +232,10 @@ class BidirectionalDrafter(DrafterTransformer):
         return states[rows, blocks.clamp(max=tokens.shape[1] - 1)]
 
     @torch.no_grad()
-    def propose(self, tokens: Tensor, lengths: Tensor | int, block: int, state: State) -> Tensor:
+    def propose(self, tokens: Tensor, lengths: Ints | int, block: int, state: State) -> Tensor:
         """See `DrafterTransformer.propose`; the state is rewound to its start."""
-        lengths = tokens.new_full((len(tokens),), lengths) if isinstance(lengths, int) else lengths
-        words = lengths.unsqueeze(1) - 1  # without the start symbol
-        longest = int(words.max())
+        before = _per_row(lengths, len(tokens)) - 1  # words, without the start symbol
+        longest, words = int(before.max()), on_device(before, tokens.device).unsqueeze(1)
         block = min(block, self.settings.max_length - longest)
         length = longest + block
         inputs = _with_masks(F.pad(tokens[:, 1:], (0, length + 1 - tokens.shape[1]), value=PAD), words, block)
@@ -248,7 +250,7 @@ class BidirectionalDrafter(DrafterTransformer):
         """See `Transformer.plain_weights`."""
         return super().plain_weights()._replace(keeps=False)
 
-    def continue_greedily(self, tokens: Tensor, lengths: Tensor | int, count: int, state: State) -> Tensor:
+    def continue_greedily(self, tokens: Tensor, lengths: Ints | int, count: int, state: State) -> Tensor:
         """Not possible."""
         raise PipelineError("this drafter reads its prefix in both directions and keeps nothing, so it cannot predict "
                             "tokens one by one; choose a family with drafting.prefix causal")
@@ -273,6 +275,11 @@ def check_verifier(verifier: Transformer, vocabularies: tuple[int, int], width: 
     if width is not None and verifier.settings.width != width:
         raise PipelineError(f"network.width: {width}, but the verifier's encoder, which is to be shared, has "
                             f"{verifier.settings.width}; give the drafter encoder_layers of its own")
+
+
+def _per_row(lengths: Ints | int, rows: int) -> Ints:
+    """(rows,) lengths."""
+    return np.full(rows, lengths) if isinstance(lengths, int) else lengths
 
 
 def _with_masks(words: Tensor, prefixes: Tensor, block: int) -> Tensor:

@@ -8,58 +8,24 @@ from the same rows, on every processor. The rules of rounding are those of `pipe
 
 import copy
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
-from pipeline.errors import PipelineError
-
-FORMATS = "float32", "int8"
-"""In which a model may be searched: with its own parameters, and quantised."""
 _LIMIT = 127
 _EXACTLY = 2**24 // _LIMIT**2
 """Products of two integers whose sum float32 holds exactly."""
 
-_quantised: "WeakKeyDictionary[nn.Module, tuple[int, Any]]" = WeakKeyDictionary()
+def quantised(module: Any) -> Any:
+    """A copy of a network that shares all parameters, whose linear maps are computed with integers of 8 bits.
 
-
-def in_format(model: Any, quantization: str) -> Any:
-    """The model that a search with this `quantization`, one of `FORMATS`, reads; see `quantised` for its errors."""
-    return quantised(model) if quantization == "int8" else model
-
-
-def quantised(model: Any) -> Any:
-    """A model with the same verbs and parameters whose linear maps are computed with integers of 8 bits.
-
-    Embeddings, normalisations and attention itself are not rounded. The copy is made once, and again when the model's
-    parameters may have changed.
-
-    Args:
-        model: a network of this package (`linear_maps`), opened or not, or a model around one (`with_opened`).
-
-    Raises:
-        PipelineError: the model computes with layers of another library.
+    Embeddings, normalisations and attention itself are not rounded.
     """
-    if hasattr(type(model), "with_opened"):
-        return model.with_opened(quantised)
-    if not hasattr(type(model), "linear_maps"):
-        raise PipelineError("quantization: int8 is for networks with the layers of this package, and this model's are "
-                            "of another library; choose a decoder without quantization")
-    generation, found = _quantised.get(model, (None, None))
-    if found is None or generation != model.generation:
-        found = _copied(model)
-        _quantised[model] = model.generation, found
-    return found
-
-
-def _copied(module: Any) -> Any:
-    """A copy that shares all parameters, with rounded linear maps."""
     copied = copy.copy(module)
     if hasattr(type(module), "linear_maps"):
         copied.quantised = True
     # What the engine has opened is found before the submodule of its name.
-    copied._modules = {name: child if child is None else _copied(vars(copied).pop(name, child))
+    copied._modules = {name: child if child is None else quantised(vars(copied).pop(name, child))
                        for name, child in module._modules.items()}
     if hasattr(type(module), "linear_maps"):
         for name in module.linear_maps():

@@ -12,6 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pipeline.engine.waiting import on_device
+
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.int64]
 
@@ -31,7 +33,8 @@ class State:
 
     Attributes:
         length: tokens decoded by the longest row.
-        lengths: (R,) tokens decoded by each row; None: all rows have `length`.
+        lengths: (R,) tokens decoded by each row, on the host, which so need not wait for a GPU; None: all rows have
+            `length`.
         beams: rows per sentence.
         hidden: (R, n, D), the last hidden states of the last step; `select` does not change it.
     """
@@ -48,7 +51,7 @@ class State:
         self.source_mask = source_mask
         self.beams = beams
         self.length = 0
-        self.lengths: Tensor | None = None
+        self.lengths: Ints | None = None
         self.hidden: Tensor | None = None
         self._past = source.new_empty(L, 2, B * beams, heads, capacity, depth)
         self._views: tuple[Tensor, Tensor, Floats, Floats] | None = None  # what `arrays` returned, and its tensors
@@ -74,7 +77,9 @@ class State:
     def slots(self, tokens: int) -> Tensor:
         """Slots of the next `tokens` tokens: (tokens,) while all rows have one length, otherwise (R, tokens)."""
         ahead = torch.arange(tokens, device=self._past.device)
-        return ahead + self.length if self.lengths is None else ahead + self.lengths.unsqueeze(1)
+        if self.lengths is None:
+            return ahead + self.length
+        return ahead + on_device(self.lengths, ahead.device).unsqueeze(1)
 
     def append(self, layer: int, keys_values: Tensor) -> Tensor:
         """Store a layer's keys and values (2, R, heads, n, D / heads) of n tokens after each row's past.
@@ -105,7 +110,7 @@ class State:
         if self.lengths is None:
             lengths = np.full(self.rows, self.length)
         else:
-            lengths = self.lengths.numpy()
+            lengths = self.lengths
             self._past[..., self.length:self.length + tokens, :] = 0  # see `append`
         if self._views is None or self._views[0] is not self._past or self._views[1] is not self.source:
             self._views = (self._past, self.source, self._past.numpy(), self.source.numpy())
@@ -122,8 +127,11 @@ class State:
 
         Args:
             rows: (R',) indices of old rows, R' a multiple of `beams`; each group of `beams` is from one sentence. With
-                as many rows as before, every sentence keeps its place.
+                as many rows as before, every sentence keeps its place. They are on the CPU if rows differ in length.
         """
+        if self.lengths is not None:
+            self.rewind(self.lengths[rows.numpy()])
+        rows = rows.to(self._past.device, non_blocking=True)
         if len(rows) != self.rows:
             sentences = rows[::self.beams] // self.beams
             self.source = self.source.index_select(2, sentences)
@@ -133,13 +141,10 @@ class State:
             self._spare = self._new_past(len(rows), self._past.shape[4])
         torch.index_select(self._past[..., :self.length, :], 2, rows, out=self._spare[..., :self.length, :])
         self._past, self._spare = self._spare, self._past
-        if self.lengths is not None:
-            self.lengths = self.lengths.index_select(0, rows)
-            self.length = int(self.lengths.max()) if len(rows) else 0
 
-    def rewind(self, lengths: Tensor | int) -> None:
+    def rewind(self, lengths: Ints | int) -> None:
         """Forget what is after the given lengths, (R,) or one number, which are at most the present ones."""
         if isinstance(lengths, int):
             self.length, self.lengths = lengths, None
         else:
-            self.length, self.lengths = int(lengths.max()), lengths
+            self.length, self.lengths = int(lengths.max(initial=0)), lengths

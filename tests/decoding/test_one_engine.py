@@ -1,61 +1,29 @@
 """Of a small model on a CPU every decoder is compiled: in one table, ratios compare algorithms and not engines."""
 
-import importlib
-import pkgutil
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from drafters import drafter, with_heads
-from lattices import lattice
-from masked import masked
+from searches import ALGORITHMS, LIMIT, decoder, searched_by
 from sentences import sources
 from torch import Tensor
 
-import pipeline.decoding
 from pipeline.decoding import greedy
-from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.settings import Decoder, make_decoder
 from pipeline.engine import door, helpers, packing, team
 from pipeline.engine.door import LOOPS, use_engine
 from pipeline.engine.helpers import using_all_cores
+from pipeline.model.formats import COMPILED, in_format
 from pipeline.model.layers import DecoderLayer, EncoderLayer
 from pipeline.model.masked import MaskedTransformer
-from pipeline.model.quantised import FORMATS, quantised
 from pipeline.model.transformer import Transformer
-
-LIMIT = LengthLimit(ratio=1.5, extra=4, longest=23)
-ALGORITHMS = sorted(module.name for module in pkgutil.iter_modules(pipeline.decoding.__path__)
-                    if hasattr(importlib.import_module(f"pipeline.decoding.{module.name}"), "search"))
-SETTINGS: dict[str, dict[str, Any]] = {"beam": {"beams": 3}, "pair_beam": {"beams": 3}}
-"""Where there is no default."""
-
-
-def searched_by(algorithm: str, tiny: Callable[..., Transformer]) -> Any:
-    """A model that an algorithm searches."""
-    module = importlib.import_module(f"pipeline.decoding.{algorithm}")
-    if algorithm == "pair_beam":
-        return tiny("interleaved")
-    kind, verifier = getattr(module, "KIND", "ordered"), tiny()
-    if kind == "lattice":
-        network = lattice()
-        network.attach_verifier(verifier)
-        return network
-    return {"ordered": lambda: verifier, "drafter": lambda: drafter(verifier), "heads": lambda: with_heads(verifier),
-            "masked": masked}[kind]()
 
 
 def came_back(*_: Any, **__: Any) -> Tensor:
     raise AssertionError("came back to Python")
 
 
-def decoder(algorithm: str, quantization: str = "float32") -> Decoder:
-    return make_decoder(algorithm, {"algorithm": algorithm, "quantization": quantization,
-                                    **SETTINGS.get(algorithm, {})}, LIMIT)
-
-
-@pytest.mark.parametrize("quantization", FORMATS)
+@pytest.mark.parametrize("quantization", COMPILED)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("lengths", [(5,), (3, 6)], ids=["one sentence", "a batch"])
 def test_no_decoders_layers_are_computed_by_torch(tiny: Callable[..., Transformer], monkeypatch: pytest.MonkeyPatch,
@@ -68,7 +36,7 @@ def test_no_decoders_layers_are_computed_by_torch(tiny: Callable[..., Transforme
     assert len(found.tokens) == len(lengths) and torch.isfinite(found.scores[found.ended]).all()
 
 
-@pytest.mark.parametrize("quantization", FORMATS)
+@pytest.mark.parametrize("quantization", COMPILED)
 @pytest.mark.parametrize("algorithm", sorted(LOOPS))
 def test_one_sentence_does_not_come_back_between_steps(tiny: Callable[..., Transformer],
                                                        monkeypatch: pytest.MonkeyPatch, algorithm: str,
@@ -96,7 +64,7 @@ def test_a_quantised_text_is_the_same_by_either_engine_and_in_any_batch(tiny: Ca
             found = decode(model, sentence[None, :length])
             assert found.best_words() == [words]
             if found.verification is not None:
-                verifier = quantised(getattr(model, "verifier", model))
+                verifier = in_format(getattr(model, "verifier", model), "int8")
                 assert greedy.search(verifier, sentence[None, :length], LIMIT).best_words() == [words]
 
 
@@ -107,7 +75,7 @@ def shared_products() -> int:
 
 
 @pytest.mark.usefixtures("two_threads")
-@pytest.mark.parametrize("quantization", FORMATS)
+@pytest.mark.parametrize("quantization", COMPILED)
 @pytest.mark.parametrize("algorithm", sorted(LOOPS))
 def test_a_search_has_the_same_bits_with_helpers(tiny: Callable[..., Transformer], algorithm: str,
                                                  quantization: str) -> None:

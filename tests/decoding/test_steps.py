@@ -82,7 +82,7 @@ def pairs_by_hand(rows: Tensor, scores: Tensor, W: int, end: int) -> list[Way]:
 def test_a_step_of_pairs_against_the_algorithm(W: int, V: int, seed: int) -> None:
     end = 2
     rows, scores = random_step(2, W, V, end, seed)
-    found = pair_beam._expansion(W, end)(rows.clone(), scores)
+    found = pair_beam._expansion(W, end, torch.device("cpu"))(rows.clone(), scores)
     some_end = False
     for sentence in range(2):
         pairs = pairs_by_hand(rows[sentence * W:(sentence + 1) * W], scores[sentence], W, end)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from drafters import drafter
@@ -92,7 +93,7 @@ def test_rows_that_are_ragged_cost_as_much_as_the_longest(tiny: Tiny) -> None:
     def steps(one: Transformer, last: int) -> None:
         state = one.start(one.encode(source))
         one.step(tokens(2, 6), state)
-        state.rewind(torch.tensor([2, 5]))
+        state.rewind(np.array([2, 5]))
         if last:
             one.step(tokens(2, last), state)
 
@@ -239,7 +240,7 @@ def test_several_sentences_at_once_are_refused(tiny: Tiny) -> None:
 def test_a_drafter_of_ragged_rows_is_refused(tiny: Tiny) -> None:
     def search(model: Any, source: Tensor) -> None:
         state = model.start(model.draft_memory(source, model.verifier.encode(source)))
-        model.continue_greedily(tokens(1, 3), torch.tensor([2]), 2, state)
+        model.continue_greedily(tokens(1, 3), np.array([2]), 2, state)
 
     with pytest.raises(PipelineError, match="one sentence at a time"):
         sentence_operations(drafter(tiny()), search, singles(4))  # type: ignore[arg-type]

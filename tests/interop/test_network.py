@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -142,7 +143,7 @@ def test_any_steps_selections_and_rewinds(kind: str) -> None:
                 expected = whole(kind, BATCH[row], prefix)[-n:]
                 torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
             lengths = [data.draw(st.integers(0, len(prefix))) for prefix in prefixes]
-            state.rewind(torch.tensor(lengths) if len(set(lengths)) > 1 else lengths[0])
+            state.rewind(np.array(lengths) if len(set(lengths)) > 1 else lengths[0])
             prefixes = [prefix[:length] for prefix, length in zip(prefixes, lengths, strict=True)]
             if len(rows) > 1 and data.draw(st.booleans()):
                 kept = data.draw(st.lists(st.sampled_from(range(len(rows))), min_size=1, max_size=len(rows) - 1,
@@ -255,7 +256,7 @@ def test_the_first_token_is_forced_after_a_rewind_to_the_start_too() -> None:
     model = model_of(both("mbart")[0], first=17)
     state = model.start(model.encode(BATCH[:2]))
     model.step(torch.tensor([[BOS, 8, 9], [BOS, 8, 9]]), state)
-    state.rewind(torch.tensor([0, 2]))
+    state.rewind(np.array([0, 2]))
     logits = model.step(torch.tensor([[BOS], [9]]), state)
     forced = inverse(model.target_ids)[17]
     assert int(logits[0].isfinite().sum()) == 1 and bool(logits[0, 0, forced].isfinite())

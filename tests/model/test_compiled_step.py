@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from orders import EVERY_ORDER
@@ -28,7 +29,7 @@ def walk(network: Transformer, beams: int) -> list[Tensor]:
     state = network.start(network.encode(sources(5, 9, 2)), beams, capacity=2)
     rows = 3 * beams
     found = [network.advance(tokens(rows, z), state), network.advance(tokens(rows, 3 * z), state)]
-    state.rewind(torch.arange(rows) % 3 * z + z)
+    state.rewind(np.arange(rows) % 3 * z + z)
     found.append(network.advance(tokens(rows, 2 * z), state))
     state.select(torch.arange(beams, 3 * beams))
     found.append(network.advance(tokens(2 * beams, z), state))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from drafters import drafter
@@ -60,7 +61,7 @@ def test_after_all_prefixes(tiny: Tiny, prefix: str, norm: str, positions: str, 
         level = network.propose(started(target), words + 1, block, network.start(memory))
         torch.testing.assert_close(level, trained(network, source, target, torch.full((4,), words)), **EXACT)
         places = ragged.roll(words)
-        uneven = network.propose(started(target), places + 1, block, network.start(memory, capacity=1))
+        uneven = network.propose(started(target), places.numpy() + 1, block, network.start(memory, capacity=1))
         torch.testing.assert_close(uneven, trained(network, source, target, places), **EXACT)
 
 
@@ -80,7 +81,7 @@ def test_however_the_state_has_moved(tiny: Tiny, prefix: str, moves: list[tuple[
     for steps, back, move in moves:
         if move == "rewind" and int(words.min()) >= 0:
             words = (words - back).clamp(min=-1)
-            state.rewind(words + 1)
+            state.rewind(words.numpy() + 1)
         if move == "drop" and len(alive) > 1:
             kept = torch.arange(len(alive) - 1).flip(0)
             alive, words = alive[kept], words[kept]
@@ -92,10 +93,10 @@ def test_however_the_state_has_moved(tiny: Tiny, prefix: str, moves: list[tuple[
         if bool((words == words[0]).all()) and move != "keep":
             found = network.propose(started(target[alive]), int(words[0]) + 1, BLOCK, state)
         else:
-            found = network.propose(started(target[alive]), words + 1, BLOCK, state)
+            found = network.propose(started(target[alive]), words.numpy() + 1, BLOCK, state)
         torch.testing.assert_close(found, trained(network, source[alive], target[alive], words), **EXACT)
         words = words.clamp(max=15)  # so that there is something new next time
-        state.rewind(words + 1 - (words == 15).long())
+        state.rewind((words + 1 - (words == 15).long()).numpy())
 
 
 @PREFIXES
@@ -106,10 +107,10 @@ def test_up_to_the_last_position(tiny: Tiny, prefix: str) -> None:
     memory = network.draft_memory(source, network.verifier.encode(source))
     for last in range(7, 12):
         state = network.start(memory)
-        network.propose(started(target), torch.tensor([2, last]), BLOCK, state)
-        found = network.propose(started(target), torch.tensor([last, last + 1]), BLOCK, state)
+        network.propose(started(target), np.array([2, last]), BLOCK, state)
+        found = network.propose(started(target), np.array([last, last + 1]), BLOCK, state)
         assert found.shape[1] == min(BLOCK, 12 - last)
-        fresh = network.propose(started(target), torch.tensor([last, last + 1]), BLOCK, network.start(memory))
+        fresh = network.propose(started(target), np.array([last, last + 1]), BLOCK, network.start(memory))
         torch.testing.assert_close(found, fresh, **EXACT)
         if prefix == "causal":
             whole = trained(network, source, target[:, :11], torch.tensor([last - 1, last]))
@@ -219,7 +220,7 @@ def test_a_row_does_not_depend_on_the_others(tiny: Tiny, prefix: str, encoder_la
         width = int((source[rows] != PAD).sum(1).max())
         memory = network.draft_memory(source[rows, :width], network.verifier.encode(source[rows, :width]))
         state = network.start(memory, capacity=1)
-        return [network.propose(started(target[rows]), lengths, BLOCK, state) for lengths in paths[rows].T]
+        return [network.propose(started(target[rows]), lengths.numpy(), BLOCK, state) for lengths in paths[rows].T]
 
     together = drafts(torch.arange(4))
     for row in range(4):

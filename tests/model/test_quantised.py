@@ -23,14 +23,19 @@ from pipeline.engine.reading import ALONE
 from pipeline.errors import PipelineError
 from pipeline.evaluation.exactness import count_ties
 from pipeline.model.checkpoint import save_checkpoint, unique_weights
+from pipeline.model.formats import in_format
 from pipeline.model.orders import make_order
-from pipeline.model.quantised import RoundedLinear, linear, quantised
+from pipeline.model.quantised import RoundedLinear, linear
 from pipeline.model.settings import NetworkSettings, OrderSettings, VocabularySettings
 from pipeline.model.transformer import Transformer
 
 Tiny = Callable[..., Transformer]
 LIMIT = LengthLimit(ratio=2.0, extra=4, longest=30)
 INT8 = {"algorithm": "greedy", "quantization": "int8"}
+
+
+def quantised(network: Any) -> Any:
+    return in_format(network, "int8")
 
 
 def plain(**changes: Any) -> Transformer:

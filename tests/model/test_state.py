@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -104,7 +105,7 @@ def test_rows_may_accept_different_parts_of_their_drafts(tiny: Tiny, order: str,
         logits = network.step(draft, state)
         torch.testing.assert_close(logits[right], whole.gather(1, at.unsqueeze(2).expand(-1, -1, 20))[right], **EXACT)
         done = done + kept
-        state.rewind(done)
+        state.rewind(done.numpy())
         assert state.length == int(done.max())
 
 
@@ -114,7 +115,7 @@ def test_a_short_row_never_sees_memory_that_nobody_wrote(tiny: Tiny) -> None:
     inputs, whole = inputs_of(network, arranged), network(SOURCE, arranged)
     state = network.start(network.encode(SOURCE))
     network.step(inputs[:, :6], state)
-    state.rewind(torch.tensor([1, 6, 4]))
+    state.rewind(np.array([1, 6, 4]))
     # Two more each: the first row's slots 6 and 7 exist only because the second row is longer.
     at = torch.tensor([[1, 2], [6, 7], [4, 5]])
     logits = network.step(inputs.gather(1, at), state)
@@ -127,7 +128,7 @@ def test_ragged_rows_can_be_selected(tiny: Tiny) -> None:
     inputs, whole = inputs_of(network, arranged), network(SOURCE, arranged)
     state = network.start(network.encode(SOURCE))
     network.step(inputs[:, :8], state)
-    state.rewind(torch.tensor([2, 8, 4]))
+    state.rewind(np.array([2, 8, 4]))
     state.select(torch.tensor([2, 0]))
     at = torch.tensor([[4, 5, 6, 7], [2, 3, 4, 5]])
     logits = network.step(inputs[[2, 0]].gather(1, at), state)
@@ -153,7 +154,7 @@ def test_the_longest_row_may_leave(tiny: Tiny) -> None:
     inputs, whole = inputs_of(network, arranged), network(SOURCE, arranged)
     state = network.start(network.encode(SOURCE))
     network.step(inputs[:, :20], state)
-    state.rewind(torch.tensor([3, 20, 5]))
+    state.rewind(np.array([3, 20, 5]))
     state.select(torch.tensor([0, 2]))
     assert state.length == 5
     at = torch.tensor([[3, 4], [5, 6]])

@@ -25,7 +25,7 @@ from pipeline.evaluation.analyses.jacobi.training import training_operations
 from pipeline.evaluation.analyses.measured import Measurements
 from pipeline.evaluation.flops import sentence_operations
 from pipeline.evaluation.rows import Name
-from pipeline.model.quantised import FORMATS, in_format
+from pipeline.model.formats import FORMATS, in_format
 from pipeline.params import Params
 from pipeline.systems import TEACHER
 

@@ -1,0 +1,162 @@
+"""Everything that only a GPU can show, in one go and without network: for a machine that is lent for minutes.
+
+    python -m benchmarks.gpu --output out               # about eight minutes
+    python -m benchmarks.gpu --parts steps --output out
+
+Each part is a process of its own, with a limit, and writes a file into the folder; the others run if one fails.
+
+* `tests`: the tests marked `gpu`.
+* `steps`: a step of greedy search, computed operation by operation and launched as a recorded graph, against the time
+  of reading its weights, at d=128 and d=512, for 1 to 128 sentences, in float32, bfloat16 and float16.
+* `searches`: every decoder over greedy search (`benchmarks.regimes`), with random weights and the tokens per call of
+  trained drafters.
+* `training`: target tokens per second of Transformer base (`benchmarks.trainers`), ours and Hugging Face's Trainer.
+* `viterbi`: a lattice's best path, serial and as a scan, for K = 16 to 128.
+
+`summary.json` says what each part took, whether it failed, and the figures that the parts wrote.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.clock import about, argument_parser
+from benchmarks.regimes import SHAPES
+from pipeline.decoding.chain import Edges, best_paths
+from pipeline.engine.door import open_engine, use_engine
+from pipeline.evaluation.analyses.random_weights import random_model
+from pipeline.files import write_json
+from pipeline.model.formats import FORMATS, HALVES, in_format
+from pipeline.model.settings import OrderSettings
+from pipeline.vocabulary import EOS, SPECIALS
+
+PYTHON = [sys.executable, "-m"]
+PARTS: dict[str, tuple[list[str], int]] = {
+    "tests": (["pytest", "-m", "gpu", "tests/engine/test_gpu.py", "-p", "no:cacheprovider"], 150),
+    "steps": (["benchmarks.gpu", "--part", "steps"], 90),
+    "viterbi": (["benchmarks.gpu", "--part", "viterbi"], 60),
+    "searches": (["benchmarks.regimes", "--device", "cuda", "--widths", "128", "512", "--precisions", "float32",
+                  "bfloat16", "--sentences", "1", "8", "32", "128", "--rounds", "9"], 240),
+    "training": (["benchmarks.trainers", "--device", "cuda", "--batch-tokens", "4000", "--steps", "60", "--rounds",
+                  "2"], 150),
+}
+"""The command of each part, without its output, and its limit in seconds."""
+VOCABULARY, SOURCE, TOKENS, REPETITIONS = 3000, 25, 30, 20
+SIZES, WIDTHS, CANDIDATES = (1, 8, 32, 128), (128, 512), (16, 32, 64, 128)
+
+
+def bandwidth() -> float:
+    """Bytes per second that the GPU reads, in a copy of a gigabyte."""
+    one = torch.empty(2**28, device="cuda")
+    other = torch.empty_like(one)
+    return one.numel() * one.element_size() / seconds_of(lambda: other.copy_(one)) * 2
+
+
+def seconds_of(work: Callable[[], object], repetitions: int = REPETITIONS) -> float:
+    """The median of several times of some work on the GPU, by its own clock."""
+    times = []
+    for _ in range(3):
+        work()
+    for _ in range(repetitions):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        work()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end) / 1e3)
+    return sorted(times)[len(times) // 2]
+
+
+def steps() -> list[dict[str, Any]]:
+    """Milliseconds per step of 30, by width, format, sentences and engine, and the time of reading the weights."""
+    rows, read = [], bandwidth()
+    for width in WIDTHS:
+        network = random_model(OrderSettings("left_to_right"), VOCABULARY, SHAPES[width], torch.device("cuda"))
+        for precision in (FORMATS[0], *HALVES):
+            model = in_format(network, precision)
+            decoder = sum(one.numel() * one.element_size() for name, one in model.named_parameters()
+                          if name.startswith("decoder") or name == "projection.weight")
+            for size in SIZES:
+                source = torch.randint(len(SPECIALS), VOCABULARY, (size, SOURCE), device="cuda")
+                source[:, -1] = EOS
+                row = {"width": width, "precision": precision, "sentences": size,
+                       "reading_ms": 1e3 * decoder / read}
+                for engine, name in (("torch", "eager_ms"), ("compiled", "graph_ms")):
+                    with use_engine(engine), torch.inference_mode():  # type: ignore[arg-type]
+                        row[name] = 1e3 * seconds_of(walk(open_engine(model), source)) / TOKENS
+                rows.append(row)
+                print(row, flush=True)
+    return rows
+
+
+def walk(model: Any, source: Tensor) -> Callable[[], None]:
+    """Thirty steps of one token, each the best after the last one."""
+    memory = model.encode(source)
+
+    def walked() -> None:
+        state, tokens = model.start(memory, capacity=TOKENS), source[:, :1]
+        for _ in range(TOKENS):
+            tokens = model.step(tokens, state).argmax(2)
+    return walked
+
+
+def viterbi() -> list[dict[str, Any]]:
+    """Milliseconds of the best path of lattices of 30 positions, serial and as a scan."""
+    rows = []
+    for size in (1, 32):
+        for K in CANDIDATES:
+            draw = torch.Generator("cuda").manual_seed(1)
+            edges = Edges(*(torch.randn(shape, device="cuda", generator=draw)
+                            for shape in ((size, K), (size, TOKENS - 1, K, K), (size, TOKENS, K))))
+            row: dict[str, Any] = {"candidates": K, "sentences": size}
+            for name, associative in (("serial_ms", False), ("scan_ms", True)):
+                row[name] = 1e3 * seconds_of(lambda a=associative, e=edges: best_paths(e, 1, associative=a))
+            rows.append(row)
+            print(row, flush=True)
+    return rows
+
+
+def run_parts(names: list[str], folder: Path) -> dict[str, Any]:
+    """Run each part in a process; what came of it, and the figures that it wrote."""
+    found = {}
+    for name in names:
+        command, limit = PARTS[name]
+        output = folder / f"{name}.json"
+        more = [] if name == "tests" else ["--output", str(output)]
+        start = time.perf_counter()
+        with (folder / f"{name}.log").open("w", encoding="utf-8") as log:
+            try:
+                code: int | str = subprocess.run([*PYTHON, *command, *more], stdout=log, stderr=subprocess.STDOUT,
+                                                 timeout=limit, check=False).returncode
+            except subprocess.TimeoutExpired:
+                code = f"over its limit of {limit} s"
+        figures = json.loads(output.read_text(encoding="utf-8")) if output.exists() else None
+        found[name] = {"exit": code, "seconds": round(time.perf_counter() - start, 1), "figures": figures}
+        print(f"{name}: exit {code}, {found[name]['seconds']} s", flush=True)
+        print("".join((folder / f"{name}.log").read_text(encoding="utf-8", errors="replace").splitlines(True)[-12:]))
+    return found
+
+
+def main() -> None:
+    parser = argument_parser(__doc__)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--part", choices=("steps", "viterbi"), help="run this one here; --output is then its file")
+    parser.add_argument("--output", type=Path, default=Path("gpu"))
+    options = parser.parse_args()
+    if options.part is not None:
+        rows = {"steps": steps, "viterbi": viterbi}[options.part]()
+        write_json(options.output, {**about([]), "rows": rows})
+        return
+    options.output.mkdir(parents=True, exist_ok=True)
+    write_json(options.output / "summary.json", {**about([]), "parts": run_parts(options.parts, options.output)})
+
+
+if __name__ == "__main__":
+    main()

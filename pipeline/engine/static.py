@@ -1,0 +1,330 @@
+"""Steps of static shapes, for GPUs: a step is recorded once as a CUDA graph and then launched as one operation.
+
+A GPU computes a step of one sentence in less time than a processor needs to launch its kernels one by one. A graph
+launches them all at once, but reads and writes the same memory each time. So keys and values have places for more
+tokens, pieces and sentences than there are (powers of two, so that few shapes occur), masks hide the places that are
+not in use, and the number of tokens read so far is a tensor. The network's own code computes the step
+(`super()._read`), with a state that hands out this memory.
+
+On other devices the same steps are computed without a graph: `use_engine("static")`, with which tests compare both.
+"""
+
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from pipeline.engine.choice import engine_in_use
+from pipeline.engine.reading import Ints
+from pipeline.engine.waiting import on_device
+
+_FEWEST = 32
+"""The fewest places for tokens and for pieces of the source."""
+_KEPT = 2**31
+"""The size in bytes of the memory that is kept for later searches."""
+_Network: Any = object
+Read = Callable[[Tensor, Any, bool], tuple[Tensor, Tensor]]
+"""A network's `_read`: tokens (R, n), a state and whether to project, to hidden states (R, n, D) and logits."""
+
+
+class Static(_Network):
+    """The first base class of a network opened for a GPU, before the network's own class (`door.open_engine`)."""
+
+    pool: "Pool"
+
+    def clear_caches(self) -> None:
+        super().clear_caches()
+        self.pool = Pool()
+
+    def with_vocabulary(self, ids: Tensor) -> Any:
+        """See `pipeline.model.transformer.Transformer.with_vocabulary`."""
+        short = super().with_vocabulary(ids)
+        vars(short)["pool"] = Pool()  # recorded steps project onto the whole vocabulary
+        return short
+
+    def start(self, memory: Any, beams: int = 1, capacity: int = 64) -> Any:
+        """See `pipeline.model.transformer.Transformer.start`.
+
+        The `hidden` states and the logits of a step are valid until the next step of the same state.
+        """
+        if engine_in_use() == "torch":
+            return super().start(memory, beams, capacity)
+        own = super().start(memory, beams, 0)
+        return StaticState(self.pool, own.source, own.source_mask, beams, capacity, len(self._position_tables().target))
+
+    def _read(self, tokens: Tensor, state: Any, projected: bool) -> tuple[Tensor, Tensor]:
+        read: Read = super()._read
+        return state.read(read, tokens, projected) if isinstance(state, StaticState) else read(tokens, state, projected)
+
+    @staticmethod
+    def _source_mask(source: Tensor) -> Tensor:
+        from pipeline.vocabulary import PAD
+        return (source != PAD)[:, None, None, :]  # always: to know whether it can be left out is to wait for the GPU
+
+
+class Shape(NamedTuple):
+    """The places of a `Space`."""
+
+    sentences: int
+    beams: int
+    pieces: int
+    tokens: int
+
+
+class Space:
+    """The memory that the steps of one state read and write, and the steps themselves."""
+
+    def __init__(self, shape: Shape, like: Tensor) -> None:
+        """Args:
+            shape: the places.
+            like: (L, 2, B, heads, S, D / heads), for the other sizes, the type and the device.
+        """
+        (L, two, _, heads, _, depth), (B, beams, S, T) = like.shape, shape
+        with torch.inference_mode(False):  # tensors that are made in inference mode could not be changed outside
+            self.past = like.new_zeros(L, two, B * beams, heads, T, depth)
+            self.source = like.new_zeros(L, two, B, heads, S, depth)
+            self.mask = like.new_zeros(B, 1, 1, S, dtype=torch.bool)
+            self.lengths = like.new_zeros(B * beams, dtype=torch.long)
+        self.shape = shape
+        self.steps: dict[tuple[int, bool, bool], _Step] = {}
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(one.numel() * one.element_size() for one in (self.past, self.source, self.mask, self.lengths))
+
+    def load(self, source: Tensor, mask: Tensor | None) -> None:
+        """Begin with the keys and values (L, 2, B, heads, S, d) of sources, and their mask (B, 1, 1, S)."""
+        B, S = source.shape[2], source.shape[4]
+        self.past.zero_()  # a hidden place has weight 0, but 0 times NaN is NaN
+        self.source.zero_()
+        self.source[:, :, :B, :, :S] = source
+        self.mask.zero_()
+        self.mask[:B, ..., :S] = True if mask is None else mask
+        self.mask[B:, ..., :1] = True  # softmax over nothing is NaN
+        self.lengths.zero_()
+
+
+class Pool:
+    """The spaces of one network that no state uses."""
+
+    def __init__(self) -> None:
+        self._free: list[Space] = []  # the last used one is the last
+
+    def take(self, shape: Shape, like: Tensor) -> Space:
+        """A space of this shape; see `Space`."""
+        for place in reversed(range(len(self._free))):
+            if self._free[place].shape == shape and self._free[place].source.dtype == like.dtype:
+                return self._free.pop(place)
+        return Space(shape, like)
+
+    def give(self, space: Space) -> None:
+        """Keep a space for later, and forget those that were not used for the longest time."""
+        self._free.append(space)
+        total = sum(one.size for one in self._free)
+        while total > _KEPT:
+            total -= self._free.pop(0).size
+
+
+class StaticState:
+    """A decoder state in a space, with the attributes and methods of `pipeline.model.state.State`."""
+
+    def __init__(self, pool: Pool, source: Tensor, source_mask: Tensor | None, beams: int, capacity: int,
+                 most: int) -> None:
+        """Args:
+            pool: of the network.
+            source: (L, 2, B, heads, S, D / heads), keys and values of the source.
+            source_mask: (B, 1, 1, S) or None.
+            beams: rows per sentence.
+            capacity: places for tokens at first.
+            most: places for tokens that the network has.
+        """
+        self.beams, self.length = beams, 0
+        self.hidden: Tensor | None = None
+        self._pool, self._most = pool, most
+        self._give_back: weakref.finalize[..., StaticState] | None = None
+        self._sentences, self._pieces = source.shape[2], source.shape[4]
+        self.lengths: Ints | None = None
+        self._counted = True  # whether the space's lengths are those of the rows
+        self._space = self._take(self._shape(capacity), source)
+        self._space.load(source, source_mask)
+
+    @property
+    def rows(self) -> int:
+        """R, sentences times beams."""
+        return self._sentences * self.beams
+
+    @property
+    def source(self) -> Tensor:
+        """(L, 2, B, heads, places, D / heads)."""
+        return self._space.source[:, :, :self._sentences]
+
+    @property
+    def source_mask(self) -> Tensor:
+        """(B, 1, 1, places)."""
+        return self._space.mask[:self._sentences]
+
+    def read(self, read: Read, tokens: Tensor, projected: bool) -> tuple[Tensor, Tensor]:
+        """`read` the next tokens (R, n) of every row in a static step; see `Read` for the result.
+
+        Raises:
+            IndexError: the network has no places for so many.
+        """
+        R, n = tokens.shape
+        self.reserve(n)
+        if not self._counted:
+            if self.lengths is None:
+                self._space.lengths.fill_(self.length)
+            else:
+                self._space.lengths[:R].copy_(torch.from_numpy(self.lengths), non_blocking=True)
+            self._counted = True
+        key = n, projected, torch.is_autocast_enabled(tokens.device.type)
+        if key not in self._space.steps:
+            self._space.steps[key] = _Step(read, self._space, *key)
+        hidden, logits = (one[:R] for one in self._space.steps[key](tokens))
+        self._count(n)
+        self.hidden = hidden
+        return hidden, logits
+
+    def reserve(self, tokens: int) -> None:
+        """Have places for `tokens` more after the longest row."""
+        needed, before = self.length + tokens, self._space
+        if needed > self._most:
+            raise IndexError(f"{needed} tokens are more than the {self._most} places of the network")
+        if needed > before.shape.tokens:
+            self._space = self._take(self._shape(needed), before.source)
+            for mine, theirs in zip(_contents(self._space), _contents(before), strict=True):
+                mine.copy_(theirs)
+            self._space.past[..., :before.shape.tokens, :] = before.past
+            self._space.past[..., before.shape.tokens:, :] = 0
+
+    def slots(self, tokens: int) -> Tensor:
+        """Slots of the next `tokens` tokens, (tokens,) or (R, tokens)."""
+        ahead = torch.arange(tokens, device=self._space.lengths.device)
+        if self.lengths is None:
+            return ahead + self.length
+        return ahead + on_device(self.lengths, ahead.device).unsqueeze(1)
+
+    def append(self, layer: int, keys_values: Tensor) -> Tensor:
+        """Store keys and values of rows of the same length, not in a static step; see `State.append`."""
+        end = self.length + keys_values.shape[3]
+        past = self._space.past[layer][:, :self.rows, :, :end]
+        past[:, :, :, self.length:] = keys_values
+        return past
+
+    def advance(self, tokens: int) -> None:
+        """Count tokens that every layer has appended."""
+        self._count(tokens)
+        self._counted = False
+
+    def _count(self, tokens: int) -> None:
+        self.length += tokens
+        if self.lengths is not None:
+            self.lengths = self.lengths + tokens
+
+    def select(self, rows: Tensor) -> None:
+        """Keep and reorder rows; see `State.select`."""
+        if self.lengths is not None:
+            self.rewind(self.lengths[rows.numpy()])
+        before, rows = self._space, rows.to(self._space.past.device, non_blocking=True)
+        if len(rows) != self.rows:
+            sentences = rows[::self.beams] // self.beams
+            source, mask = before.source.index_select(2, sentences), before.mask.index_select(0, sentences)
+            self._sentences = len(sentences)
+            if (shape := self._shape(before.shape.tokens)) != before.shape:
+                self._space = self._take(shape, source)
+                self._space.load(source, mask)
+            else:
+                before.source[:, :, :len(sentences)], before.mask[:len(sentences)] = source, mask
+        self._space.past[:, :, :len(rows)] = before.past.index_select(2, rows)
+        self._counted &= self._space is before
+
+    def rewind(self, lengths: Ints | int) -> None:
+        """Forget what is after the given lengths, (R,) or one number, which are at most the present ones."""
+        self._counted = False
+        if isinstance(lengths, int):
+            self.length, self.lengths = lengths, None
+        else:
+            self.length, self.lengths = int(lengths.max(initial=0)), lengths
+
+    def _shape(self, tokens: int) -> Shape:
+        return Shape(_power(self._sentences), self.beams, _power(max(self._pieces, _FEWEST)),
+                     min(_power(max(tokens, _FEWEST)), self._most))
+
+    def _take(self, shape: Shape, like: Tensor) -> Space:
+        """A space of undefined content. The pool gets it back when this state takes another one, or is gone."""
+        space = self._pool.take(shape, like)
+        if self._give_back is not None:
+            self._give_back()
+        self._give_back = weakref.finalize(self, self._pool.give, space)
+        self._give_back.atexit = False
+        return space
+
+
+class _Places:
+    """The state that a network's `_read` sees in a static step: all rows of a space, with their lengths in a tensor.
+
+    Of the slots it sees all, and the mask of its order hides those that are not in use.
+    """
+
+    hidden: Tensor | None = None
+
+    def __init__(self, space: Space, tokens: int) -> None:
+        self.source, self.source_mask, self.lengths = space.source, space.mask, space.lengths
+        self._past, self._rows = space.past, torch.arange(len(space.lengths), device=space.lengths.device).unsqueeze(1)
+        self.length = space.shape.tokens - tokens  # so that masks have all places as columns
+
+    def reserve(self, tokens: int) -> None:
+        """Nothing: the state has done it."""
+
+    def slots(self, tokens: int) -> Tensor:
+        """(R, tokens); those of rows that are not in use stay inside the space."""
+        ahead = torch.arange(tokens, device=self.lengths.device)
+        return (ahead + self.lengths.unsqueeze(1)).clamp_(max=self._past.shape[4] - 1)
+
+    def append(self, layer: int, keys_values: Tensor) -> Tensor:
+        """Store keys and values (2, R, heads, n, D / heads), and return those of all places."""
+        past = self._past[layer]
+        past.transpose(2, 3)[:, self._rows, self.slots(keys_values.shape[3])] = keys_values.transpose(2, 3)
+        return past
+
+    def advance(self, tokens: int) -> None:
+        """Count tokens that every layer has appended."""
+        self.lengths.add_(tokens)
+
+
+class _Step:
+    """One step over n tokens of every row of a space. Its results are overwritten by the next one."""
+
+    def __init__(self, read: Read, space: Space, tokens: int, projected: bool, mixed: bool) -> None:
+        self._compute = partial(read, space.lengths.new_zeros(len(space.lengths), tokens), _Places(space, tokens),
+                                projected)
+        self._records = space.past.is_cuda and not mixed  # autocast would keep copies of weights outside the graph
+        self._results: tuple[Tensor, Tensor] | None = None
+        self._graph: Any = None
+
+    def __call__(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        self._compute.args[0][:len(tokens)] = tokens
+        if self._graph is not None:
+            self._graph.replay()
+        elif self._results is None or not self._records:  # what comes up once is not worth a graph
+            self._results = self._compute()
+        else:
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
+                self._results = self._compute()
+            self._graph.replay()
+        return self._results  # type: ignore[return-value]  # every branch above has set it
+
+
+def _contents(space: Space) -> tuple[Tensor, Tensor, Tensor]:
+    """What does not depend on the number of places for tokens."""
+    return space.source, space.mask, space.lengths
+
+
+def _power(number: int) -> int:
+    """The least power of two that is not lower."""
+    return 1 << max(number - 1, 0).bit_length()

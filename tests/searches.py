@@ -1,0 +1,40 @@
+"""Every algorithm of `pipeline.decoding`, with a model that it searches."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import Any
+
+from drafters import drafter, with_heads
+from lattices import lattice
+from masked import masked
+
+import pipeline.decoding
+from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.settings import Decoder, make_decoder
+from pipeline.model.transformer import Transformer
+
+LIMIT = LengthLimit(ratio=1.5, extra=4, longest=23)
+ALGORITHMS = sorted(module.name for module in pkgutil.iter_modules(pipeline.decoding.__path__)
+                    if hasattr(importlib.import_module(f"pipeline.decoding.{module.name}"), "search"))
+SETTINGS: dict[str, dict[str, Any]] = {"beam": {"beams": 3}, "pair_beam": {"beams": 3}}
+"""Where there is no default."""
+
+
+def searched_by(algorithm: str, tiny: Callable[..., Transformer]) -> Any:
+    """A model that an algorithm searches."""
+    module = importlib.import_module(f"pipeline.decoding.{algorithm}")
+    if algorithm == "pair_beam":
+        return tiny("interleaved")
+    kind, verifier = getattr(module, "KIND", "ordered"), tiny()
+    if kind == "lattice":
+        network = lattice()
+        network.attach_verifier(verifier)
+        return network
+    return {"ordered": lambda: verifier, "drafter": lambda: drafter(verifier), "heads": lambda: with_heads(verifier),
+            "masked": masked}[kind]()
+
+
+def decoder(algorithm: str, quantization: str = "float32") -> Decoder:
+    return make_decoder(algorithm, {"algorithm": algorithm, "quantization": quantization,
+                                    **SETTINGS.get(algorithm, {})}, LIMIT)
