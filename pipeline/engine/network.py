@@ -15,6 +15,7 @@ from pipeline.engine.choice import engine_in_use
 from pipeline.engine.helpers import current_team, together
 from pipeline.engine.packing import is_small_source, is_small_step
 from pipeline.engine.packs import Packs, mask_array
+from pipeline.engine.padding import groups
 from pipeline.engine.reading import Bools, Ints, Packed, PackedChain, PackedHeads, Reading
 
 _SHARED = 256
@@ -47,6 +48,15 @@ class Compiled(_Network):
     # Parts of the three verbs.
 
     def _encoded(self, source: Tensor, mask: Tensor | None) -> Tensor:
+        if not (parts := self._parts(mask)):
+            return self._encoded_together(source, mask)
+        found = [self._encoded_together(source[rows, :longest], own) for rows, longest, own in parts]
+        states = found[0].new_zeros(*source.shape, found[0].shape[2])
+        for (rows, longest, _), part in zip(parts, found, strict=True):
+            states[rows, :longest] = part
+        return states
+
+    def _encoded_together(self, source: Tensor, mask: Tensor | None) -> Tensor:
         packed = self.packs.encoder if self._compiles else None
         if packed is not None and self._encodes(source.numel(), packed.positions.shape[1]):
             from pipeline.engine.encoder import encode  # numba: half a second that training does not need
@@ -61,6 +71,17 @@ class Compiled(_Network):
         return own
 
     def _projected(self, memory: Any) -> Tensor:
+        if not (parts := self._parts(memory.mask)):
+            return self._projected_together(memory)
+        found = [self._projected_together(type(memory)(memory.states[rows, :longest], own))
+                 for rows, longest, own in parts]
+        (L, two, _, heads, _, depth), (B, S, _) = found[0].shape, memory.states.shape
+        projected = found[0].new_zeros(L, two, B, heads, S, depth)
+        for (rows, longest, _), part in zip(parts, found, strict=True):
+            projected[:, :, rows, :, :longest] = part
+        return projected
+
+    def _projected_together(self, memory: Any) -> Tensor:
         B, S, D = memory.states.shape
         packed = self.packs.source if self._compiles else None
         if packed is None or not self._encodes(B * S, D):
@@ -209,6 +230,25 @@ class Compiled(_Network):
         Rounded weights always are, as are their steps: torch has no products of bytes that are as quick.
         """
         return pieces > 0 and (self.packs.plain.rounded or is_small_source(pieces, width))
+
+    def _parts(self, mask: Tensor | None) -> list[tuple[Tensor, int, Tensor | None]]:
+        """The sentences of a padded batch that are encoded together; none: all of them, or nothing is compiled.
+
+        Args:
+            mask: (B, 1, 1, S) or None.
+
+        Returns:
+            Of each part the rows, the pieces of the longest one, and the mask, if it is padded.
+        """
+        if mask is None or not self._compiles:
+            return []
+        visible, parts = mask_array(mask)[:, 0], []
+        lengths = visible.shape[1] - visible[:, ::-1].argmax(1)
+        for rows in groups(lengths):
+            longest, chosen = int(lengths[rows].max()), torch.from_numpy(rows)
+            padded = not visible[rows, :longest].all()
+            parts.append((chosen, longest, mask[chosen, ..., :longest] if padded else None))
+        return parts if len(parts) > 1 else []
 
     def _reading(self, packed: Packed, state: Any, tokens: int, mask: Bools) -> tuple[Reading, Ints]:
         """A decoder that reads up to `tokens` more tokens per row, and the number that it has read, (R,)."""

@@ -4,6 +4,7 @@ A sentence may have several neighbouring rows (its beams). Keys and values of th
 encoded source per sentence.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,36 @@ class Memory:
     """(B, 1, 1, S), true where there is a piece; None: no row is padded."""
 
 
+class Rows:
+    """A tensor (L, 2, R, …) of which some rows are kept, time and again: two blocks of memory take turns.
+
+    New memory for every copy costs more than copying, because the system hands it out page by page.
+    """
+
+    def __init__(self, content: Tensor) -> None:
+        """Args:
+            content: contiguous; overwritten after the second `keep`.
+        """
+        self.content = content
+        self._block, self._spare = content.view(-1), content.new_empty(0)
+
+    def keep(self, rows: Tensor, columns: int | None = None) -> None:
+        """Keep rows, in this order.
+
+        Args:
+            rows: (R',) indices.
+            columns: the places of the last dimension but one that have a content; None: all.
+        """
+        L, two, _, *others = self.content.shape
+        shape = L, two, len(rows), *others
+        size = math.prod(shape)
+        if len(self._spare) < size:
+            self._spare = self.content.new_empty(size)
+        kept = self._spare[:size].view(shape)
+        torch.index_select(self.content[..., :columns, :], 2, rows, out=kept[..., :columns, :])
+        self._block, self._spare, self.content = self._spare, self._block, kept
+
+
 class State:
     """Keys and values of everything decoded so far, and of the source, for L layers.
 
@@ -47,32 +78,38 @@ class State:
             capacity: tokens to allocate memory for; it grows when needed.
         """
         L, _, B, heads, _, depth = source.shape
-        self.source = source
         self.source_mask = source_mask
         self.beams = beams
         self.length = 0
         self.lengths: Ints | None = None
         self.hidden: Tensor | None = None
-        self._past = source.new_empty(L, 2, B * beams, heads, capacity, depth)
+        self._source_rows = Rows(source)
+        self._past_rows = Rows(source.new_empty(L, 2, B * beams, heads, capacity, depth))
         self._views: tuple[Tensor, Tensor, Floats, Floats] | None = None  # what `arrays` returned, and its tensors
-        self._spare: Tensor | None = None  # `select` copies from one to the other and swaps them
 
     @property
     def rows(self) -> int:
         """R, sentences times beams."""
         return self._past.shape[2]
 
+    @property
+    def source(self) -> Tensor:
+        """(L, 2, B, heads, S, D / heads), keys and values of the source; valid until rows are selected."""
+        return self._source_rows.content
+
+    @property
+    def _past(self) -> Tensor:
+        """(L, 2, R, heads, capacity, D / heads), keys and values of the past."""
+        return self._past_rows.content
+
     def reserve(self, tokens: int) -> None:
         """Allocate memory for `tokens` more after the longest row (doubling, so that growth is rare)."""
         needed, capacity = self.length + tokens, self._past.shape[4]
         if needed > capacity:
-            grown = self._new_past(self.rows, max(needed, 2 * capacity))
+            *others, _, depth = self._past.shape
+            grown = self._past.new_empty(*others, max(needed, 2 * capacity), depth)
             grown[..., :self.length, :] = self._past[..., :self.length, :]
-            self._past = grown
-
-    def _new_past(self, rows: int, capacity: int) -> Tensor:
-        L, two, _, heads, _, depth = self._past.shape
-        return self._past.new_empty(L, two, rows, heads, capacity, depth)
+            self._past_rows = Rows(grown)
 
     def slots(self, tokens: int) -> Tensor:
         """Slots of the next `tokens` tokens: (tokens,) while all rows have one length, otherwise (R, tokens)."""
@@ -134,13 +171,10 @@ class State:
         rows = rows.to(self._past.device, non_blocking=True)
         if len(rows) != self.rows:
             sentences = rows[::self.beams] // self.beams
-            self.source = self.source.index_select(2, sentences)
+            self._source_rows.keep(sentences)
             if self.source_mask is not None:
                 self.source_mask = self.source_mask.index_select(0, sentences)
-        if self._spare is None or self._spare.shape[2] != len(rows) or self._spare.shape[4] != self._past.shape[4]:
-            self._spare = self._new_past(len(rows), self._past.shape[4])
-        torch.index_select(self._past[..., :self.length, :], 2, rows, out=self._spare[..., :self.length, :])
-        self._past, self._spare = self._spare, self._past
+        self._past_rows.keep(rows, self.length)
 
     def rewind(self, lengths: Ints | int) -> None:
         """Forget what is after the given lengths, (R,) or one number, which are at most the present ones."""

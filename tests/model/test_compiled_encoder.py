@@ -1,8 +1,10 @@
 """The compiled encoder and its projection: torch's numbers, and the same bits whatever else is in the batch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations, pairwise
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from sentences import sources
 from torch import Tensor
 
-from pipeline.engine import encoder, packing
+from pipeline.engine import encoder, packing, padding
 from pipeline.engine.door import use_engine
 from pipeline.engine.network import Compiled
 from pipeline.engine.packs import Packs
@@ -34,7 +36,6 @@ def read(network: Transformer, source: Tensor, compiled: bool = True) -> tuple[T
     return found
 
 
-
 def packs_of(network: Transformer) -> Packs:
     assert isinstance(network, Compiled)
     return network.packs
@@ -54,9 +55,40 @@ def test_it_is_the_plain_encoder(tiny: Tiny, lengths: list[int], norm: str, acti
         torch.testing.assert_close(found, expected, rtol=0, atol=loose)
 
 
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=6))
+def test_in_groups_of_similar_length_it_is_the_same(tiny: Tiny, lengths: list[int]) -> None:
+    network, source = tiny(), sources(*lengths)
+    with patch.object(padding, "_CALL", 0):
+        states, keys_values = read(network, source)
+    expected = read(network, source, compiled=False)
+    for row, length in enumerate(lengths):
+        torch.testing.assert_close(states[row, :length], expected[0][row, :length], rtol=0, atol=1e-10)
+        torch.testing.assert_close(keys_values[:, :, row, :, :length], expected[1][:, :, row, :, :length],
+                                   rtol=0, atol=1e-10)
+        if len(set(lengths)) > 1:
+            assert not states[row, length:].any() and not keys_values[:, :, row, :, length:].any()
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=6))
+def test_no_other_groups_take_less_time(lengths: list[int]) -> None:
+    def cost(parts: Iterable[Sequence[int]]) -> int:
+        return sum(len(part) * max(part) + padding._CALL for part in parts)
+
+    found = [group.tolist() for group in padding.groups(np.array(lengths))]
+    assert sorted(row for group in found for row in group) == list(range(len(lengths)))
+    ordered = sorted(lengths)  # sentences between two of a group belong to it, or it could be no cheaper
+    cuts = (set(chosen) | {len(lengths)} for n in range(len(lengths))
+            for chosen in combinations(range(1, len(lengths)), n))
+    least = min(cost([ordered[first:last] for first, last in pairwise([0, *sorted(one)])]) for one in cuts)
+    assert cost([[lengths[row] for row in group] for group in found]) == least
+
+
 def test_a_hole_in_a_sentence_is_not_seen(tiny: Tiny) -> None:
     network, source = tiny(), sources(7, 5)
     source[0, 2] = PAD
+    with patch.object(padding, "_CALL", 0):
+        grouped = read(network, source)[0]
+    torch.testing.assert_close(grouped[0], read(network, source)[0][0], rtol=0, atol=1e-10)
     for found, expected in zip(read(network, source), read(network, source, compiled=False), strict=True):
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
 
