@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, table
-from benchmarks.step import SOURCE, read_and_forget, timed
+from benchmarks.step import ALWAYS, NEVER, SOURCE, read_and_forget, timed
 from pipeline.engine.door import open_engine
 from pipeline.engine.helpers import together, using_all_cores
 from pipeline.evaluation.analyses.random_weights import random_model
@@ -79,16 +79,16 @@ def _ways(model: Any, state: Any, tokens: Tensor, quantization: str) -> dict[str
     def alone() -> None:
         with using_all_cores():
             for _ in range(STEPS):
-                step(few=10**9)
+                step(ALWAYS)
 
     def shared() -> None:
         with together():
             for _ in range(STEPS):
-                step(few=10**9)
+                step(ALWAYS)
 
     def by_torch() -> None:
         for _ in range(STEPS):
-            step(few=0)
+            step(NEVER)
     ways = {"alone": alone, "together": shared}
     return ways if quantization != COMPILED[0] else ways | {"torch": by_torch}
 

@@ -1,4 +1,4 @@
-"""Where the time of one decoding step goes, what a step of two words costs against one of one, and up to how many
+"""Where the time of one decoding step goes, what a step of two words costs against one of one, and for how many rows,
 tokens and pieces of which width a compiled step and a compiled encoder are the quicker ones.
 
     python -m benchmarks.step
@@ -22,7 +22,7 @@ from torch import Tensor
 from benchmarks.clock import RESULTS, Floats, about, argument_parser, interleave, median_ratio, table
 from pipeline.decoding import beam, greedy
 from pipeline.decoding.limits import LengthLimit
-from pipeline.engine import packing
+from pipeline.engine import bounds
 from pipeline.evaluation.analyses.random_weights import random_model
 from pipeline.evaluation.speed import speed_ratio
 from pipeline.files import write_json
@@ -35,8 +35,16 @@ from pipeline.vocabulary import SPECIALS
 NETWORK = NetworkSettings(width=128, heads=4, feed_forward=512, encoder_layers=2, decoder_layers=2)
 ORDERS = ("left_to_right", "interleaved")
 ROWS = (1, 2, 4, 5, 8, 10)
-WIDTHS, TOKENS = (128, 256, 512, 1024), (1, 2, 3, 4, 8, 16, 32, 64)
-PIECES = (10, 25, 50, 75, 100, 150)
+WIDTHS = (128, 256, 512, 1024)
+STEPS = ((1, 1), (1, 4), (1, 16), (1, 64), (1, 128), (1, 250), (8, 1), (32, 1), (64, 1), (160, 1), (320, 1), (8, 30),
+         (32, 30))
+"""Rows and tokens of each."""
+SOURCES = ((1, 10), (1, 25), (1, 50), (1, 100), (1, 250), (8, 25), (32, 25), (32, 60))
+"""Sentences and pieces of each."""
+MOST = 2**18
+"""The largest product of rows, tokens and width that is timed."""
+ALWAYS, NEVER = bounds.Bounds(10**9, 10**9, 10**9), bounds.Bounds(0, 0, 0)
+WAYS = {"compiled": ALWAYS, "torch": NEVER}
 WORDS = range(20, 31)
 """Lengths of the outputs: those of long sentences, half of them odd."""
 SOURCE = 25
@@ -147,48 +155,47 @@ def measure_steps(models: dict[str, Transformer], source: Tensor, rounds: int) -
     return results
 
 
-def measure_widths(vocabulary: int, source: Tensor, rounds: int) -> list[dict[str, Any]]:
-    """Microseconds of a step of one sentence's next tokens, compiled and by torch, two layers of each width."""
-    results = []
+def measure_widths(vocabulary: int, rounds: int) -> list[dict[str, Any]]:
+    """Microseconds of a step over the next tokens of every row, compiled and by torch, two layers of each width."""
+    results, random = [], torch.Generator().manual_seed(1)
     for width in WIDTHS:
         model = _two_layers(width, vocabulary)
-        state = model.start(model.encode(source))
-        for count in (count for count in TOKENS if count * width <= 8192):
+        for rows, count in ((rows, count) for rows, count in STEPS if rows * count * width <= MOST):
+            source = torch.randint(len(SPECIALS), vocabulary, (rows, SOURCE), generator=random)
             with torch.inference_mode():
-                step = partial(read_and_forget, model, state, torch.full((1, count), len(SPECIALS)))
-                seconds = interleave({"compiled": timed(partial(step, few=10**9)),
-                                      "torch": timed(partial(step, few=0))}, rounds, warmup=5)
-            results.append({
-                "width": width, "tokens": count,
-                **{f"{way}_us": 1e6 * float(np.median(one)) for way, one in seconds.items()},
-                "times_faster": median_ratio(seconds["torch"], seconds["compiled"])})
+                state = model.start(model.encode(source))
+                step = partial(read_and_forget, model, state, torch.full((rows, count), len(SPECIALS)))
+                seconds = interleave({way: timed(partial(step, most)) for way, most in WAYS.items()}, rounds, warmup=5)
+            results.append({"width": width, "rows": rows, "tokens": count, **_compared(seconds)})
     return results
 
 
 def measure_encoders(vocabulary: int, rounds: int) -> list[dict[str, Any]]:
-    """Microseconds of encoding one sentence and starting to decode it, compiled and by torch, after another search."""
+    """Microseconds of encoding sentences and starting to decode them, compiled and by torch, after another search."""
     results, random = [], torch.Generator().manual_seed(1)
     for width in WIDTHS:
         model = _two_layers(width, vocabulary)
-        for pieces in PIECES:
-            source = torch.randint(len(SPECIALS), vocabulary, (1, pieces), generator=random)
+        for sentences, pieces in ((B, S) for B, S in SOURCES if B * S * width <= MOST):
+            source = torch.randint(len(SPECIALS), vocabulary, (sentences, pieces), generator=random)
             with torch.inference_mode():
-                seconds = interleave({way: partial(_begin, model, source, short)
-                                      for way, short in (("compiled", 10**9), ("torch", 0))}, rounds, warmup=5)
-            results.append({
-                "width": width, "pieces": pieces,
-                **{f"{way}_us": 1e6 * float(np.median(one)) for way, one in seconds.items()},
-                "times_faster": median_ratio(seconds["torch"], seconds["compiled"])})
+                seconds = interleave({way: partial(_begin, model, source, most) for way, most in WAYS.items()}, rounds,
+                                     warmup=5)
+            results.append({"width": width, "sentences": sentences, "pieces": pieces, **_compared(seconds)})
     return results
 
 
-def _begin(model: Transformer, source: Tensor, short: int, item: int) -> float:
-    """Seconds to the first step, sources of up to `short` pieces by compiled code.
+def _compared(seconds: dict[str, Floats]) -> dict[str, Any]:
+    return {**{f"{way}_us": 1e6 * float(np.median(one)) for way, one in seconds.items()},
+            "times_faster": median_ratio(seconds["torch"], seconds["compiled"])}
+
+
+def _begin(model: Transformer, source: Tensor, most: bounds.Bounds, item: int) -> float:
+    """Seconds to the first step, sources of sizes up to `most` by compiled code.
 
     The search before has let torch's threads fall asleep, as the search of every sentence does.
     """
-    search(model, source[:, :8], 8, 1)
-    with patch.object(packing, "_SHORT", short):
+    search(model, source[:1, :8], 8, 1)
+    with patch.object(bounds, "of", lambda width: most):
         start = time.perf_counter()
         model.start(model.encode(source))
         return time.perf_counter() - start
@@ -200,9 +207,9 @@ def _two_layers(width: int, vocabulary: int) -> Transformer:
     return random_model(OrderSettings("left_to_right"), vocabulary, network)
 
 
-def read_and_forget(model: Transformer, state: State, tokens: Tensor, few: int, kept: int = 0) -> None:
-    """Read tokens and forget all but the first `kept`; up to `few` numbers are read by compiled code."""
-    with patch.object(packing, "_FEW", few):
+def read_and_forget(model: Transformer, state: State, tokens: Tensor, most: bounds.Bounds, kept: int = 0) -> None:
+    """Read tokens, of sizes up to `most` by compiled code, and forget all but the first `kept`."""
+    with patch.object(bounds, "of", lambda width: most):
         model.step(tokens, state)
     state.rewind(kept)
 
@@ -248,8 +255,8 @@ def main() -> None:
     source = torch.randint(len(SPECIALS), options.vocabulary, (1, SOURCE), generator=random)
     searches = [measure_search(models, beams, source, options.rounds) for beams in options.beams]
     steps = measure_steps(models, source, 10 * options.rounds)
-    widths = measure_widths(options.vocabulary, source, 4 * options.rounds)
-    encoders = measure_encoders(options.vocabulary, 4 * options.rounds)
+    widths = measure_widths(options.vocabulary, 2 * options.rounds)
+    encoders = measure_encoders(options.vocabulary, 2 * options.rounds)
     write_json(options.output, {**description, "vocabulary": options.vocabulary, "searches": searches,
                                 "steps": steps, "widths": widths, "encoders": encoders})
     shares = list(next(iter(searches[0]["orders"].values())))
@@ -260,11 +267,12 @@ def main() -> None:
     print(table(["step", "rows", "words", "µs", "of it projection", "over left-to-right"], [
         [row["order"], str(row["rows"]), str(row["words"]), f"{row['step_us']:.0f}",
          f"{row['projection_us']:.0f}", f"{row['step_over_left_to_right'][0]:.2f}"] for row in steps]))
-    print(table(["width", "tokens", "µs compiled", "µs by torch", "times faster"], [
-        [str(row["width"]), str(row["tokens"]), f"{row['compiled_us']:.0f}", f"{row['torch_us']:.0f}",
+    print(table(["width", "rows", "tokens", "µs compiled", "µs by torch", "times faster"], [
+        [str(row["width"]), str(row["rows"]), str(row["tokens"]), f"{row['compiled_us']:.0f}", f"{row['torch_us']:.0f}",
          "{:.2f} ({:.2f} to {:.2f})".format(*row["times_faster"])] for row in widths]))
-    print(table(["width", "pieces", "µs compiled", "µs by torch", "times faster"], [
-        [str(row["width"]), str(row["pieces"]), f"{row['compiled_us']:.0f}", f"{row['torch_us']:.0f}",
+    print(table(["width", "sentences", "pieces", "µs compiled", "µs by torch", "times faster"], [
+        [str(row["width"]), str(row["sentences"]), str(row["pieces"]), f"{row['compiled_us']:.0f}",
+         f"{row['torch_us']:.0f}",
          "{:.2f} ({:.2f} to {:.2f})".format(*row["times_faster"])] for row in encoders]))
 
 

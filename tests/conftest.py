@@ -19,7 +19,7 @@ from pipeline.blocks import build, merge
 from pipeline.checksums import SUMS
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.settings import BpeSettings
-from pipeline.engine import helpers, network, team
+from pipeline.engine import bounds, helpers, team
 from pipeline.engine.choice import Engine
 from pipeline.engine.door import open_engine, use_engine
 from pipeline.model.checkpoint import save_checkpoint, unique_weights
@@ -207,7 +207,7 @@ def lattice_family(workspace: Path, change_params: Callable[[dict[str, Any]], No
 def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Two threads of PyTorch, two cores and helpers for every width."""
     monkeypatch.setattr(helpers, "usable_cores", lambda: 2)
-    monkeypatch.setattr(network, "_SHARED", 0)
+    monkeypatch.setattr(bounds, "SHARED", 0)
     monkeypatch.setattr(team, "_SMALLEST", 0)
     threads = torch.get_num_threads()
     torch.set_num_threads(2)

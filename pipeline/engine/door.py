@@ -94,6 +94,6 @@ def is_quicker_in_threads(algorithm: str, model: Any, source: Tensor) -> bool:
     """
     if len(source) < 2 or algorithm not in LOOPS or engine_in_use() != "compiled" or not isinstance(model, Compiled):
         return False
-    if algorithm in _WIDE and model.packs.plain.rounded:  # exact steps of many tokens are torch's
+    if algorithm in _WIDE:
         return True
     return sum(one.numel() * one.element_size() for one in model.parameters()) <= _LIGHT

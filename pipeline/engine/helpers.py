@@ -63,10 +63,15 @@ def current_team() -> Ints:
     return team
 
 
+def team_size() -> int:
+    """The threads of a team, with the one that searches."""
+    return min(_MOST, torch.get_num_threads(), usable_cores())
+
+
 @contextmanager
 def together() -> Iterator[None]:
     """Share this thread's products with helpers in this block, if it may use other cores and no other thread does."""
-    cores, threads = _helpers.cores, min(_MOST, torch.get_num_threads(), usable_cores())
+    cores, threads = _helpers.cores, team_size()
     if len(current_team()) or threads < 2 or not cores.acquire(blocking=False):
         yield
         return

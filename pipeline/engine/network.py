@@ -11,15 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pipeline.engine import bounds
 from pipeline.engine.choice import engine_in_use
 from pipeline.engine.helpers import current_team, together
-from pipeline.engine.packing import is_small_source, is_small_step
 from pipeline.engine.packs import Packs, mask_array
 from pipeline.engine.padding import groups
 from pipeline.engine.reading import Bools, Ints, Packed, PackedChain, PackedHeads, Reading
 
-_SHARED = 256
-"""The width from which helpers make a sentence faster (`python -m benchmarks.rows`)."""
 _CHAINED = 4
 """Rows up to which the compiled chain is faster than torch's."""
 _Network: Any = object
@@ -58,7 +56,7 @@ class Compiled(_Network):
 
     def _encoded_together(self, source: Tensor, mask: Tensor | None) -> Tensor:
         packed = self.packs.encoder if self._compiles else None
-        if packed is not None and self._encodes(source.numel(), packed.positions.shape[1]):
+        if packed is not None and self._encodes(*source.shape):
             from pipeline.engine.encoder import encode  # numba: half a second that training does not need
             plain = self.packs.plain
             states = np.empty((*source.shape, packed.positions.shape[1]), packed.positions.dtype)
@@ -84,7 +82,7 @@ class Compiled(_Network):
     def _projected_together(self, memory: Any) -> Tensor:
         B, S, D = memory.states.shape
         packed = self.packs.source if self._compiles else None
-        if packed is None or not self._encodes(B * S, D):
+        if packed is None or not self._encodes(B, S):
             own: Tensor = super()._projected(memory)
             return own
         from pipeline.engine.encoder import project_source  # numba: half a second that training does not need
@@ -95,7 +93,7 @@ class Compiled(_Network):
         return torch.from_numpy(out)
 
     def _read(self, tokens: Tensor, state: Any, projected: bool) -> tuple[Tensor, Tensor]:
-        if (packed := self._decoder(tokens.numel())) is None:
+        if (packed := self._decoder(*tokens.shape)) is None:
             own: tuple[Tensor, Tensor] = super()._read(tokens, state, projected)
             return own
         from pipeline.engine.decoder import step  # numba: half a second that training does not need
@@ -117,7 +115,7 @@ class Compiled(_Network):
 
     def _decode(self, x: Tensor, state: Any, mask: Tensor | None) -> Tensor:
         R, n, _ = x.shape
-        if (packed := self._decoder(R * n)) is None:
+        if (packed := self._decoder(R, n)) is None:
             own: Tensor = super()._decode(x, state, mask)
             return own
         from pipeline.engine.decoder import decode  # numba: half a second that training does not need
@@ -129,7 +127,7 @@ class Compiled(_Network):
 
     def _edges(self, memory: Any, candidates: Tensor, exact: bool) -> tuple[Tensor, Tensor, Tensor]:
         (B, N, K), packed = candidates.shape, self.packs.scorer if self._compiles and not exact else None
-        if packed is not None and (B == 1 or self.packs.plain.rounded):
+        if packed is not None and (B == 1 or self.packs.plain.rounded or bounds.has_all_cores(self._width)):
             from pipeline.engine.scorer import score_edges  # numba: half a second that training does not need
             sources = self._projected(memory)
             new = sources.new_empty
@@ -191,7 +189,7 @@ class Compiled(_Network):
         Returns:
             None where its steps are not compiled.
         """
-        packed = self._decoder(at_once) if self.packs.plain.keeps else None
+        packed = self._decoder(1, at_once) if self.packs.plain.keeps else None
         if packed is not None and rounded:
             packed = self.packs.rounded
         if packed is None:
@@ -210,26 +208,31 @@ class Compiled(_Network):
 
     def sharing(self) -> AbstractContextManager[None]:
         """Helpers for the compiled calls of a block, if the network is wide enough for them."""
-        packed = self.packs.decoder if self._compiles else None
-        return together() if packed is not None and packed.positions.shape[1] >= _SHARED else nullcontext()
+        compiled = self._compiles and self.packs.decoder is not None
+        return together() if compiled and self._width >= bounds.SHARED else nullcontext()
 
     @property
     def _compiles(self) -> bool:
         return engine_in_use() == "compiled" and not self.training
 
-    def _decoder(self, rows: int) -> Packed | None:
-        """The decoder, where a step over `rows` tokens in all is compiled."""
-        packed = self.packs.decoder if self._compiles else None
-        if packed is None or rows == 0:
-            return None
-        return packed if self.packs.plain.rounded or is_small_step(rows) else None
+    @property
+    def _width(self) -> int:
+        return self.packs.plain.target_positions.shape[1]
 
-    def _encodes(self, pieces: int, width: int) -> bool:
-        """Whether so many pieces of all sources are encoded by compiled code.
+    def _decoder(self, rows: int, tokens: int) -> Packed | None:
+        """The decoder, where a step over so many tokens of each row is compiled.
 
-        Rounded weights always are, as are their steps: torch has no products of bytes that are as quick.
+        Rounded ones always are, as are encoders: torch has no products of bytes that are as quick.
         """
-        return pieces > 0 and (self.packs.plain.rounded or is_small_source(pieces, width))
+        packed = self.packs.decoder if self._compiles else None
+        if packed is None or rows * tokens == 0:
+            return None
+        return packed if self.packs.plain.rounded or bounds.of(self._width).include(rows, tokens) else None
+
+    def _encodes(self, sentences: int, pieces: int) -> bool:
+        """Whether the sources of a batch, padded to so many pieces, are encoded by compiled code."""
+        rounded = self.packs.plain.rounded
+        return sentences * pieces > 0 and (rounded or bounds.of(self._width).include_sources(sentences, pieces))
 
     def _parts(self, mask: Tensor | None) -> list[tuple[Tensor, int, Tensor | None]]:
         """The sentences of a padded batch that are encoded together; none: all of them, or nothing is compiled.

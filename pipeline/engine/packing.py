@@ -21,26 +21,11 @@ from pipeline.engine.reading import (
     Screen,
 )
 
-_FEW, _WIDEST = 64, 1024
-"""The tokens of a step, and the width, up to which a compiled step on one core is faster than torch's on two
-(`python -m benchmarks.rows`)."""
-
-_SHORT = 2**21
-"""The squared number of pieces of all sources, times the width, up to which compiled encoding on one core is faster
-than torch's on two (`python -m benchmarks.step`): 128 pieces at width 128, 64 at width 512."""
+_WIDEST = 1024
+"""The width up to which a compiled step is faster than torch's (`python -m benchmarks.rows`)."""
 
 Block = Sequence[Floats]
 """Weight and bias of a normalisation, and of two linear maps; their matrices are (in, out)."""
-
-
-def is_small_step(rows: int) -> bool:
-    """Whether a compiled step over `rows` tokens is faster than torch's."""
-    return 0 < rows <= _FEW
-
-
-def is_small_source(pieces: int, width: int) -> bool:
-    """Whether compiled code encodes so many pieces, or projects their states, faster than torch."""
-    return 0 < pieces * pieces * width <= _SHORT
 
 
 def pack_decoder(layers: Sequence[Sequence[Block]], embeddings: Floats, positions: Floats, norm: Floats,

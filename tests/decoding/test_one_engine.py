@@ -10,7 +10,7 @@ from sentences import sources
 from torch import Tensor
 
 from pipeline.decoding import greedy
-from pipeline.engine import door, helpers, packing, team
+from pipeline.engine import bounds, door, helpers, team
 from pipeline.engine.door import LOOPS, use_engine
 from pipeline.engine.helpers import using_all_cores
 from pipeline.model.formats import COMPILED, in_format
@@ -55,9 +55,8 @@ def test_a_quantised_text_is_the_same_by_either_engine_and_in_any_batch(tiny: Ca
     model, decode, source = searched_by(algorithm, tiny), decoder(algorithm, "int8"), sources(9, 6, 3)
     with use_engine("torch"):
         expected = decode(model, source).best_words()
-    for few in (packing._FEW, 0):  # where exact steps would come from torch, quantised ones stay compiled
-        monkeypatch.setattr(packing, "_FEW", few)
-        monkeypatch.setattr(packing, "_SHORT", few)
+    for most in (64, 0):  # where exact steps would come from torch, quantised ones stay compiled
+        monkeypatch.setattr(bounds, "of", lambda width, most=most: bounds.Bounds(most, most, most))
         monkeypatch.setattr(door, "_LIGHT", 0)
         assert decode(model, source).best_words() == expected
         for sentence, length, words in zip(source, (9, 6, 3), expected, strict=True):

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pipeline.decoding import beam, blockwise, counts_gad, draft, gad, greedy, iad, jacobi, mask_predict, speculative
 from pipeline.decoding.limits import LengthLimit
-from pipeline.engine import decoder, packing
+from pipeline.engine import bounds, decoder
 from pipeline.errors import PipelineError
 from pipeline.evaluation.flops import Costs, Counted, compiled_share, sentence_operations
 from pipeline.model.heads import BlockwiseHeads
@@ -226,9 +226,9 @@ def test_the_share_of_compiled_code(tiny: Tiny, monkeypatch: pytest.MonkeyPatch)
     by_torch = sum(costs.encoder(1, S) + costs.source(1, S) for S in (5, 8))
     total = sum(sentence_operations(network, search, sentences))
     assert compiled_share(network, search, sentences) == 1
-    monkeypatch.setattr(packing, "_SHORT", 0)
+    monkeypatch.setattr(bounds, "of", lambda width: bounds.Bounds(tokens=64, pieces=0, row=64))
     assert compiled_share(network, search, sentences) == pytest.approx(1 - by_torch / total)
-    monkeypatch.setattr(packing, "_FEW", 0)
+    monkeypatch.setattr(bounds, "of", lambda width: bounds.Bounds(tokens=0, pieces=0, row=64))
     assert compiled_share(network, search, sentences) == 0
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sentences import sources
 from torch import Tensor
 
-from pipeline.engine import encoder, packing, padding
+from pipeline.engine import bounds, encoder, packing, padding
 from pipeline.engine.door import use_engine
 from pipeline.engine.network import Compiled
 from pipeline.engine.packs import Packs
@@ -114,10 +114,12 @@ def test_states_that_are_a_part_of_others(tiny: Tiny) -> None:
 
 def test_many_pieces_are_left_to_torch(tiny: Tiny) -> None:
     network = tiny()
-    with patch.object(packing, "_SHORT", 5 * 5 * 16):
-        read(network, sources(5))
+    with patch.object(bounds, "of", lambda width: bounds.Bounds(tokens=0, pieces=10, row=6)):
+        read(network, sources(5, 5))
+        read(network, sources(6))
         with patch.object(encoder, "encode", None), patch.object(encoder, "project_source", None):
-            network.start(network.encode(sources(6)))
+            network.start(network.encode(sources(7)))
+            network.start(network.encode(sources(6, 6)))
 
 
 @pytest.mark.parametrize(("width", "widest"), [(16, 15), (18, 20), (16, 16)])

@@ -10,7 +10,7 @@ from orders import EVERY_ORDER
 from sentences import sources
 from torch import Tensor
 
-from pipeline.engine import decoder, packing
+from pipeline.engine import bounds, decoder, packing
 from pipeline.engine.door import use_engine
 from pipeline.engine.network import Compiled
 from pipeline.model.settings import NORMS
@@ -61,12 +61,13 @@ def test_it_runs_where_it_should(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(decoder, "step", counted)
     network = tiny("left_to_right")
     state = network.start(network.encode(sources(5)))
-    most = packing._FEW
+    monkeypatch.setattr(bounds, "of", lambda width: bounds.Bounds(tokens=24, pieces=0, row=20))
     network.step(tokens(1, 3), state)
     network.step(tokens(1, 20), state)
-    assert calls == [3, 20] and most >= 20
-    many = network.start(network.encode(sources(*[5] * (most + 1))))
-    network.step(tokens(most + 1, 1), many)
+    assert calls == [3, 20]
+    network.step(tokens(1, 21), state)  # a long row
+    many = network.start(network.encode(sources(*[5] * 25)))
+    network.step(tokens(25, 1), many)
     assert calls == [3, 20]
 
 

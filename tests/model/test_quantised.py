@@ -14,7 +14,7 @@ from torch import nn
 
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
-from pipeline.engine import packing
+from pipeline.engine import bounds, packing
 from pipeline.engine.door import open_engine, use_engine
 from pipeline.engine.matrix import affine
 from pipeline.engine.network import Compiled
@@ -98,11 +98,10 @@ def test_it_is_made_once_and_follows_its_network() -> None:
     assert not torch.equal(quantised(network).encode(sources(5)).states, before)
 
 
-@pytest.mark.parametrize("few", [packing._FEW, 0], ids=["a narrow step", "a step that would be torch's"])
+@pytest.mark.parametrize("most", [64, 0], ids=["a narrow step", "a step that would be torch's"])
 def test_a_step_has_the_same_bits_in_any_batch_and_after_any_draft(tiny: Tiny, monkeypatch: pytest.MonkeyPatch,
-                                                                   few: int) -> None:
-    monkeypatch.setattr(packing, "_FEW", few)
-    monkeypatch.setattr(packing, "_SHORT", few)
+                                                                   most: int) -> None:
+    monkeypatch.setattr(bounds, "of", lambda width: bounds.Bounds(most, most, most))
     model, source = quantised(tiny(dtype=torch.float32)), sources(8, 5, 3)
     tokens = torch.randint(7, 20, (3, 6), generator=torch.Generator().manual_seed(1))
     at_once = model.step(tokens, model.start(model.encode(source)))

@@ -1,0 +1,47 @@
+"""Up to which sizes compiled code is quicker than torch's (`python -m benchmarks.step`).
+
+One core against another it always is, up to where the attention of a long row outweighs the products. But torch has all
+cores, and compiled code a team of them for wide models, and one for narrow ones.
+"""
+
+from typing import NamedTuple
+
+import torch
+
+from pipeline.engine.helpers import team_size
+
+SHARED = 256
+"""The width from which helpers make a sentence faster (`python -m benchmarks.rows`)."""
+
+
+class Bounds(NamedTuple):
+    """The sizes up to which parts are compiled."""
+
+    tokens: int
+    """Of all rows that a step reads."""
+    pieces: int
+    """Of all sources that are encoded together."""
+    row: int
+    """Tokens or pieces of one row."""
+
+    def include(self, rows: int, tokens: int) -> bool:
+        """Whether a step over so many tokens of each row is compiled."""
+        return rows * tokens <= self.tokens and tokens <= self.row
+
+    def include_sources(self, sentences: int, pieces: int) -> bool:
+        """Whether sources of so many pieces each are encoded by compiled code."""
+        return sentences * pieces <= self.pieces and pieces <= self.row
+
+
+_AS_MANY_CORES = Bounds(tokens=4096, pieces=4096, row=256)
+_FEWER_CORES = Bounds(tokens=64, pieces=128, row=128)
+
+
+def of(width: int) -> Bounds:
+    """The bounds of a model of some width."""
+    return _AS_MANY_CORES if has_all_cores(width) else _FEWER_CORES
+
+
+def has_all_cores(width: int) -> bool:
+    """Whether compiled code has as many cores as torch for a model of some width."""
+    return (team_size() if width >= SHARED else 1) >= torch.get_num_threads()
