@@ -23,9 +23,9 @@ from pipeline.strict_yaml import read_yaml
 from pipeline.systems import lay_over
 
 ROOT = Path(__file__).parents[1]
-RUN, BASE, DRAFTERS, CORRECTION, CORRECTION_BASE, PAPERS = (
-    "reports", "reports/base", "reports/drafting", "reports/gec", "reports/gec_base", "reports/papers")
-"""Folders of the runs that are shown: the default one, and those of five presets."""
+RUN, BASE, DRAFTERS, CORRECTION, PAPERS = (
+    "reports", "reports/base", "reports/drafting", "reports/gec", "reports/papers")
+"""Folders of the runs that are shown: the default one, and those of four presets."""
 LEDGERS = {"default": RUN, "papers": PAPERS, "base": BASE}
 """The runs whose verdicts on the papers' findings are shown, by their titles."""
 ALIGNMENT, ROUNDS = "benchmarks/results/alignment.json", "benchmarks/results/drafting.json"
@@ -140,14 +140,9 @@ def drafting(run: str = RUN, qualities: Mapping[str, str] = {"bleu": "BLEU"}) ->
          for row in decoders(run) if drafts(row) or (row["family"], row["decoder"]) in references), texts=2))
 
 
-def correction(run: str = CORRECTION) -> str:
+def correction() -> str:
     """The same of grammatical error correction."""
-    return drafting(run, {"precision": "precision", "recall": "recall", "f05": "F0.5", "gleu": "GLEU"})
-
-
-def correction_base() -> str:
-    """The same by a corrector of base size, and other libraries."""
-    return "\n\n".join((correction(CORRECTION_BASE), "Other libraries:", peers(CORRECTION_BASE)))
+    return drafting(CORRECTION, {"precision": "precision", "recall": "recall", "f05": "F0.5", "gleu": "GLEU"})
 
 
 def drafters() -> str:
@@ -279,8 +274,7 @@ def read(report: str) -> dict[str, Any]:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "summary": summary, "choice": choice, "search": search, "peers": peers, "drafting": drafting, "base": base,
-    "regimes": regimes.regimes, "correction": correction,
-    "correction_base": correction_base, "drafters": drafters, "rounds": rounds,
+    "regimes": regimes.regimes, "correction": correction, "drafters": drafters, "rounds": rounds,
     "alignment": alignment, "claims": claims, "scale": scale, "service": service, "faults": faults}
 """What stands between the marks of each name."""
 _MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)

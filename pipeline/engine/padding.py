@@ -8,8 +8,8 @@ import numpy as np
 
 from pipeline.engine.reading import Ints
 
-_CALL = 32
-"""The pieces whose encoding takes as long as one more call (5 milliseconds at width 512)."""
+_CALL = 16
+"""The pieces whose encoding takes as long as reading the weights once more, two milliseconds at width 512."""
 
 
 def groups(lengths: Ints) -> list[Ints]:

@@ -34,6 +34,7 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance
 from pipeline.decoding.threaded import search_in_threads
+from pipeline.engine import bounds
 from pipeline.engine.network import Compiled
 from pipeline.errors import PipelineError
 from pipeline.model.settings import ACTIVATIONS, NORMS
@@ -220,8 +221,9 @@ def test_they_are_whole(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
         gad.search(drafter(verifier, prefix="bidirectional"), source, limit)
 
 
-def test_a_wide_draft_is_not_compiled(tiny: Tiny) -> None:
+def test_a_wide_draft_is_not_compiled(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many rows are quicker with the library's products on all cores."""
+    monkeypatch.setattr(bounds, "of", lambda width: bounds.Bounds(tokens=64, pieces=64, row=64))
     network, source = tiny(seed=1), sources(5)
     assert network.reading(network.start(network.encode(source)), 600, 64) is not None
     assert network.reading(network.start(network.encode(source)), 600, 65) is None
