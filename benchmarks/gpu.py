@@ -13,7 +13,7 @@ Each part is a process of its own, with a limit, and writes a file into the fold
 * `training`: target tokens per second of Transformer base (`benchmarks.trainers`), ours and Hugging Face's Trainer.
 * `viterbi`: a lattice's best path, serial and as a scan, for K = 16 to 128.
 
-`summary.json` says what each part took, whether it failed, and the figures that the parts wrote.
+`summary.json` has the seconds and the exit status of each part, and the figures that it wrote.
 """
 
 import json
