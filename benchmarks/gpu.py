@@ -1,11 +1,11 @@
 """Everything that only a GPU can show, in one go and without network: for a machine that is lent for minutes.
 
-    python -m benchmarks.gpu --output out               # about eight minutes
+    python -m benchmarks.gpu --output out               # about nine minutes
     python -m benchmarks.gpu --parts steps --output out
 
 Each part is a process of its own, with a limit, and writes a file into the folder; the others run if one fails.
 
-* `tests`: the tests marked `gpu`.
+* `tests`: the tests marked `gpu`, two processes on one GPU among them.
 * `steps`: a step of greedy search, computed operation by operation and launched as a recorded graph, against the time
   of reading its weights, at d=128 and d=512, for 1 to 128 sentences, in float32, bfloat16 and float16.
 * `searches`: every decoder over greedy search (`benchmarks.regimes`), with random weights and the tokens per call of
@@ -39,7 +39,7 @@ from pipeline.vocabulary import EOS, SPECIALS
 
 PYTHON = [sys.executable, "-m"]
 PARTS: dict[str, tuple[list[str], int]] = {
-    "tests": (["pytest", "-m", "gpu", "tests/engine/test_gpu.py", "-p", "no:cacheprovider"], 150),
+    "tests": (["pytest", "-m", "gpu", "tests/engine", "tests/training/test_devices.py", "-p", "no:cacheprovider"], 210),
     "steps": (["benchmarks.gpu", "--part", "steps"], 90),
     "viterbi": (["benchmarks.gpu", "--part", "viterbi"], 60),
     "searches": (["benchmarks.regimes", "--device", "cuda", "--widths", "128", "512", "--precisions", "float32",

@@ -82,25 +82,41 @@ from pipeline.cli import main
 train again, meanwhile."""
 
 
-def run_two(*commands: list[str]) -> list[str]:
-    """Run commands, one after the other, on two nodes of one process each, started from outside as torchrun does.
-
-    The last one is run again with a loss that is not finite. What both have printed is returned.
-    """
+def on_two_nodes(code: str) -> list[str]:
+    """Run a program on two nodes of one process each, started from outside as torchrun does; what each has printed."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     shared = {**ENVIRONMENT, "TORCHELASTIC_RUN_ID": "test", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
               "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0",
               "PYTHONPATH": os.pathsep.join([ENVIRONMENT["PYTHONPATH"], str(Path(__file__).parent)])}
-    code = (f"{BEGIN}\nfor command in {commands!r}:\n    assert main(command) == 0\n"
-            f"    assert not os.listdir('checkpoints/.work'), 'a process came back before the first one had ended'\n"
-            f"{SPOILT}\nassert main({commands[-1]!r}) == 2")
     processes = [subprocess.Popen([sys.executable, "-c", code], env={**shared, "RANK": rank, "GROUP_RANK": rank},
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for rank in "01"]
     printed = [process.communicate(timeout=300)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], "\n".join(printed)
     return printed
+
+
+def run_two(*commands: list[str]) -> list[str]:
+    """Run commands on two nodes, one after the other; the last one again, with a loss that is not finite."""
+    return on_two_nodes(
+        f"{BEGIN}\nfor command in {commands!r}:\n    assert main(command) == 0\n"
+        f"    assert not os.listdir('checkpoints/.work'), 'a process came back before the first one had ended'\n"
+        f"{SPOILT}\nassert main({commands[-1]!r}) == 2")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_two_processes_on_one_gpu_score_like_one(workspace: Path) -> None:
+    """Each is a node, whose first GPU is the same; NCCL refuses a GPU that has two processes, Gloo does not."""
+    options = ["test", "--family", "teacher", "--trainer.accelerator", "gpu", "--trainer.devices", "1", "--in-place"]
+    assert main(options) == 0
+    alone = QUALITY.read_bytes(), hypotheses()
+    QUALITY.unlink()
+    both = [*options, "--trainer.num_nodes", "2", "--trainer.strategy=DDPStrategy",
+            "--trainer.strategy.process_group_backend=gloo"]
+    on_two_nodes(f"from pipeline.cli import main\nassert main({both!r}) == 0")
+    assert (QUALITY.read_bytes(), hypotheses()) == alone
 
 
 def test_two_processes_distill_and_train_like_one(
