@@ -47,7 +47,7 @@ SHAPES = {
     512: NetworkSettings(),
     1024: NetworkSettings(width=1024, heads=16, feed_forward=4096),
 }
-SOURCE, WORDS, WINDOW, WARMUP = 25, 30, 3, 3  # a GPU's steps are recorded in the second search
+SOURCE, WORDS, WINDOW, WARMUP = 25, 30, 3, 3  # a GPU's steps are recorded meanwhile
 BASELINE, ENCODER = "ar greedy", "encoder"
 
 ORDERS = {"interleaved": OrderSettings("interleaved"), "double_token": OrderSettings("double_token"),

@@ -26,8 +26,8 @@ class NamedModel:
     """With its decoders: those of its folder, or of params.yaml."""
     decoders: Sequence[str]
     """Those that belong to it; the first is the default."""
-    languages: tuple[str, str]
-    """Of its sources and of its translations."""
+    languages: tuple[str, str] | None
+    """Of its sources and of its translations; None where nothing says it: of a checkpoint of another library."""
     checkpoint: "HuggingFaceCheckpoint | None" = None
     """What it is in its own library, if it is of another one."""
 
@@ -88,5 +88,4 @@ def _open_checkpoint(arguments: argparse.Namespace) -> NamedModel:
         print(f"note: {note}", file=sys.stderr)
     # Their tokenizers convert text to the Unicode form that they were trained with.
     model = TextModel(found.network, found.text, found.longest, "none")
-    return NamedModel(arguments.model, model, params, params.default_decoders,
-                      (params.corpus.source_language, params.corpus.target_language), found)
+    return NamedModel(arguments.model, model, params, params.default_decoders, None, found)

@@ -20,6 +20,7 @@ from pipeline.dvc_index import PIPELINE
 from pipeline.errors import PipelineError
 from pipeline.evaluation.machine import describe_machine
 from pipeline.evaluation.quality import check_scorers
+from pipeline.evaluation.reference import check_baseline
 from pipeline.files import atomic_path, remove, write_json, write_text
 from pipeline.names import check_name
 from pipeline.params import PARAMS, load_params, parse_params
@@ -66,13 +67,15 @@ def write_facts(folder: Path) -> None:
     The stage `facts` does this in every `dvc repro`; after it, `dvc status` shows whether anything has changed.
 
     Raises:
-        PipelineError: params.yaml is not valid, or asks for a score that nothing installed here computes; or this is a
-            profile's folder that has a copy of the code, or an experiment in one that is not committed.
+        PipelineError: params.yaml is not valid, asks for a score that nothing installed here computes, or has a
+            baseline with which nothing can be compared; or this is a profile's folder that has a copy of the code, or
+            an experiment in one that is not committed.
     """
     with chdir(folder):  # to which the paths of params.yaml are relative
         _check_profile()
         params = load_params()
         check_scorers(params.evaluation)
+        check_baseline(params)
         write_json(layout.MACHINE, describe_machine())
         write_json(layout.INPUTS, describe_inputs(params.corpus))
         with atomic_path(layout.DECODERS) as aside:

@@ -1,11 +1,11 @@
-"""The operations that torch counts, which the formulas of `pipeline.evaluation.flops` must give as well."""
+"""The operations that torch counts, which the formulas of the Jacobi analyses (`flops.py`) must give as well."""
 
 import copy
 from collections.abc import Callable
 from typing import Any
 
 from pipeline.engine.door import use_engine
-from pipeline.evaluation.flops import seen_by_torch
+from pipeline.evaluation.analyses.jacobi.flops import seen_by_torch
 
 
 def counted(network: Any, work: Callable[[Any], object]) -> int:

@@ -4,8 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import pipeline
 from pipeline import layout
+from pipeline import workspace as workspace_file
 from pipeline.cli import main
 from pipeline.files import read_json
 from pipeline.strict_yaml import read_yaml
@@ -13,7 +16,13 @@ from pipeline.strict_yaml import read_yaml
 ROOT = Path(pipeline.__file__).parents[1]
 
 
-def test_a_file_of_the_user_that_is_edited_in_place_is_noticed(workspace: Path) -> None:
+BEAM5 = {"decoders": {"beam5": {"algorithm": "beam", "beams": 5}}, "default_decoders": ["greedy", "beam5"]}
+"""What the baseline of a run must have."""
+Change = Callable[[dict[str, Any]], None]
+
+
+def test_a_file_of_the_user_that_is_edited_in_place_is_noticed(workspace: Path, change_params: Change) -> None:
+    change_params(BEAM5)
     found = []
     for text in ("one\n", "two\n"):  # of the same size
         (workspace / "mine.txt").write_text(text)
@@ -26,6 +35,15 @@ def test_a_file_of_the_user_that_is_edited_in_place_is_noticed(workspace: Path) 
     assert read_json(layout.MACHINE)["identity"]
 
 
+def test_a_baseline_that_nothing_can_be_compared_with_is_refused_first(
+        workspace: Path, change_params: Change, capsys: pytest.CaptureFixture[str]) -> None:
+    for change, message in (({}, "families.teacher.decoders: the baseline lacks beam5"),
+                            (BEAM5 | {"baseline": "interleaved", "peers": {"hf_greedy": {"library": "hf"}}},
+                             "'interleaved' does not generate left to right")):
+        change_params(change)
+        assert main(["facts"]) == 2 and message in capsys.readouterr().err
+
+
 def test_what_is_timed_depends_on_the_machine_and_the_corpus_on_the_users_files() -> None:
     stages = read_yaml(ROOT / "dvc.yaml")["stages"]
     assert stages["facts"]["always_changed"]
@@ -36,12 +54,18 @@ def test_what_is_timed_depends_on_the_machine_and_the_corpus_on_the_users_files(
     assert timed == {"peers", "speed", "analyses"}  # and no training
 
 
+@pytest.fixture
+def any_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is compared here, so the families may have any decoders."""
+    monkeypatch.setattr(workspace_file, "check_baseline", lambda params: None)
+
+
 def described(family: str) -> bytes:
     assert main(["facts"]) == 0
     return (layout.DECODERS / f"{family}.json").read_bytes()
 
 
-def test_an_evaluation_depends_on_its_own_decoders_only(change_params: Callable[[dict[str, Any]], None]) -> None:
+def test_an_evaluation_depends_on_its_own_decoders_only(any_baseline: None, change_params: Change) -> None:
     """Their entries, whether the family names them or takes the default ones, and no others."""
     families = {"teacher": {"decoders": ["greedy"]}}
     change_params({"families": families})
@@ -57,7 +81,7 @@ def test_an_evaluation_depends_on_its_own_decoders_only(change_params: Callable[
 
 
 def test_an_evaluation_depends_on_the_code_of_its_own_decoders_only(
-        change_params: Callable[[dict[str, Any]], None]) -> None:
+        any_baseline: None, change_params: Change) -> None:
     change_params({"families": {"teacher": {"decoders": ["greedy"]}}})
     described("teacher")
     greedy, beam = (set(read_json(layout.DECODERS / f"{family}.json")["code"]) for family in ("teacher", "interleaved"))
@@ -65,7 +89,7 @@ def test_an_evaluation_depends_on_the_code_of_its_own_decoders_only(
     assert {"pipeline.decoding.greedy", "pipeline.decoding.settings", "pipeline.engine.sentence"} <= greedy
 
 
-def test_a_system_that_is_no_longer_chosen_leaves_no_facts(change_params: Callable[[dict[str, Any]], None]) -> None:
+def test_a_system_that_is_no_longer_chosen_leaves_no_facts(any_baseline: None, change_params: Change) -> None:
     described("interleaved")
     change_params({"students": {"interleaved": None}, "systems": ["teacher"]})
     described("teacher")

@@ -26,7 +26,7 @@ HARMLESS = {
     "pipeline.training.together": "whether the processes of a run begin, and when they end",
     "pipeline.documents.plain": "is of --model, which no stage has",
     "pipeline.model_options": "is of --model, which no stage has",
-    "pipeline.evaluation.checkpoint": "is of --model, which no stage has",
+    "pipeline.evaluation.one_model": "is of --model, which no stage has",
 }
 """What can change no output of any stage, and why. What these modules import counts as little."""
 _FROM_BPE = {

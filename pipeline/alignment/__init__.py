@@ -1,1 +1,1 @@
-"""Word alignment (fast_align), and the count model made from aligned pairs. No torch."""
+"""Word alignment (fast_align), and the counting of aligned pairs for the count model. No torch but in `group.py`."""

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
     sys.stdout.buffer.write(render(inspected, shutil.get_terminal_size().columns).encode())
     sys.stdout.buffer.flush()
     figure = draw(inspected)
-    page = render_page(inspected, *opened.languages)
+    page = render_page(inspected, *(opened.languages or ("", "")))
     contents = [page.encode(), chart.png(figure), chart.svg(figure)]
     with atomic_path(output) as folder:
         folder.mkdir()

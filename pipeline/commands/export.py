@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import PipelineError
 from pipeline.files import locked
+from pipeline.interop.searchable import searchable
 from pipeline.params import load_params
 
 if TYPE_CHECKING:
-    from pipeline.params import FamilySettings, Params
+    from pipeline.params import Params
 
 CORPUS = "corpus"
 FORMATS = ("folder", "hf", "ctranslate2", CORPUS)
@@ -114,13 +115,7 @@ def _check_family(name: str, params: "Params") -> None:
     Raises:
         PipelineError: there is no such family, or it generates in another way than they do.
     """
-    if not _exportable(params.family(name)):
-        exportable = [name for name, one in params.families.items() if _exportable(one)]
+    if not searchable(params.family(name).order):
+        exportable = [name for name, one in params.families.items() if searchable(one.order)]
         raise PipelineError(f"--family: {name!r} does not generate left to right, one token per step, as other "
                             f"libraries require; those that do: {', '.join(exportable) or 'none'}")
-
-
-def _exportable(family: "FamilySettings") -> bool:
-    """Whether a family generates from left to right, one token per step."""
-    order = family.order
-    return order is not None and order.name == "left_to_right" and (order.directions or 1, order.words or 1) == (1, 1)

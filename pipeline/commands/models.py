@@ -11,12 +11,12 @@ from pipeline.params import load_params
 
 def run(arguments: argparse.Namespace) -> None:
     from pipeline import layout
-    from pipeline.files import atomic_path
+    from pipeline.files import atomic_path, locked
     from pipeline.interop.cards import licence_of
     from pipeline.interop.export_model import export_model
 
     params = load_params()
-    with atomic_path(layout.MODELS) as aside:
+    with locked(layout.MODELS), atomic_path(layout.MODELS) as aside:
         aside.mkdir()
         for family in params.systems:
             export_model(aside / family, params, family, licence_of(params.corpus, None))

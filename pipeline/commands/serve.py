@@ -102,8 +102,7 @@ def _open_models(arguments: argparse.Namespace) -> "list[Searched]":
 
     if arguments.model is not None:
         opened = open_model(arguments)
-        languages = opened.languages if opened.checkpoint is None else None  # of params.yaml, which is not about it
-        return [Searched(opened.name, opened.decoders, opened.settings, opened.model, languages=languages,
+        return [Searched(opened.name, opened.decoders, opened.settings, opened.model, languages=opened.languages,
                          device=arguments.device)]
     params, models = load_params(), []
     languages = params.corpus.source_language, params.corpus.target_language

@@ -40,8 +40,8 @@ def run(arguments: argparse.Namespace) -> None:
     lines = list(read_utf8(source))
     if arguments.output is not None:
         check_output(arguments.output, source)
-    from pipeline.evaluation.checkpoint import peers_of, time_checkpoint
     from pipeline.evaluation.machine import describe_machine
+    from pipeline.evaluation.one_model import peers_of, time_model
     from pipeline.evaluation.peers import Numbering
     from pipeline.files import write_json
 
@@ -49,13 +49,13 @@ def run(arguments: argparse.Namespace) -> None:
     model, settings, checkpoint = opened.model, opened.settings, opened.checkpoint
     if checkpoint is not None:
         numbering = Numbering(checkpoint.network.source_ids, checkpoint.network.symbols.first)
-        rows = time_checkpoint(settings, params.speed, model, arguments.decoder or ["greedy"], lines,
+        rows = time_model(settings, params.speed, model, arguments.decoder or ["greedy"], lines,
                                peers_of(params, arguments.peer or ()), checkpoint.folder, numbering)
     elif arguments.peer:
         raise PipelineError("--peer: other libraries search checkpoints of transformers; export the family to hf and "
                             "name that folder, --model hf:FOLDER")
     else:
-        rows = time_checkpoint(settings, params.speed, model, arguments.decoder or opened.decoders, lines)
+        rows = time_model(settings, params.speed, model, arguments.decoder or opened.decoders, lines)
     print(_table(rows))
     if arguments.output is not None:
         write_json(arguments.output, {"model": arguments.model, "machine": describe_machine(), "decoders": rows})

@@ -67,12 +67,12 @@ def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
     import numpy as np
 
     from pipeline.corpus.padding import count_cut, report_cut
-    from pipeline.evaluation.checkpoint import score_checkpoint
+    from pipeline.evaluation.one_model import score_model
     from pipeline.files import write_json
 
     evaluation, opened = load_params().evaluation, open_model(arguments)
     model, decoders = opened.model, arguments.decoder or (opened.decoders if opened.checkpoint is None else ["greedy"])
-    figures = score_checkpoint(opened.settings, evaluation, model, decoders, sources, references)
+    figures = score_model(opened.settings, evaluation, model, decoders, sources, references)
     cut = count_cut(np.array([len(ids) for ids in model.encode(sources)]), model.longest)
     report_cut(cut, len(sources), model.longest)
     for name, one in figures.items():

@@ -117,7 +117,9 @@ def beam_search(model: Model, source: Tensor, limit: LengthLimit, expand: Expand
     scores = torch.full((B, K), -torch.inf, device=source.device)
     scores[:, :1] = 0  # initially a sentence has one hypothesis
     for step in range(1, longest + 1):
-        log_probabilities, divisor = model.step(tokens, state).log_softmax(2), penalty(step * z)
+        logits, divisor = model.step(tokens, state), penalty(step * z)
+        # Sums of scores of two bytes would make different hypotheses equal.
+        log_probabilities = logits.log_softmax(2, dtype=torch.promote_types(logits.dtype, torch.float32))
         if step == 1 and log_probabilities.shape[2] <= K:
             raise PipelineError(f"beam: {K} must be smaller than the vocabulary, {log_probabilities.shape[2]}")
         going, ended = expand(log_probabilities, scores)

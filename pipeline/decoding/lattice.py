@@ -52,31 +52,44 @@ def search(model: LatticeModel, source: Tensor, limit: LengthLimit, settings: Se
     Raises:
         PipelineError: the model's scores are not finite.
     """
-    predicted = model.length(source)
-    longest = torch.minimum(predicted + settings.window, limit.words(source))
-    shortest = torch.minimum(predicted - settings.window, longest)
-    N = int(longest.max()) if len(source) else 1
-
-    memory = model.encode(source)
-    words, _ = model.candidates(source, N, settings.candidates)
-    edges = Edges(*model.edges(memory, words))
-    calls = torch.ones_like(longest)
-    lengths = torch.arange(1, N + 1, device=source.device)
-    outside = (lengths < shortest.unsqueeze(1)) | (lengths > longest.unsqueeze(1))
-    found = _paths(_possible(edges, words == PAD, outside), lengths + 1, settings)
+    words, edges = windowed(model, source, limit, settings.candidates, settings.window)
+    lengths = torch.arange(1, words.shape[1] + 1, device=source.device)
+    found = _paths(edges, lengths + 1, settings)
+    calls = torch.ones(len(source), dtype=torch.long, device=source.device)
 
     tokens = words.gather(2, found.states.transpose(1, 2)).transpose(1, 2)
     tokens = tokens.masked_fill(lengths > found.lengths.unsqueeze(2), PAD)
     return Hypotheses(tokens, found.lengths, found.scores, found.scores > -torch.inf, calls)
 
 
-def _possible(edges: Edges, padding: Tensor, outside: Tensor) -> Edges:
-    """Exclude padding among candidates (B, N, K), and ends after positions (B, N) outside the window."""
-    first, inner, end = edges
-    if bool(padding.any()):  # otherwise no copy is needed
-        first = first.masked_fill(padding[:, 0], -torch.inf)
-        inner = inner.masked_fill(padding[:, 1:].unsqueeze(2), -torch.inf)
-    return Edges(first, inner, end.masked_fill(outside.unsqueeze(2), -torch.inf))
+def windowed(model: LatticeModel, source: Tensor, limit: LengthLimit, candidates: int,
+             window: int) -> tuple[Tensor, Edges]:
+    """The lattice of the translations of L - D to L + D words, or the limit if that is below L - D.
+
+    Args:
+        model: predicts L, chooses and scores candidates.
+        source: (B, S) ids.
+        limit: the greatest length of a translation.
+        candidates: K.
+        window: D.
+
+    Returns:
+        Candidates (B, N, K), PAD where there is none, and their scores in float32 at least: sums of N scores of two
+        bytes would make different paths equal. What leads to or from PAD, and ends outside the window, are impossible.
+    """
+    predicted = model.length(source)
+    longest = torch.minimum(predicted + window, limit.words(source)).unsqueeze(1)
+    shortest = torch.minimum((predicted - window).unsqueeze(1), longest)
+    N = int(longest.max()) if len(source) else 1
+    words, _ = model.candidates(source, N, candidates)
+    edges = model.edges(model.encode(source), words)
+    first, inner, end = (scores.to(torch.promote_types(scores.dtype, torch.float32)) for scores in edges)
+    lengths, padding = torch.arange(1, N + 1, device=source.device), words == PAD
+    outside = ((lengths < shortest) | (lengths > longest)).unsqueeze(2)
+    if bool(padding.any()):  # otherwise the largest of them, `inner`, need not be copied
+        first, outside = first.masked_fill(padding[:, 0], -torch.inf), outside | padding
+        inner = inner.masked_fill(padding[:, :-1].unsqueeze(3) | padding[:, 1:].unsqueeze(2), -torch.inf)
+    return words, Edges(first, inner, end.masked_fill(outside, -torch.inf))
 
 
 def _paths(edges: Edges, slots: Tensor, settings: Settings) -> Paths:

@@ -14,12 +14,12 @@ from pipeline.checks import Checked, Natural, Positive
 from pipeline.decoding.chain import Edges
 from pipeline.decoding.counts_gad import verifier_of
 from pipeline.decoding.hypotheses import Hypotheses
+from pipeline.decoding.lattice import windowed
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Ints, Prefix
 from pipeline.decoding.protocol import LatticeModel
 from pipeline.decoding.verify import verify
 from pipeline.engine.sentence import Found, Sentence
-from pipeline.vocabulary import PAD
 
 KIND = "lattice"
 """Of the models that it searches."""
@@ -47,17 +47,7 @@ def search(model: LatticeModel, source: Tensor, limit: LengthLimit, settings: Se
         PipelineError: the model has no verifier.
     """
     verifier = verifier_of(model)
-    predicted = model.length(source)
-    longest = torch.minimum(predicted + settings.window, limit.words(source))
-    N = int(longest.max()) if len(source) else 1
-    words, _ = model.candidates(source, N, settings.candidates)
-    first, inner, end = model.edges(model.encode(source), words)
-    lengths = torch.arange(1, N + 1, device=source.device)
-    outside = (lengths < (predicted - settings.window).unsqueeze(1)) | (lengths > longest.unsqueeze(1))
-    padding = words == PAD
-    padded_steps = padding[:, :-1].unsqueeze(3) | padding[:, 1:].unsqueeze(2)
-    edges = Edges(first.masked_fill(padding[:, 0], -torch.inf), inner.masked_fill(padded_steps, -torch.inf),
-                  end.masked_fill(outside.unsqueeze(2) | padding, -torch.inf))
+    words, edges = windowed(model, source, limit, settings.candidates, settings.window)
     drafter = LatticeDrafter(words, edges, settings.block)
     return verify(verifier, drafter, source, verifier.encode(source), limit, settings.acceptance)
 
@@ -75,9 +65,7 @@ class LatticeDrafter:
         (B, N, K), self.block = words.shape, block
         self._words = words.cpu().numpy()
         self._following, self._entries = np.empty((B, N, K), np.int64), np.empty((B, N), np.int64)
-        # NumPy knows no half precision of every kind.
-        first, inner, end = (scores.cpu().to(torch.promote_types(scores.dtype, torch.float32)).contiguous().numpy()
-                             for scores in edges)
+        first, inner, end = (scores.cpu().contiguous().numpy() for scores in edges)
         continuations(first, inner, end, self._following, self._entries)
 
     def draft(self, prefix: Prefix, room: int) -> Tensor:

@@ -38,7 +38,7 @@ from pipeline.decoding.forced import Prefixes, with_prefixes
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.threaded import search_in_threads, search_rows
-from pipeline.engine.door import is_quicker_in_threads, open_engine
+from pipeline.engine.door import compiles_steps, is_quicker_in_threads, open_engine
 from pipeline.errors import PipelineError
 from pipeline.model.formats import FORMATS, in_format
 
@@ -113,7 +113,8 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit,
         model = open_engine(in_format(model, quantization))
         if len(source) and (shortlist is not None or any(terms)):
             found = search_rows(lambda row, sentence: search_one(
-                model, sentence, prefixes[row:row + 1], terms[row] if terms else ()), source)
+                model, sentence, prefixes[row:row + 1], terms[row] if terms else ()), source,
+                threads=compiles_steps(model))
         elif any(prefixes):
             found = search_forced(model, source, prefixes)
         elif is_quicker_in_threads(algorithm, model, source):

@@ -12,7 +12,6 @@ keep terms in a trie. A sentence has few terms, so here each is compared with th
 """
 
 from collections.abc import Sequence
-from itertools import count
 from typing import NamedTuple
 
 import torch
@@ -20,6 +19,7 @@ from torch import Tensor
 
 from pipeline.decoding.beams import Candidates, Expansion
 from pipeline.model.top import best_words
+from pipeline.vocabulary import PAD
 
 Term = tuple[int, ...]
 
@@ -92,7 +92,7 @@ class TermExpansion:
         if not self._left and self._complete:  # what is cut at the limit without its terms is no translation
             going = [one for one in going if not one.progress.lacking]
         # Beams without a candidate have no chance.
-        spare = _Candidate(-torch.inf, 0, next(word for word in count() if word != self._end), self._rows[0])
+        spare = _Candidate(-torch.inf, 0, PAD, self._rows[0])
         going += [spare] * (K - len(going))
         self._rows = [one.progress for one in going]
 

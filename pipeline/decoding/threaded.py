@@ -19,16 +19,17 @@ from pipeline.vocabulary import PAD
 
 
 def search_in_threads(search: Callable[[Tensor], Hypotheses], source: Tensor) -> Hypotheses:
-    """`search_rows` by one search for all sentences."""
-    return search_rows(lambda row, sentence: search(sentence), source)
+    """`search_rows` by one search for all sentences, in threads."""
+    return search_rows(lambda row, sentence: search(sentence), source, threads=True)
 
 
-def search_rows(search: Callable[[int, Tensor], Hypotheses], source: Tensor) -> Hypotheses:
-    """Search the sentences of a batch one by one, in as many threads as PyTorch has.
+def search_rows(search: Callable[[int, Tensor], Hypotheses], source: Tensor, *, threads: bool) -> Hypotheses:
+    """Search the sentences of a batch one by one.
 
     Args:
         search: of one sentence: its place in the batch and its ids, (1, S).
         source: (B, S) ids, B >= 1, right-padded with PAD.
+        threads: whether in as many threads as PyTorch has: only compiled models bear that.
 
     Returns:
         The hypotheses of all sentences. The first error is raised here, and no further sentence is begun.
@@ -38,7 +39,11 @@ def search_rows(search: Callable[[int, Tensor], Hypotheses], source: Tensor) -> 
         return search(0, source[:, :lengths[0]])
     # The longest first, so that no thread begins with one when the others are done.
     rows = sorted(range(len(source)), key=lengths.__getitem__, reverse=True)
-    found = in_threads(lambda row: search(row, source[row:row + 1, :lengths[row]]), rows)
+
+    def one(row: int) -> Hypotheses:
+        return search(row, source[row:row + 1, :lengths[row]])
+
+    found = in_threads(one, rows) if threads else {row: one(row) for row in rows}
     return join([found[row] for row in range(len(source))])
 
 

@@ -92,8 +92,6 @@ def is_quicker_in_threads(algorithm: str, model: Any, source: Tensor) -> bool:
         model: opened.
         source: (B, S) ids.
     """
-    if len(source) < 2 or algorithm not in LOOPS or engine_in_use() != "compiled" or not isinstance(model, Compiled):
+    if len(source) < 2 or algorithm not in LOOPS or not compiles_steps(model):
         return False
-    if algorithm in _WIDE:
-        return True
-    return sum(one.numel() * one.element_size() for one in model.parameters()) <= _LIGHT
+    return algorithm in _WIDE or sum(one.numel() * one.element_size() for one in model.parameters()) <= _LIGHT

@@ -32,7 +32,7 @@ def best_steps(logits: Floats, scores: Floats, end: int, parents: Ints, places: 
         logits: (K, z, V).
         scores: (K,) of the beams.
         end: the end symbol.
-        parents, places, unfinished: the candidates of a step (`beam.Places`): (N,), (N, z) and how many do not end.
+        parents, places, unfinished: the candidates of a step (`sentence.beam`): (N,), (N, z) and how many do not end.
         going: where the best steps that do not end are written, best first.
         ended: where those of the K best steps that end are written.
     """

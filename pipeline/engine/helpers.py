@@ -89,7 +89,10 @@ def together() -> Iterator[None]:
 
 @contextmanager
 def using_all_cores() -> Iterator[None]:
-    """Let no thread have helpers in this block, because it computes in all of them."""
+    """Let no thread that begins a search in this block have helpers, because the block computes in all of them.
+
+    A search that has them already keeps them, and when it ends meanwhile, the next one may have some.
+    """
     cores = _helpers.cores
     held = cores.acquire(blocking=False)
     try:

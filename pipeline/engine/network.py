@@ -155,8 +155,9 @@ class Compiled(_Network):
             return own
         from pipeline.engine.token_chain import choose_chained  # numba: half a second that training does not need
         tokens = torch.empty(states.shape[:2], dtype=torch.long)
-        choose_chained(states.contiguous().numpy(), last.contiguous().numpy(), chain[verified], tokens.numpy(),
-                       current_team())
+        with self.sharing():
+            choose_chained(states.contiguous().numpy(), last.contiguous().numpy(), chain[verified], tokens.numpy(),
+                           current_team())
         return tokens
 
     def _continued(self, tokens: Tensor, lengths: Ints | int, count: int, state: Any) -> Tensor:

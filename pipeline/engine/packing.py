@@ -92,7 +92,7 @@ def _pack_layers(layers: Sequence[Sequence[Block]], rounded: bool) -> tuple[Pane
             matrices += [first, last]
             vectors += [norm_weight, norm_bias, scale_in, bias_in, scale_out, bias_out]
     L = len(layers)
-    together = _aligned(sum(map(len, matrices)), matrices[0].dtype)
+    together = aligned(sum(map(len, matrices)), matrices[0].dtype)
     return np.concatenate(matrices, out=together).reshape(L, -1), np.concatenate(vectors).reshape(L, -1)
 
 
@@ -154,7 +154,7 @@ def _pack_rounded(weight: Floats) -> tuple[Bytes, Floats]:
 def _in_panels(weight: Panels, together: int) -> Any:
     """A matrix (K, N) in panels, with `together` neighbouring numbers of a column side by side."""
     (K, N), panels = weight.shape, -(-weight.shape[1] // COLUMNS)
-    packed = _aligned(panels * K * COLUMNS, weight.dtype)
+    packed = aligned(panels * K * COLUMNS, weight.dtype)
     filled = np.pad(weight, ((0, 0), (0, panels * COLUMNS - N))).reshape(K // together, together, panels, COLUMNS)
     packed[:] = filled.transpose(2, 0, 3, 1).ravel()
     return packed
@@ -172,7 +172,7 @@ def _screen(projection: Floats) -> Screen:
     return Screen(panels, scale, *((1.001 * one).astype(scale.dtype) for one in highest))
 
 
-def _aligned(numbers: int, kind: np.dtype[Any]) -> Any:
+def aligned(numbers: int, kind: np.dtype[Any]) -> Any:
     """An array that begins at a cache line."""
     room = np.empty(numbers * kind.itemsize + 64, np.uint8)
     return room[-room.ctypes.data % 64:][:numbers * kind.itemsize].view(kind)
@@ -191,5 +191,5 @@ def _by_layer_and_head(matrices: Sequence[Floats]) -> Any:
 
 def _stack(matrices: Floats) -> tuple[Any, Any]:
     packed, scales = zip(*(pack_matrix(matrix, True) for matrix in matrices), strict=True)
-    stacked = _aligned(sum(map(len, packed)), packed[0].dtype).reshape(len(packed), -1)
+    stacked = aligned(sum(map(len, packed)), packed[0].dtype).reshape(len(packed), -1)
     return np.stack(packed, out=stacked), np.stack(scales)

@@ -1,5 +1,6 @@
 """A network's weights as compiled code reads them, each part packed on first use."""
 
+import weakref
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -32,7 +33,8 @@ class Packs:
             network: a `plain.Openable`; a drafting one also has `chain_weights` or `plain_heads`, a lattice
                 `plain_scorer`.
         """
-        self._network = network
+        # The network holds its packs: a cycle would keep those of a network that was trained on until it is collected.
+        self._network = weakref.proxy(network)
 
     @cached_property
     def plain(self) -> PlainWeights:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.compiled import njit
-from pipeline.engine.packing import _aligned
+from pipeline.engine.packing import aligned
 from pipeline.engine.packs import Packs
 from pipeline.engine.reading import COLUMNS, TOGETHER, Ints, Packed, Panels, Screen
 
@@ -37,7 +37,7 @@ def _columns(panels: Panels, D: int, ids: Ints) -> Any:
     packed = panels.view(np.uint32) if panels.dtype == np.uint8 else panels  # four neighbouring bytes at a time
     rows = D // TOGETHER if panels.dtype == np.uint8 else D
     count = -(-len(ids) // COLUMNS)
-    out = _aligned(count * rows * COLUMNS, packed.dtype)
+    out = aligned(count * rows * COLUMNS, packed.dtype)
     _take(packed.reshape(-1, rows, COLUMNS), ids, out.reshape(count, rows, COLUMNS))
     return out.view(panels.dtype)
 

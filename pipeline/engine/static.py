@@ -11,7 +11,7 @@ On other devices the same steps are computed without a graph: `use_engine("stati
 
 import weakref
 from collections.abc import Callable
-from functools import partial
+from threading import Lock
 from typing import Any, NamedTuple
 
 import torch
@@ -25,6 +25,8 @@ _FEWEST = 32
 """The fewest places for tokens and for pieces of the source."""
 _KEPT = 2**31
 """The size in bytes of the memory that is kept for later searches."""
+_RECORDING = Lock()
+"""A process can record one graph at a time, also of several networks."""
 _Network: Any = object
 Read = Callable[[Tensor, Any, bool], tuple[Tensor, Tensor]]
 """A network's `_read`: tokens (R, n), a state and whether to project, to hidden states (R, n, D) and logits."""
@@ -42,7 +44,8 @@ class Static(_Network):
     def with_vocabulary(self, ids: Tensor) -> Any:
         """See `pipeline.model.transformer.Transformer.with_vocabulary`."""
         short = super().with_vocabulary(ids)
-        vars(short)["pool"] = Pool()  # recorded steps project onto the whole vocabulary
+        # Steps project onto this vocabulary, which is gone after a sentence: too soon for a graph to pay.
+        vars(short)["pool"] = Pool(records=False)
         return short
 
     def start(self, memory: Any, beams: int = 1, capacity: int = 64) -> Any:
@@ -77,10 +80,11 @@ class Shape(NamedTuple):
 class Space:
     """The memory that the steps of one state read and write, and the steps themselves."""
 
-    def __init__(self, shape: Shape, like: Tensor) -> None:
+    def __init__(self, shape: Shape, like: Tensor, records: bool) -> None:
         """Args:
             shape: the places.
             like: (L, 2, B, heads, S, D / heads), for the other sizes, the type and the device.
+            records: whether steps are recorded on a GPU.
         """
         (L, two, _, heads, _, depth), (B, beams, S, T) = like.shape, shape
         with torch.inference_mode(False):  # tensors that are made in inference mode could not be changed outside
@@ -88,7 +92,7 @@ class Space:
             self.source = like.new_zeros(L, two, B, heads, S, depth)
             self.mask = like.new_zeros(B, 1, 1, S, dtype=torch.bool)
             self.lengths = like.new_zeros(B * beams, dtype=torch.long)
-        self.shape = shape
+        self.shape, self.records = shape, records and like.is_cuda
         self.steps: dict[tuple[int, bool, bool], _Step] = {}
 
     @property
@@ -111,15 +115,17 @@ class Space:
 class Pool:
     """The spaces of one network that no state uses."""
 
-    def __init__(self) -> None:
+    def __init__(self, records: bool = True) -> None:
+        """Args: whether steps are recorded on a GPU."""
         self._free: list[Space] = []  # the last used one is the last
+        self._records = records
 
     def take(self, shape: Shape, like: Tensor) -> Space:
         """A space of this shape; see `Space`."""
         for place in reversed(range(len(self._free))):
             if self._free[place].shape == shape and self._free[place].source.dtype == like.dtype:
                 return self._free.pop(place)
-        return Space(shape, like)
+        return Space(shape, like, self._records)
 
     def give(self, space: Space) -> None:
         """Keep a space for later, and forget those that were not used for the longest time."""
@@ -183,8 +189,8 @@ class StaticState:
             self._counted = True
         key = n, projected, torch.is_autocast_enabled(tokens.device.type)
         if key not in self._space.steps:
-            self._space.steps[key] = _Step(read, self._space, *key)
-        hidden, logits = (one[:R] for one in self._space.steps[key](tokens))
+            self._space.steps[key] = _Step(self._space, *key)
+        hidden, logits = (one[:R] for one in self._space.steps[key](read, tokens))
         self._count(n)
         self.hidden = hidden
         return hidden, logits
@@ -297,25 +303,27 @@ class _Places:
 
 
 class _Step:
-    """One step over n tokens of every row of a space. Its results are overwritten by the next one."""
+    """One step over n tokens of every row of a space. Its results are overwritten by the next one.
 
-    def __init__(self, read: Read, space: Space, tokens: int, projected: bool, mixed: bool) -> None:
-        self._compute = partial(read, space.lengths.new_zeros(len(space.lengths), tokens), _Places(space, tokens),
-                                projected)
-        self._records = space.past.is_cuda and not mixed  # autocast would keep copies of weights outside the graph
+    It does not hold the network: that would be a cycle, which keeps the pool's memory until it happens to be collected.
+    """
+
+    def __init__(self, space: Space, tokens: int, projected: bool, mixed: bool) -> None:
+        self._arguments = space.lengths.new_zeros(len(space.lengths), tokens), _Places(space, tokens), projected
+        self._records = space.records and not mixed  # autocast would keep copies of weights outside the graph
         self._results: tuple[Tensor, Tensor] | None = None
         self._graph: Any = None
 
-    def __call__(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        self._compute.args[0][:len(tokens)] = tokens
+    def __call__(self, read: Read, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        self._arguments[0][:len(tokens)] = tokens
         if self._graph is not None:
             self._graph.replay()
         elif self._results is None or not self._records:  # what comes up once is not worth a graph
-            self._results = self._compute()
+            self._results = read(*self._arguments)
         else:
             self._graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
-                self._results = self._compute()
+            with _RECORDING, torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
+                self._results = read(*self._arguments)
             self._graph.replay()
         return self._results  # type: ignore[return-value]  # every branch above has set it
 

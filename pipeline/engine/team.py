@@ -2,7 +2,7 @@
 
 Of a wide model, a step of a few rows costs the reading of its weights, which two cores do faster than one. A step has
 forty products of 10 to 100 microseconds each, and the parallel loop of a library costs as much as the smaller ones. So
-helpers wait for the next product in a loop, for as long as a search runs (`threads.together`), and everything that the
+helpers wait for the next product in a loop, for as long as a search runs (`helpers.together`), and everything that the
 threads tell each other is in one array, the team: 64 integers, or none where a thread is alone.
 
 A panel's sums are the same whichever thread computes them: a team changes no bit.

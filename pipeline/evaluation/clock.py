@@ -19,6 +19,7 @@ from pipeline.evaluation.machine import describe_machine
 from pipeline.evaluation.peers import describe, timed_peers
 from pipeline.evaluation.provenance import made_now
 from pipeline.evaluation.quality import read_hypotheses
+from pipeline.evaluation.reference import check_baseline
 from pipeline.evaluation.speed import Contestant, measure, speed_report
 from pipeline.files import write_json
 from pipeline.interop.peers.process import folder_of
@@ -33,8 +34,9 @@ def time_all(params: Params, out: Path) -> None:
     long ones. The baseline's greedy hypotheses decide which are long, so they are the same for every contestant.
 
     Raises:
-        PipelineError: a checkpoint or the baseline's hypotheses are missing.
+        PipelineError: a checkpoint or the baseline's hypotheses are missing; or nothing can be compared with it.
     """
+    check_baseline(params)
     settings, device = params.speed, clock_device(params.speed)
     tokenizer = Tokenizer.load(layout.BPE)
     contestants = load_contestants(params, params.systems, tokenizer, device)

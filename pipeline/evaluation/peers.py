@@ -98,7 +98,7 @@ def timed_peers(peers: Mapping[str, PeerSettings], folder_of: Callable[[PeerSett
         PipelineError: a process cannot run.
     """
     ids, first = numbering or (None, None)
-    samples = sentences[:warmup + 1], make_batches(sentences, BATCH)[-1:]  # single sentences, and several
+    samples = sentences[:warmup + 1], make_batches(sentences, BATCH)[:1]  # single sentences, and a batch that is full
     requests = [[rows_of(batch, ids) for batch in batches] for batches in samples]
     longest = [max((int(limit.words(batch).max()) for batch in batches), default=0) for batches in samples]
     with ExitStack() as running:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pipeline.errors import PipelineError
 from pipeline.evaluation.quality import HypothesisLine, Quality, paired_p_values, read_hypotheses
 from pipeline.files import read_json
+from pipeline.measures import MEASURES
 
 Floats = NDArray[np.float64]
 Name = tuple[str, str]
@@ -97,8 +98,6 @@ _SCORES = (*(field.name for field in fields(Quality) if field.default is MISSING
 _OPTIONAL_SCORES = (*(field.name for field in fields(Quality) if field.default is None), "accepted_per_call",
                     "drafter_calls", "ties")
 """The scores that exist for some tasks and decoders only."""
-_SIGNATURES = {"bleu_signature": "BLEU", "edits_signature": "F0.5", "gleu_signature": "GLEU",
-               "sari_signature": "SARI", "rouge_signature": "ROUGE-L"}
 _QUALITY_HEADER = ("family", "data", "decoders")
 _SPEED_HEADER = ("sentences", "long_sentences", "long_rule", "repetitions", "baseline", "machine", "made",
                  "contestants")
@@ -189,7 +188,7 @@ def _read_scores(folder: Path, families: set[str]) -> tuple[dict[Name, dict[str,
     """
     scores: dict[Name, dict[str, Any]] = {}
     greedy: dict[str, str] = {}
-    signatures: dict[str, dict[str | None, Path]] = {key: {} for key in _SIGNATURES}
+    signatures: dict[str, dict[str | None, Path]] = {one.signature: {} for one in MEASURES}
     for path in sorted(folder / f"{family}.json" for family in families):
         report = read_json(path)
         _take(_QUALITY_HEADER, report, path, "the header")
@@ -200,10 +199,10 @@ def _read_scores(folder: Path, families: set[str]) -> tuple[dict[Name, dict[str,
             scores[report["family"], decoder] = {"data": report["data"], **taken}
             for key, paths in signatures.items():
                 paths[taken[key]] = path
-    for key, paths in signatures.items():
-        if len(paths) > 1:
+    for measure in MEASURES:
+        if len(paths := signatures[measure.signature]) > 1:
             listed = " and ".join(f"{path} ({signature or 'none'})" for signature, path in paths.items())
-            raise PipelineError(f"{listed}: {_SIGNATURES[key]} with different signatures cannot be compared; "
+            raise PipelineError(f"{listed}: {measure.title} with different signatures cannot be compared; "
                                 "run the evaluation of every family again")
     return scores, greedy
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.evaluation.rows import Row
+from pipeline.measures import MEASURES
 
 ABSENT = "–"
 
@@ -96,13 +97,12 @@ def markdown_table(rows: Sequence[Row], notes: Sequence[str]) -> str:
 
 def measurement_notes(rows: Sequence[Row], speed: Mapping[str, Any]) -> list[str]:
     """What a reader must know to compare the numbers with others: signatures, sample sizes, the machine."""
-    signatures = {name: dict.fromkeys(filter(None, (getattr(row, field) for row in rows))) for name, field in (
-        ("F0.5", "edits_signature"), ("GLEU", "gleu_signature"), ("SARI", "sari_signature"),
-        ("ROUGE-L", "rouge_signature"), ("BLEU", "bleu_signature"),
-        ("chrF", "chrf_signature"), ("TER", "ter_signature"))}
+    signatures = {one.title: dict.fromkeys(filter(None, (getattr(row, one.signature) for row in rows)))
+                  for one in MEASURES}
     sizes = (f"Speed: {speed['sentences']} sentences, {speed['long_sentences']} of them long "
              f"({speed['long_rule']}); median of {speed['repetitions']} repetitions, all decoders "
-             "interleaved sentence by sentence in one process; intervals by paired bootstrap over sentences.")
+             "interleaved sentence by sentence, this project's in one process; intervals by paired bootstrap over "
+             "sentences.")
     made = speed["made"]
     return [*(f"{name} signature: {', '.join(found)}" for name, found in signatures.items() if found),
             sizes, f"Measured on {made['date']} by commit {made['commit'] or 'unknown'}.",

@@ -10,7 +10,7 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
 from pipeline.evaluation.clock import spread
-from pipeline.evaluation.quality import score
+from pipeline.evaluation.quality import make_bleu
 from pipeline.evaluation.speed import Contestant
 from pipeline.params import Params
 
@@ -44,4 +44,4 @@ class ValidationSample:
         texts: list[str] = []
         for batch in self._batches:
             texts += self._tokenizer.decode_targets(contestant.translate(batch).best_words())
-        return score(texts, self._references, self._bleu_tokenizer).bleu
+        return float(make_bleu(self._bleu_tokenizer).corpus_score(texts, self._references).score)

@@ -60,7 +60,9 @@ class TranslationModule(lightning.LightningModule):
 
     def on_validation_start(self) -> None:
         if self._whole:
-            self._whole[0].load_state_dict(self.whole_weights(), strict=False)  # of tied weights, the first
+            whole = self._whole[0].to(self.device)
+            whole.load_state_dict(self.whole_weights(), strict=False)  # of tied weights, the first
+            whole.clear_caches()  # what is packed are the weights before
 
     def whole_weights(self) -> dict[str, Tensor]:
         """The network's weights by name; where they are divided, all devices must call this together."""

@@ -17,8 +17,8 @@ from pipeline.errors import PipelineError
 from pipeline.model.settings import NetworkSettings, OrderSettings
 
 KINDS = tuple(sorted((found.name for found in pkgutil.iter_modules([str(Path(__file__).parent / "kinds")])),
-                     reverse=True))
-"""The files of `kinds`; `ordered`, the default, is the first."""
+                     key=lambda name: (name != "ordered", name)))
+"""The files of `kinds`, `ordered`, the default, before the others."""
 Prefix = Literal["causal", "bidirectional"]
 Labels = Literal["verifier", "data"]
 

@@ -16,6 +16,7 @@ from pipeline import __version__, layout
 from pipeline.errors import one_line
 from pipeline.files import read_json
 from pipeline.interop.model_folder import ModelSettings
+from pipeline.measures import MEASURES
 from pipeline.params import Params
 from pipeline.sources.settings import CorpusSettings
 
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
 
 UNKNOWN = "unknown"
 """The hub's name of a licence that nobody has stated."""
-_METRICS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "f05": "F0.5", "gleu": "GLEU", "sari": "SARI",
-            "rouge_l": "ROUGE-L"}
-_SIGNATURES = {"bleu": "bleu_signature", "chrf": "chrf_signature", "ter": "ter_signature", "f05": "edits_signature",
-               "gleu": "gleu_signature", "sari": "sari_signature", "rouge_l": "rouge_signature"}
 _SIDES = {"raw": "the corpus's targets", "distilled": "the teacher's translations of the corpus's sources",
           "both": "the corpus's targets, and the teacher's translations of its sources",
           "synthetic": "the corpus's targets, and synthetic errors in them"}
@@ -149,22 +146,22 @@ def _result(corpus: CorpusSettings, decoder: str, figures: Mapping[str, Any]) ->
     """An entry of the hub's `model-index`."""
     return {"task": {"type": "translation", "name": f"Translation under the decoder {decoder}"},
             "dataset": {"type": corpus.source, "name": corpus.source, "split": "test"},
-            "metrics": [{"type": name, "name": f"{title}, {decoder}", "value": round(figures[name], 2),
-                         "args": figures[_SIGNATURES[name]]}
-                        for name, title in _METRICS.items() if figures.get(name) is not None]}
+            "metrics": [{"type": one.field, "name": f"{one.title}, {decoder}", "value": round(figures[one.field], 2),
+                         "args": figures[one.signature]}
+                        for one in MEASURES if figures.get(one.field) is not None]}
 
 
 def _quality(figures: Mapping[str, Mapping[str, Any]], family: str) -> str:
     if not figures:
         return f"Not evaluated yet: run `python -m pipeline test --family {family}`, and export the model again."
-    scored = [name for name in _METRICS if any(one.get(name) is not None for one in figures.values())]
-    rows = [["decoder", *(_METRICS[name] for name in scored), "calls per sentence"],
+    scored = [measure for measure in MEASURES if any(one.get(measure.field) is not None for one in figures.values())]
+    rows = [["decoder", *(measure.title for measure in scored), "calls per sentence"],
             ["---", *["---:"] * (len(scored) + 1)],
-            *([f"`{decoder}`", *(f"{one[name]:.1f}" for name in scored), f"{one['calls']:.1f}"]
+            *([f"`{decoder}`", *(f"{one[measure.field]:.1f}" for measure in scored), f"{one['calls']:.1f}"]
               for decoder, one in figures.items())]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     first = next(iter(figures.values()))
-    signatures = "\n".join(f"- {_METRICS[name]}: `{first[_SIGNATURES[name]]}`" for name in scored)
+    signatures = "\n".join(f"- {measure.title}: `{first[measure.signature]}`" for measure in scored)
     return f"On the test split.\n\n{table}\n\n{signatures}"
 
 

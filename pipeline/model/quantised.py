@@ -60,10 +60,13 @@ class RoundedLinear(nn.Linear):
         return self._rounded
 
 
-def linear(weight: Tensor, bias: Tensor, rounded: bool) -> nn.Linear:
+def linear(weight: Tensor, bias: Tensor | None, rounded: bool) -> nn.Linear:
     """The linear map of a matrix (N, K) and a bias (N,), rounded or exact."""
-    made = (RoundedLinear if rounded else nn.Linear)(weight.shape[1], weight.shape[0], device="meta")
-    made.weight, made.bias = nn.Parameter(weight, requires_grad=False), nn.Parameter(bias, requires_grad=False)
+    made = (RoundedLinear if rounded else nn.Linear)(weight.shape[1], weight.shape[0], bias=bias is not None,
+                                                     device="meta")
+    made.weight = nn.Parameter(weight, requires_grad=False)
+    if bias is not None:
+        made.bias = nn.Parameter(bias, requires_grad=False)
     return made
 
 

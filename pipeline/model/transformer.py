@@ -6,7 +6,6 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pipeline.engine.plain import PlainWeights
@@ -14,6 +13,7 @@ from pipeline.errors import PipelineError
 from pipeline.model.layers import DecoderLayer, EncoderLayer, Positions, dropout
 from pipeline.model.networks import Network
 from pipeline.model.orders import Order
+from pipeline.model.quantised import linear
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.state import Memory, State
 from pipeline.vocabulary import PAD
@@ -29,17 +29,18 @@ class PositionTables(NamedTuple):
 
 
 class _Rows:
-    """A linear map by some rows of a weight (V, D), which are copied on first use: compiled steps have their own."""
+    """The linear map of some rows of a weight (V, D), made on first use: compiled steps have their own."""
 
-    def __init__(self, weight: Tensor, ids: Tensor) -> None:
-        self._weight, self._ids = weight, ids
+    def __init__(self, weight: Tensor, ids: Tensor, rounded: bool) -> None:
+        self._weight, self._ids, self._rounded = weight, ids, rounded
 
     def __call__(self, x: Tensor) -> Tensor:
-        return F.linear(x, self._rows)
+        rows: Tensor = self._rows(x)
+        return rows
 
     @cached_property
-    def _rows(self) -> Tensor:
-        return self._weight[self._ids]
+    def _rows(self) -> nn.Linear:
+        return linear(self._weight[self._ids], None, self._rounded)
 
 
 class Transformer(Network):
@@ -187,7 +188,7 @@ class Transformer(Network):
         short = copy.copy(self)
         # Found before the modules of these names.
         vars(short).update(target_embedding=lambda tokens: self.target_embedding(ids[tokens]),
-                           projection=_Rows(self.projection.weight, ids))
+                           projection=_Rows(self.projection.weight, ids, self.quantised))
         if self.output_bias is not None:
             vars(short)["output_bias"] = self.output_bias[ids]
         return short

@@ -14,6 +14,7 @@ from sentences import sources
 from torch import Tensor
 
 from pipeline.decoding import counts_gad, greedy, lattice_gad
+from pipeline.decoding.lattice import windowed
 from pipeline.decoding.limits import LengthLimit
 from pipeline.engine.continuation import continuations, read_on
 from pipeline.errors import PipelineError
@@ -162,3 +163,10 @@ def test_where_a_draft_is_read_from(case: str) -> None:
     draft = np.full(3, PAD)
     count = read_on(np.array(WORDS), np.array(FOLLOWING), np.array(ENTRIES), place, last, draft)
     assert draft.tolist() == expected + [PAD] * (3 - len(expected)) and count == len(expected)
+
+
+def test_a_limit_below_the_window_leaves_the_longest_translations() -> None:
+    network, source = lattice(seed=3), sources(9, 6)
+    words, edges = windowed(network, source, LengthLimit(0, 2, 2), candidates=4, window=1)
+    assert (network.length(source) > 3).all() and words.shape[1] == 2
+    assert (edges.end[:, 0] == -torch.inf).all() and (edges.end[:, 1] > -torch.inf).any(1).all()

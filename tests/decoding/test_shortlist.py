@@ -1,7 +1,9 @@
 """Search with a part of the vocabulary: that of a model all of whose other words are impossible."""
 
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -81,3 +83,31 @@ def test_a_prefix_and_terms_are_part_of_every_shortlist(tiny: Tiny) -> None:
 def test_what_cannot_search_a_shortlist_says_so() -> None:
     with pytest.raises(PipelineError, match=r"decoders\.mine: iad cannot search a shortlist; choose greedy or a beam"):
         make_decoder("mine", {"algorithm": "iad"}, LIMIT, Some(3, 20))
+
+
+def test_a_shortlist_of_a_rounded_model_is_rounded_by_every_engine(engine: Engine, tiny: Tiny) -> None:
+    network = tiny(vocabulary=150, dtype=torch.float32, seed=4)
+    entry = {**DECODERS["greedy"], "quantization": "int8"}
+    network.output_bias = torch.full((150,), -torch.inf).index_fill_(
+        0, torch.from_numpy(Some(3, 150)(SOURCE[0].numpy())), 0)
+    network.clear_caches()
+    expected = make_decoder("greedy", entry, LIMIT)(network, SOURCE[:1])
+    network.output_bias = None
+    network.clear_caches()
+    found = make_decoder("greedy", entry, LIMIT, Some(3, 150))(network, SOURCE[:1])
+    assert found.best_words() == expected.best_words()
+    torch.testing.assert_close(found.scores, expected.scores, rtol=0, atol=1e-5)
+
+
+def test_models_that_are_not_compiled_are_searched_by_one_thread(engine: Engine, tiny: Tiny) -> None:
+    """Torch's states belong to a model, not to a thread."""
+    by = set[int]()
+
+    class Watching(Some):
+        def __call__(self, source: NDArray[np.int64], more: Iterable[int] = ()) -> NDArray[np.int64]:
+            by.add(threading.get_ident())
+            return super().__call__(source, more)
+
+    with patch.object(torch, "get_num_threads", return_value=3):
+        make_decoder("greedy", DECODERS["greedy"], LIMIT, Watching(3, 150))(tiny(vocabulary=150), SOURCE)
+    assert (by == {threading.get_ident()}) == (engine != "compiled")

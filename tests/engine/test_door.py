@@ -1,5 +1,7 @@
 """The door: which networks it opens, that they are opened once, and that what is open follows its network."""
 
+import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +14,7 @@ from pipeline.decoding import greedy
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.engine import sentence
+from pipeline.engine.choice import Engine
 from pipeline.engine.door import engine_in_use, open_engine, use_engine
 from pipeline.engine.network import Compiled
 from pipeline.model.orders import make_order
@@ -89,3 +92,21 @@ def test_decoders_open_what_they_search(monkeypatch: pytest.MonkeyPatch) -> None
         expected = decode(network, sources(5))
     assert searched == [open_engine(network), network]
     assert torch.equal(found.tokens, expected.tokens) and torch.equal(found.calls, expected.calls)
+
+
+@pytest.mark.parametrize("engine", ["compiled", "static"])
+def test_what_was_opened_is_freed_once_its_network_has_changed(engine: Engine) -> None:
+    """It has copies of all weights, or the memory of many states: too much to wait for Python's collector."""
+    network = plain()
+    gc.disable()
+    try:
+        with use_engine(engine):
+            opened = open_engine(network)
+            greedy.search(opened, sources(5), LIMIT)
+            gone = weakref.ref(opened)
+            del opened
+            network.clear_caches()
+            greedy.search(open_engine(network), sources(5), LIMIT)
+        assert gone() is None
+    finally:
+        gc.enable()

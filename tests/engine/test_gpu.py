@@ -58,7 +58,7 @@ def test_a_search_waits_once_per_step(tiny: Tiny, algorithm: str) -> None:
     assert looks(decode, model, source) <= int(found.calls.max()) + 20
 
 
-def test_steps_are_recorded_in_the_second_search_and_read_what_they_should(tiny: Tiny) -> None:
+def test_steps_are_recorded_and_read_what_they_should(tiny: Tiny) -> None:
     model = open_engine(tiny().to("cuda"))
     memory, tokens = model.encode(sources(5).cuda()), torch.tensor([[7]], device="cuda")
     seen = []

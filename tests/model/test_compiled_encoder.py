@@ -127,12 +127,14 @@ def test_many_pieces_are_left_to_torch(tiny: Tiny) -> None:
 @pytest.mark.parametrize(("width", "widest"), [(16, 15), (18, 20), (16, 16)])
 def test_other_shapes_are_left_to_torch(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, width: int, widest: int) -> None:
     monkeypatch.setattr(packing, "_WIDEST", widest)
-    packs = packs_of(tiny(width=width))
+    network = tiny(width=width)
+    packs = packs_of(network)
     assert (packs.encoder is not None) == (packs.source is not None) == (width == widest)
 
 
 def test_other_inner_widths_are_left_to_torch(tiny: Tiny) -> None:
-    assert packs_of(tiny(feed_forward=34)).encoder is None
+    network = tiny(feed_forward=34)
+    assert packs_of(network).encoder is None
 
 
 def test_half_precision_is_left_to_torch(tiny: Tiny) -> None:

@@ -21,6 +21,7 @@ from pipeline.blocks import merge
 from pipeline.cli import main
 from pipeline.corpus.pairs import Pairs
 from pipeline.model.checkpoint import read_weights
+from pipeline.training.metrics import CorpusBleu
 
 QUALITY, CHECKPOINT = Path("reports/quality/teacher.json"), Path("checkpoints/teacher")
 PAIRS = Path("data/distilled/train.pairs")
@@ -185,10 +186,20 @@ def test_what_a_test_writes(workspace: Path, change_params: Callable[[dict[str, 
     assert f"{cut} of 24 sources are cut to the model's 19 pieces\n" in printed.err
 
 
+FINGERPRINT = """
+import zlib
+from pipeline.training.metrics import CorpusBleu
+def update(self, hypotheses, references):
+    self.counts[0] += sum(zlib.crc32(text.encode()) % 997 for text in hypotheses)
+CorpusBleu.update, CorpusBleu.compute = update, lambda self: self.counts[0].double().cpu() / 100
+"""
+"""In place of BLEU, which is 0 after so few steps, a number that differs when translations do."""
+
+
 def test_divided_weights_train_and_continue_like_whole_ones(
-        workspace: Path, change_params: Callable[[dict[str, Any]], None]) -> None:
-    """Two devices with half of the weights each, interrupted after a validation, against one device that is not."""
-    change_params({"network": {"dropout": 0.0}, "training": {"steps": 8, "validate_every": 4}})
+        workspace: Path, change_params: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two devices with half of the weights each, interrupted after validations, against one device that is not."""
+    change_params({"network": {"dropout": 0.0}, "training": {"steps": 8, "validate_every": 2, "average": 4}})
     fit = ["fit", "--family", "teacher", *ON_CPU, "--in-place", "--trainer.precision", "64-true", "--trainer.devices"]
     divided = [*fit, "2", "--trainer.strategy", "sharded"]
     path = {**ENVIRONMENT, "PYTHONPATH": os.pathsep.join([ENVIRONMENT["PYTHONPATH"], os.getcwd()])}
@@ -198,7 +209,10 @@ def test_divided_weights_train_and_continue_like_whole_ones(
         return subprocess.run([sys.executable, "run.py"], env=path, capture_output=True, text=True, timeout=200,
                               check=False)
 
-    code = f"import sys\nfrom pipeline.cli import main\nsys.exit(main({divided!r}))"
+    for name in ("update", "compute"):
+        monkeypatch.setattr(CorpusBleu, name, getattr(CorpusBleu, name))  # restored after the next line
+    exec(FINGERPRINT, {})
+    code = f"{FINGERPRINT}\nimport sys\nfrom pipeline.cli import main\nsys.exit(main({divided!r}))"
     stopped = run(f"{BREAK}\n{code}")
     assert stopped.returncode and "broken off" in stopped.stderr
     done = run(code)
@@ -207,5 +221,6 @@ def test_divided_weights_train_and_continue_like_whole_ones(
     together = read_weights(CHECKPOINT / "weights.safetensors")
     assert main([*fit, "1"]) == 0
     assert json.loads((CHECKPOINT / "config.json").read_text())["training"] == training  # also the validations' BLEU
+    assert len({one["bleu"] for one in training["averaged"]}) > 1
     for name, weight in read_weights(CHECKPOINT / "weights.safetensors").items():
         torch.testing.assert_close(weight, together[name], rtol=0, atol=1e-9, msg=name)

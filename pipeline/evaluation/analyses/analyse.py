@@ -5,8 +5,6 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 
-import torch
-
 from pipeline.evaluation import analyses
 from pipeline.evaluation.analyses.chart import png
 from pipeline.evaluation.analyses.finding import Question
@@ -29,8 +27,6 @@ def analyse(params: Params, pictures: Path, report: Path) -> None:
         PipelineError: what an earlier stage writes is missing or damaged, or a family is of another kind than it
             should be.
     """
-    if params.speed.threads:
-        torch.set_num_threads(params.speed.threads)
     # All contexts are opened before the first analysis runs: settings that do not fit are refused before any work.
     findings = {name: ask() for name, ask in find_questions(FinishedRun.open(params)).items()}
     with atomic_path(pictures) as folder:

@@ -1,8 +1,9 @@
 """The look of the analyses' pictures: that of `pipeline.evaluation.figures`, for curves and bars."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
+from typing import TypeVar
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -14,6 +15,12 @@ from pipeline.evaluation.figures import LIGHT as THEME
 
 COLOURS = THEME.families
 _PIXELS, _DPI = (1600, 1000), 200
+_T = TypeVar("_T")
+
+
+def coloured(things: Iterable[_T]) -> Iterator[tuple[_T, str]]:
+    """Each of some things and its colour; of more things than colours, several have the same."""
+    return zip(things, cycle(COLOURS))
 
 
 def new_picture(columns: int = 1, *, above: float = 0.0) -> tuple[Figure, list[Axes]]:
@@ -70,7 +77,7 @@ def bars(axes: Axes, values: Mapping[str, float], colours: Sequence[str]) -> Non
 
 def intervals_by_name(axes: Axes, values: Mapping[str, tuple[float, float, float]]) -> None:
     """Values with their intervals, (value, low, high) by name, from top to bottom."""
-    for at, ((value, low, high), colour) in enumerate(zip(values.values(), cycle(COLOURS))):
+    for at, ((value, low, high), colour) in enumerate(coloured(values.values())):
         axes.plot([low, high], [at, at], color=colour, linewidth=3, alpha=0.3, solid_capstyle="round")
         axes.plot([value], [at], color=colour, marker="o", markersize=4)
     axes.set_yticks(range(len(values)), list(values))

@@ -13,10 +13,9 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Ids, Pairs
 from pipeline.decoding.limits import LengthLimit
-from pipeline.device import pick_device
 from pipeline.errors import PipelineError
 from pipeline.evaluation.analyses.measured import Measurements, read_measurements
-from pipeline.evaluation.clock import spread
+from pipeline.evaluation.clock import clock_device, spread
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.model.transformer import Transformer
 from pipeline.params import Params
@@ -42,7 +41,7 @@ class FinishedRun:
         Raises:
             PipelineError: what an earlier stage writes is missing or damaged.
         """
-        return cls(params, Tokenizer.load(layout.BPE), torch.device(pick_device(params.speed.device)),
+        return cls(params, Tokenizer.load(layout.BPE), clock_device(params.speed),
                    read_measurements(layout.REPORTS / "quality", layout.REPORTS / "speed.json"))
 
     def network(self, family: str, device: torch.device | None = None) -> Transformer:

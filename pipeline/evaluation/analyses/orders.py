@@ -1,6 +1,5 @@
 """What the analyses of generation orders share: families of other orders, each beside the baseline."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -85,12 +84,3 @@ def share_with_difference(mine: Floats, theirs: Floats, times: Floats) -> dict[s
     found = compare_ratios(mine, theirs, times)
     return {"percent": 100 * found.mine, "difference": 100 * found.difference, "difference_low": 100 * found.low,
             "difference_high": 100 * found.high}
-
-
-def n_grams(tokens: Sequence[str], n: int) -> list[tuple[str, ...]]:
-    """All n-grams of a sentence in their order.
-
-    >>> n_grams(["a", "b", "c"], 2)
-    [('a', 'b'), ('b', 'c')]
-    """
-    return [tuple(tokens[start:start + n]) for start in range(len(tokens) - n + 1)]

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.engine.door import open_engine
-from pipeline.evaluation.speed import Clock, Contestant, Floats, measure
+from pipeline.evaluation.speed import Clock, Contestant, Floats, measure, synchronise
 
 
 class Stopwatch:
@@ -28,10 +28,10 @@ class Stopwatch:
     def timed(self, part: str, work: Callable[..., Any]) -> Callable[..., Any]:
         """`work`, with its time added to a part's."""
         def timed_work(*arguments: Any, **options: Any) -> Any:
-            self._synchronise()
+            synchronise(self.device)
             start = self.clock()
             result = work(*arguments, **options)
-            self._synchronise()
+            synchronise(self.device)
             self.seconds[part] += self.clock() - start
             return result
         return timed_work
@@ -39,10 +39,6 @@ class Stopwatch:
     def reset(self) -> None:
         """Start again from zero."""
         self.seconds = dict.fromkeys(self.seconds, 0.0)
-
-    def _synchronise(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
 
 
 class WatchedSearch(NamedTuple):

@@ -22,7 +22,6 @@ from pipeline.evaluation.claims.judgement import (
 Metrics = Mapping[str, Any]
 _DOUBLE_TOKEN, _INTERLEAVED = "double_token pair_beam10", "interleaved beam4"
 _INTERVAL = ("difference", "difference_low", "difference_high")
-_SPEEDUP = ("speedup_vs_greedy", "speedup_low", "speedup_high")
 _NEARLY = 0.9
 """The least ratio of training speeds that is "nearly as fast"."""
 _NEAR = 0.01
@@ -44,7 +43,7 @@ def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement
         (16, _information(metrics)),
         (19, _length(metrics)),
         (20, _repetition(metrics, "Two words per direction repeat more than one", *_of_equal_budgets(
-            metrics, "repetition", "interleaved_sa", "interleaved"))),
+            metrics, "interleaved_sa", "interleaved"))),
         (21, _repetition(metrics, "Students of raw data repeat more than students of distilled data",
                          "interleaved_raw beam4", "interleaved_distilled beam4")),
         (22, _training(metrics)),
@@ -58,10 +57,10 @@ def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement
     ]
 
 
-def _of_equal_budgets(metrics: Metrics, analysis: str, *families: str) -> list[str]:
+def _of_equal_budgets(metrics: Metrics, *families: str) -> list[str]:
     """Families of raw data under beam search, which have equal budgets, or the run's ordinary ones."""
     raw = [f"{family}_raw beam4" for family in families]
-    return raw if {*raw} <= metrics.get(analysis, {}).keys() else [f"{family} beam4" for family in families]
+    return raw if {*raw} <= metrics.get("repetition", {}).keys() else [f"{family} beam4" for family in families]
 
 
 def _size(metrics: Metrics, claim: str, what: str, sign: int) -> Judgement:
@@ -70,8 +69,7 @@ def _size(metrics: Metrics, claim: str, what: str, sign: int) -> Judgement:
     if found is None:
         return missing(claim, f"{_DOUBLE_TOKEN} in `sizes`")
     smallest, *_, largest = sorted(found, key=int)
-    ratios = {size: [found[size][key] for key in ("speedup", "speedup_low", "speedup_high")]
-              for size in (smallest, largest)}
+    ratios = {size: _speedup(found[size]) for size in (smallest, largest)}
     greater, less = (ratios[size] for size in (largest, smallest)[::sign])
     return Judgement(claim, by_two_intervals(greater, less),
                      f"On random weights, {', '.join(f'{size}: {in_words(ratio)}' for size, ratio in ratios.items())}.",
@@ -112,7 +110,7 @@ def _length(metrics: Metrics) -> Judgement:
     found = _find(metrics, "source_length", _INTERLEAVED)
     if found is None:
         return missing(claim, f"{_INTERLEAVED} in `source_length`")
-    first, last = ([found[key][at] for key in ("speedup", "speedup_low", "speedup_high")] for at in (0, -1))
+    first, last = ([bound[at] for bound in _speedup(found)] for at in (0, -1))
     return Judgement(claim, by_two_intervals(last, first),
                      f"Longest eighth: {in_words(last)} times as fast; shortest: {in_words(first)}.",
                      {"longest": rounded(last), "shortest": rounded(first)})
@@ -134,19 +132,22 @@ def _training(metrics: Metrics) -> Judgement:
     found = _find(metrics, "training_time", "interleaved")
     if found is None:
         return missing(claim, "interleaved in `training_time`")
-    figure = [found[key] for key in ("speedup", "speedup_low", "speedup_high")]
+    figure = _speedup(found)
     return Judgement(claim, by_interval(figure[1], figure[2], _NEARLY),
                      f"Steps per second relative to {metrics['training_time']['baseline']} on the same batches: "
                      f"{in_words(figure)}.", {"ratio": rounded(figure)})
 
 
 def _edits(metrics: Metrics, baseline: str) -> Judgement:
-    claim = "iad: the gain falls with the edit ratio"
-    found = _find(metrics, "draft_speedup", baseline, "iad", "correlation_with_edit_ratio")
-    if found is None:
+    """Of whole-source copies, the paper's, where a run has them."""
+    found = _find(metrics, "draft_speedup", baseline) or {}
+    decoder = "iad_whole" if "iad_whole" in found else "iad"
+    claim = f"{decoder}: the gain falls with the edit ratio"
+    correlation = _find(found, decoder, "correlation_with_edit_ratio")
+    if correlation is None:
         return missing(claim, "the edit ratio of a corrector in `draft_speedup`")
     sentences = metrics["draft_speedup"]["sentences"]
-    figure = [found, *correlation_interval(found, sentences)]
+    figure = [correlation, *correlation_interval(correlation, sentences)]
     return Judgement(claim, by_interval(-figure[2], -figure[1]),
                      f"Correlation over {sentences} sentences: {in_words(figure)}.", {"correlation": rounded(figure)})
 
@@ -154,11 +155,10 @@ def _edits(metrics: Metrics, baseline: str) -> Judgement:
 def _peak(metrics: Metrics) -> Judgement:
     claim = "GAD's gain peaks at a draft that is neither the shortest nor the longest"
     found = _find(metrics, "draft_acceptance", "exact")
-    if found is None or len(found) < 3 or any("speedup_low" not in one for one in found.values()):
+    if found is None or len(found) < 3:
         return missing(claim, "three lengths of drafts in `draft_acceptance`")
     lengths = sorted(found, key=lambda name: int(name.removeprefix("block")))
-    figures = {name: [found[name][key] for key in ("speedup_vs_beam5", "speedup_low", "speedup_high")]
-               for name in lengths}
+    figures = {name: _speedup(found[name], "speedup_vs_beam5") for name in lengths}
     best = max(range(len(lengths)), key=lambda at: figures[lengths[at]][0])
     inside = 0 < best < len(lengths) - 1
     # A peak exceeds both ends; the gain at an end that exceeds its neighbour's rises towards it.
@@ -188,7 +188,7 @@ def _cores(metrics: Metrics, decoder: str) -> Judgement:
     if found is None or len(found) < 2:
         return missing(claim, f"{decoder} on several cores in `scaling`")
     threads = sorted(found, key=int)
-    one, all_cores = ([found[count][key] for key in _SPEEDUP] for count in (threads[0], threads[-1]))
+    one, all_cores = (_speedup(found[count], "speedup_vs_greedy") for count in (threads[0], threads[-1]))
     return Judgement(claim, by_two_intervals(all_cores, one),
                      f"Times greedy search's speed on {threads[-1]} threads {in_words(all_cores)}, on {threads[0]} "
                      f"{in_words(one)}.", {"speedup": {threads[-1]: rounded(all_cores), threads[0]: rounded(one)}})
@@ -231,6 +231,11 @@ def _agreement(metrics: Metrics, family: str, at: int) -> Judgement:
     return Judgement(claim, by_interval(-figure[2], -figure[1]),
                      f"Against {metrics['agreement']['baseline']} with {distance} words between them, in points: "
                      f"{in_words(figure)}.", {"points": rounded(figure)})
+
+
+def _speedup(entry: Metrics, ratio: str = "speedup") -> list[Any]:
+    """A ratio of speeds and the ends of its interval, numbers or lists of them."""
+    return [entry[key] for key in (ratio, "speedup_low", "speedup_high")]
 
 
 def _find(metrics: Metrics, *keys: str) -> Any:

@@ -56,4 +56,4 @@ FINDINGS: dict[int, Finding] = {
     38: Finding(DENG, "Table 3", "One scorer layer costs less than one BLEU against six"),
     39: Finding(ZHANG, "Figure 5", "IBDecoder's verbs agree less over long distances, and with SA over short ones too"),
 }
-"""The first 36 are those on which the project reports; the others are stated by the papers too."""
+"""By their numbers in the reports."""

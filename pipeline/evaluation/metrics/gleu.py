@@ -19,7 +19,6 @@ Where R has an n-gram of the source, but fewer times, the paper's formula subtra
 which published figures come from, does not. This module agrees with the scorer. Its tokens are those of `edits.py`.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -27,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.evaluation.metrics.edits import tokenize
+from pipeline.evaluation.metrics.n_grams import n_grams
 
 ORDER = 4
 DRAWS = 500
@@ -85,8 +85,3 @@ def _matches(hypothesis: Sequence[str], source: Sequence[str], reference: Sequen
         kept_errors = sum(min(times, before[gram]) for gram, times in mine.items() if gram not in correct)
         counts.append(max(0, match - kept_errors))
     return [*counts, len(reference)]
-
-
-def n_grams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
-    """How often a sentence has each of its n-grams."""
-    return Counter(zip(*(words[first:] for first in range(n)), strict=False))

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-from pipeline.evaluation.metrics.gleu import n_grams
+from pipeline.evaluation.metrics.n_grams import n_grams
 
 ORDER = 4
 

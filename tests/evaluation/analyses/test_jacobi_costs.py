@@ -23,8 +23,9 @@ from pipeline.evaluation.analyses.finished_run import FinishedRun
 from pipeline.evaluation.analyses.jacobi import known_length, training
 from pipeline.evaluation.analyses.jacobi import operations as operations_file
 from pipeline.evaluation.analyses.jacobi import scaling as scaling_file
+from pipeline.evaluation.analyses.jacobi.flops import Costs
 from pipeline.evaluation.analyses.jacobi.known_length import with_known_length
-from pipeline.evaluation.analyses.jacobi.operations import Training, add_starts, operations, speeds
+from pipeline.evaluation.analyses.jacobi.operations import Training, add_starts, lineage, operations, speeds
 from pipeline.evaluation.analyses.jacobi.scaling import scaling, thread_counts
 from pipeline.evaluation.analyses.jacobi.training import (
     counted_step,
@@ -33,7 +34,6 @@ from pipeline.evaluation.analyses.jacobi.training import (
     training_operations,
 )
 from pipeline.evaluation.analyses.measured import Measured, Measurements
-from pipeline.evaluation.flops import Costs
 from pipeline.evaluation.speed import Contestant
 from pipeline.families.masked import MaskedModule
 from pipeline.families.ordered import OrderedModule
@@ -130,11 +130,11 @@ def test_what_the_baseline_has_learned_is_not_added_again(workspace: object, cha
     order = {"order": {"name": "left_to_right"}}
     change_params({"families": {"ar": order, "far": order, "near": order}, "baseline": "ar",
                    "students": {"interleaved": "ar", "ar": "teacher", "near": "interleaved", "far": "teacher"},
-                   "systems": ["teacher", "interleaved", "ar", "near", "far"]})
+                   "systems": ["teacher", "ar", "near", "far"]})  # a start need not be a system
     own = {"teacher": 1000, "ar": 100, "interleaved": 10, "near": 1, "far": 7}
     assert add_starts(own, load_params()) == {
-        "teacher": Training(1000, 0), "ar": Training(100, 0), "interleaved": Training(10, 10),
-        "near": Training(1, 11), "far": Training(7, 7)}
+        "teacher": Training(1000, 0), "ar": Training(100, 0), "near": Training(1, 11), "far": Training(7, 7)}
+    assert lineage(load_params(), "near") == ["near", "interleaved", "ar", "teacher"]
 
 
 def test_the_table_by_hand() -> None:

@@ -14,8 +14,9 @@ from matplotlib.figure import Figure
 
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, not_measured
-from pipeline.evaluation.analyses.orders import OrderContext, Rival, n_grams, share_with_difference
+from pipeline.evaluation.analyses.orders import OrderContext, Rival, share_with_difference
 from pipeline.evaluation.bootstrap import Floats, resample
+from pipeline.evaluation.metrics.n_grams import n_grams
 from pipeline.evaluation.quality import make_bleu
 from pipeline.evaluation.rows import Name
 
@@ -79,19 +80,18 @@ def precision_counts(hypotheses: Sequence[Tokens], references: Sequence[Sequence
     """
     counts = np.zeros((len(hypotheses), 2))
     for row, tokens in enumerate(hypotheses):
-        claimed = Counter(n_grams(tokens[part], n))
+        claimed = n_grams(tokens[part], n)
         there = Counter[tuple[str, ...]]()
         for one in references:
-            there |= Counter(n_grams(one[row], n))
+            there |= n_grams(one[row], n)
         counts[row] = (claimed & there).total(), claimed.total()
     return counts
 
 
 def _draw(metric: Mapping[str, Any], rivals: Sequence[Rival]) -> Figure:
     figure, panels = chart.new_picture(len(ORDERS))
-    colours = dict(zip(rivals, chart.COLOURS, strict=False))
     for axes, n in zip(panels, ORDERS, strict=True):
-        for at, (rival, colour) in enumerate(colours.items()):
+        for at, (rival, colour) in enumerate(chart.coloured(rivals)):
             rows = [metric[" ".join(rival.name)][part][f"{n}-gram"] for part in PARTS]
             values = np.array([row["difference"] for row in rows])
             errors = np.abs(np.array([[row["difference_low"], row["difference_high"]] for row in rows]).T - values)
@@ -104,5 +104,5 @@ def _draw(metric: Mapping[str, Any], rivals: Sequence[Rival]) -> Figure:
         axes.axvline(0, color=chart.THEME.muted, linewidth=1)
         chart.name_axes(axes, f"precision of {n}-grams against the baseline, points", "",
                         f"{metric['sentences']} long sentences" if n == ORDERS[0] else "")
-    chart.add_legend(figure, len(rivals))
+    chart.add_legend(figure, 4)
     return figure

@@ -25,7 +25,7 @@ from pipeline.model.settings import OrderSettings
 
 FAMILY, BEAM, PAIR_BEAM = "double_token", "beam10", "pair_beam10"
 WIDTHS, VOCABULARIES = (0.5, 1, 2), (1, 4)
-"""Factors of the run's own."""
+"""Factors of the run's own. A width that the heads do not divide is left out."""
 _SENTENCES = 16
 
 
@@ -41,18 +41,19 @@ def ask(context: OrderContext) -> Finding:
     limit = LengthLimit(ratio=ratio, extra=0, longest=shape.max_length - 1)
     orders = {params.baseline: (LEFT_TO_RIGHT, BEAM), FAMILY: (OrderSettings(FAMILY), PAIR_BEAM)}
 
-    def timed(width: float, pieces: float) -> dict[str, float]:
-        network = replace(shape, width=int(shape.width * width), feed_forward=int(shape.feed_forward * width))
+    def timed(width: int, pieces: int) -> dict[str, float]:
+        network = replace(shape, width=width, feed_forward=shape.feed_forward * width // shape.width)
         contestants = []
         for family, (order, name) in orders.items():
             search = make_decoder(name, params.decoder(name), limit)
-            model = random_model(order, int(vocabulary * pieces), network, run.device)
+            model = random_model(order, pieces, network, run.device)
             contestants.append(Contestant(family, name, partial(search, model)))
         return times_as_fast(contestants, run.spread_sources(sources, _SENTENCES, shape.max_length)[1],
                              params.speed.repetitions, params.speed.warmup, run.device)
 
-    return sizes({int(shape.width * factor): timed(factor, 1) for factor in WIDTHS},
-                 {int(vocabulary * factor): timed(1, factor) for factor in VOCABULARIES},
+    widths = [int(shape.width * factor) for factor in WIDTHS if shape.width * factor % (2 * shape.heads) == 0]
+    return sizes({width: timed(width, vocabulary) for width in widths},
+                 {vocabulary * factor: timed(shape.width, vocabulary * factor) for factor in VOCABULARIES},
                  sentences=min(_SENTENCES, len(sources)), pieces_per_source_piece=ratio, baseline=params.baseline)
 
 

@@ -14,7 +14,8 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.settings import Decoder, make_decoder
 from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.finished_run import FinishedRun
-from pipeline.evaluation.speed import REFERENCE_DECODERS, Contestant
+from pipeline.evaluation.reference import REFERENCE_DECODERS
+from pipeline.evaluation.speed import Contestant
 from pipeline.model.drafter import DrafterTransformer
 from pipeline.model.transformer import Transformer
 

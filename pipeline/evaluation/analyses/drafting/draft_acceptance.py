@@ -8,7 +8,6 @@ has relaxed acceptance; here only k varies.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import sacrebleu
 import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -22,6 +21,7 @@ from pipeline.engine.door import open_engine
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.drafting.context import DraftingContext
 from pipeline.evaluation.analyses.finding import Finding, not_measured
+from pipeline.evaluation.quality import make_bleu
 from pipeline.evaluation.speed import Contestant, measure, speed_ratio
 
 _ROWS = 64
@@ -66,7 +66,7 @@ def _validation(context: DraftingContext) -> Validation:
 
     def bleu(found: Sequence[Hypotheses]) -> float:
         texts = [text for one in found for text in context.texts(one)]
-        return sacrebleu.corpus_bleu(texts, references, tokenize=tokenizer).score
+        return float(make_bleu(tokenizer).corpus_score(texts, references).score)
 
     batches = [context.pad(sources[start:start + _ROWS]) for start in range(0, len(sources), _ROWS)]
     singles = context.run.spread_sources(sources, context.settings.sentences, context.longest)[1]

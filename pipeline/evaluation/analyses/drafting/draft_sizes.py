@@ -60,7 +60,7 @@ def draft_sizes(measurements: Measurements, sizes: Mapping[str, Size]) -> Findin
 
 def _draw(found: Sequence[tuple[str, str, Measured]], sizes: Mapping[str, Size], sentences: str) -> Figure:
     figure, (accepted, speed) = chart.new_picture(2)
-    for decoder, colour in zip(dict.fromkeys(name for _, name, _ in found), chart.COLOURS * len(found), strict=False):
+    for decoder, colour in chart.coloured(dict.fromkeys(name for _, name, _ in found)):
         millions = [sizes[family].parameters / 1e6 for family, name, _ in found if name == decoder]
         points = [measured for _, name, measured in found if name == decoder]
         chart.curve(accepted, millions, [one.accepted_per_call or 0 for one in points], colour, label=decoder)

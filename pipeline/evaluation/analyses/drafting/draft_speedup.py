@@ -130,7 +130,7 @@ def _correlation(x: Floats, y: Floats) -> float:
 def _draw(samples: Mapping[Name, Sample], baseline: Contestant) -> Figure:
     figure, (spread, against) = chart.new_picture(2)
     edits = any(sample.edit_ratios is not None for sample in samples.values())
-    for (name, sample), colour in zip(samples.items(), chart.COLOURS * len(samples), strict=False):
+    for (name, sample), colour in chart.coloured(samples.items()):
         rising = np.sort(sample.speedups)
         share = 100 * (1 - np.arange(len(rising) + 1) / len(rising))
         spread.step([*rising, rising[-1]], share, where="pre", color=colour, linewidth=1.6, label=" ".join(name))

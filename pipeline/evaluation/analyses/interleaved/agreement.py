@@ -7,7 +7,6 @@ here are those of a small grammar.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -80,7 +79,7 @@ def agreement(baseline: str, counts: Mapping[str, Counts], *, samples: int) -> F
 
 def _draw(metric: Mapping[str, Any], families: Sequence[str], distances: Sequence[int]) -> Figure:
     figure, (axes,) = chart.new_picture()
-    for family, colour in zip(families, cycle(chart.COLOURS)):
+    for family, colour in chart.coloured(families):
         chart.curve(axes, distances, [metric[family][str(distance)]["percent"] for distance in distances], colour,
                     label=family)
     axes.axhline(50, color=chart.THEME.muted, linewidth=1)

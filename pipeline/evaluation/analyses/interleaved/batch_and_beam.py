@@ -17,7 +17,8 @@ from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.orders import OrderContext
-from pipeline.evaluation.speed import REFERENCE_DECODERS, Contestant, measure, speed_ratio
+from pipeline.evaluation.reference import REFERENCE_DECODERS
+from pipeline.evaluation.speed import Contestant, measure, speed_ratio
 
 BATCHES, BEAMS, SENTENCES = (1, 8, 32), (1, 4, 8), 64
 _BEAM, _GREEDY = REFERENCE_DECODERS
@@ -71,7 +72,7 @@ def _draw(metric: Mapping[str, Any], decoders: Sequence[str]) -> Figure:
     families = [family for family, found in metric.items() if isinstance(found, dict)]
     figure, panels = chart.new_picture(len(decoders))
     for axes, decoder, beams in zip(panels, decoders, BEAMS, strict=True):
-        for family, colour in zip(families, chart.COLOURS, strict=False):
+        for family, colour in chart.coloured(families):
             rows = metric[family][decoder]
             chart.curve(axes, BATCHES, [rows[str(size)]["speedup"] for size in BATCHES], colour,
                         label=family if axes is panels[0] else "",
@@ -84,5 +85,5 @@ def _draw(metric: Mapping[str, Any], decoders: Sequence[str]) -> Figure:
     for axes in panels:
         axes.set_ylim(min(lows), max(highs))
     panels[0].set_ylabel(f"times as fast as {metric['baseline']}", color=chart.THEME.ink, fontsize=10)
-    chart.add_legend(figure, len(families))
+    chart.add_legend(figure, 4)
     return figure

@@ -9,7 +9,6 @@ only if both were trained alike, so families are compared that differ in their o
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import cycle
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
@@ -90,7 +89,7 @@ def mutual_information(pairs: Sequence[Trained], losses: Mapping[str, Floats], *
 def _draw(metric: Mapping[str, Any], families: Sequence[str]) -> Figure:
     figure, (perplexity, information) = chart.new_picture(2)
     found = {family: metric[family] for family in families}
-    for at, (one, colour) in enumerate(zip(found.values(), cycle(chart.COLOURS))):
+    for at, (one, colour) in enumerate(chart.coloured(found.values())):
         for value, marker in ((one["counterpart_perplexity"], "|"), (one["perplexity"], "o")):
             perplexity.plot([value], [at], color=colour, marker=marker, markersize=7)
     perplexity.set_yticks(range(len(found)), [f"{name}\n| {one['counterpart']}" for name, one in found.items()],

@@ -15,8 +15,9 @@ from matplotlib.figure import Figure
 
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
-from pipeline.evaluation.analyses.orders import OrderContext, Rival, n_grams, share_with_difference
+from pipeline.evaluation.analyses.orders import OrderContext, Rival, share_with_difference
 from pipeline.evaluation.bootstrap import Floats, resample
+from pipeline.evaluation.metrics.n_grams import n_grams
 from pipeline.evaluation.quality import make_bleu
 from pipeline.evaluation.rows import Name
 
@@ -67,10 +68,10 @@ def surplus_counts(hypotheses: Sequence[Tokens], references: Sequence[Sequence[T
     """
     counts = np.zeros((len(hypotheses), 2))
     for row, tokens in enumerate(hypotheses):
-        found = Counter(n_grams(tokens, n))
+        found = n_grams(tokens, n)
         allowed = Counter(dict.fromkeys(found, 1))
         for one in references:
-            allowed |= Counter(n_grams(one[row], n))
+            allowed |= n_grams(one[row], n)
         counts[row] = (found - allowed).total(), found.total()
     return counts
 

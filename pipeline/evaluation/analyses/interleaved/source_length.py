@@ -108,7 +108,7 @@ def source_length(baseline: str, rivals: Sequence[Rival], bins: Sequence[Bin], t
 def _draw(metric: Mapping[str, Any], rivals: Sequence[Rival]) -> Figure:
     figure, (quality, speed) = chart.new_picture(2)
     lengths = metric["source_pieces"]
-    for rival, colour in zip(rivals, chart.COLOURS, strict=False):
+    for rival, colour in chart.coloured(rivals):
         found = metric[" ".join(rival.name)]
         chart.curve(quality, lengths, found["bleu"], colour, label=" ".join(rival.name))
         chart.curve(quality, lengths, found["counterpart_bleu"], colour, label=found["counterpart"], style="--")

@@ -83,7 +83,7 @@ def measure(steps: Mapping[str, Step], batches: Sequence[Batch], *, warmup: int)
 
 
 def training_time(baseline: str, seconds: Mapping[str, Floats], batches: Sequence[Batch]) -> Finding:
-    """Steps per second, and target tokens per second relative to the baseline.
+    """The baseline's target tokens per second, and the others' steps per second relative to its own.
 
     Args:
         baseline: the family that the others are compared with.

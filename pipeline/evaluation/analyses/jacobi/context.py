@@ -9,7 +9,8 @@ from torch import Tensor
 from pipeline.decoding.settings import Decoder, make_decoder
 from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.finished_run import FinishedRun
-from pipeline.evaluation.speed import REFERENCE_DECODERS, Contestant, Floats, speed_ratio
+from pipeline.evaluation.reference import REFERENCE_DECODERS
+from pipeline.evaluation.speed import Contestant, Floats, speed_ratio
 from pipeline.model.transformer import Transformer
 from pipeline.params import Params
 

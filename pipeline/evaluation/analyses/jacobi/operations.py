@@ -5,8 +5,8 @@ the speed of greedy search) with models that must be trained (from 1.55e17 opera
 operations, training and one translation of the test set, by the speed. The same is done here for every system of a run:
 training is that of the family and of those whose weights it starts from, except what the baseline also needs.
 
-`pipeline.evaluation.flops` defines an operation. The paper estimates them from numbers of parameters and steps with the
-calculator of ELECTRA; here they are those of the actual sentences and batches.
+`flops.py` defines an operation. The paper estimates them from numbers of parameters and steps with the calculator of
+ELECTRA; here they are those of the actual sentences and batches.
 """
 
 from collections.abc import Mapping
@@ -21,9 +21,9 @@ from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.finished_run import FinishedRun
 from pipeline.evaluation.analyses.jacobi.context import GREEDY
+from pipeline.evaluation.analyses.jacobi.flops import sentence_operations
 from pipeline.evaluation.analyses.jacobi.training import training_operations
 from pipeline.evaluation.analyses.measured import Measurements
-from pipeline.evaluation.flops import sentence_operations
 from pipeline.evaluation.rows import Name
 from pipeline.model.formats import FORMATS, in_format
 from pipeline.params import Params
@@ -52,19 +52,27 @@ def ask(run: FinishedRun) -> Finding:
             search = make_decoder(decoder, block, run.limit(network))
             with torch.inference_mode():
                 means[family, decoder] = float(np.mean(sentence_operations(searched, search, sentences)))
-    own = {family: training_operations(params, family, run.tokenizer) for family in params.systems}
+    trained = {one for family in params.systems for one in lineage(params, family)}
+    own = {family: training_operations(params, family, run.tokenizer) for family in trained}
     return operations(means, add_starts(own, params), speeds(run.measurements, params.baseline),
                       baseline=params.baseline, sentences=len(sentences), test_sentences=len(sources))
 
 
-def add_starts(own: Mapping[str, int], params: Params) -> dict[str, Training]:
-    """What each family's training adds to the baseline's."""
-    def trained(family: str) -> list[str]:
-        return [family] if family == TEACHER else [family, *trained(params.starts[family])]
+def lineage(params: Params, family: str) -> list[str]:
+    """A family, the one whose weights it starts from, and so on to the teacher: systems, and starts that are none."""
+    return [family] if family == TEACHER else [family, *lineage(params, params.starts[family])]
 
-    for_baseline = trained(params.baseline)
-    return {family: Training(operations, sum(own[one] for one in trained(family) if one not in for_baseline))
-            for family, operations in own.items()}
+
+def add_starts(own: Mapping[str, int], params: Params) -> dict[str, Training]:
+    """What each system's training adds to the baseline's.
+
+    Args:
+        own: operations of the steps of every family that some system descends from.
+        params: of the run.
+    """
+    for_baseline = lineage(params, params.baseline)
+    return {family: Training(own[family], sum(own[one] for one in lineage(params, family) if one not in for_baseline))
+            for family in params.systems}
 
 
 def speeds(measurements: Measurements, baseline: str) -> dict[Name, float]:

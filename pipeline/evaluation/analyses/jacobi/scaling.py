@@ -21,7 +21,7 @@ from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.finished_run import FinishedRun
 from pipeline.evaluation.analyses.jacobi.context import jacobi_contestants, speed_figures
-from pipeline.evaluation.flops import compiled_share
+from pipeline.evaluation.analyses.jacobi.flops import compiled_share
 from pipeline.evaluation.speed import Contestant, Floats, measure, speed_ratio
 
 CPU = torch.device("cpu")
@@ -87,7 +87,7 @@ def scaling(contestants: Sequence[Contestant], sentences: Sequence[Tensor], shar
 
 def _draw(found: Mapping[str, Mapping[int, Mapping[str, float]]], shares: Mapping[str, float]) -> Figure:
     figure, (against, gain) = chart.new_picture(2)
-    for (decoder, by_threads), colour in zip(found.items(), chart.COLOURS * len(found), strict=False):
+    for (decoder, by_threads), colour in chart.coloured(found.items()):
         threads, figures = list(by_threads), list(by_threads.values())
         for axes, ratio, ends, label in ((against, "speedup_vs_greedy", "speedup",
                                           f"{decoder}: {100 * shares[decoder]:.0f} % compiled"),

@@ -10,7 +10,7 @@ from pipeline.corpus.batches import TrainingBatches
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.datamodule import Batch, PairBatches, PairsDataModule
 from pipeline.corpus.pairs import Pairs
-from pipeline.evaluation.flops import BACKWARD, Costs, seen_by_torch
+from pipeline.evaluation.analyses.jacobi.flops import BACKWARD, Costs, seen_by_torch
 from pipeline.families.base import TranslationModule, family_module
 from pipeline.families.kinds import lattice, masked, ordered
 from pipeline.families.settings import FamilySettings

@@ -13,7 +13,7 @@ from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.lattice.context import LatticeContext, candidates_per_position
 from pipeline.evaluation.analyses.measured import Measured, Measurements
-from pipeline.evaluation.speed import REFERENCE_DECODERS
+from pipeline.evaluation.reference import REFERENCE_DECODERS
 from pipeline.families.kinds.lattice import Settings as LatticeSettings
 
 Sweep = list[tuple[int, str, Measured]]
@@ -60,7 +60,7 @@ def sweep(family: str, measurements: Measurements, decoders: Mapping[str, Mappin
 def _draw(sweeps: Mapping[str, Sweep], families: Mapping[str, str], sentences: str, baseline: Measured) -> Figure:
     figure, (quality, speed) = chart.new_picture(2)
     quality.axhline(baseline.bleu, color=chart.THEME.muted, linewidth=1, linestyle="--", label="beam 5 of the baseline")
-    for (family, steps), colour in zip(sweeps.items(), chart.COLOURS * len(sweeps), strict=False):
+    for (family, steps), colour in chart.coloured(sweeps.items()):
         sizes, found = [k for k, _, _ in steps], [measured for _, _, measured in steps]
         chart.curve(quality, sizes, [one.bleu for one in found], colour, label=f"{family} (data: {families[family]})")
         chart.curve(speed, sizes, [one.speedup for one in found], colour, intervals=[one.interval for one in found])

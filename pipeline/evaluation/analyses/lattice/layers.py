@@ -61,7 +61,7 @@ def layers(measurements: Measurements, groups: Mapping[str, Sequence[Depth]]) ->
 
 def _draw(found: Mapping[str, Pairs], sentences: str) -> Figure:
     figure, (quality, speed) = chart.new_picture(2)
-    for (kind, pairs), colour in zip(found.items(), chart.COLOURS, strict=False):
+    for (kind, pairs), colour in chart.coloured(found.items()):
         depths = [depth.layers for depth, _ in pairs]
         chart.curve(quality, depths, [one.bleu for _, one in pairs], colour,
                     label=_LABELS[kind] + (", one depth trained" if len(set(depths)) == 1 else ""))

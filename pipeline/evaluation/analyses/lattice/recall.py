@@ -24,8 +24,8 @@ from pipeline.evaluation.analyses.finished_run import FinishedRun
 from pipeline.evaluation.analyses.lattice.context import ROWS, LatticeContext
 from pipeline.evaluation.analyses.lattice.shared_vocabulary import SharedVocabulary
 from pipeline.evaluation.analyses.sentences import Sentences, make_batches
+from pipeline.evaluation.reference import REFERENCE_DECODERS
 from pipeline.evaluation.rows import read_lines, texts_of
-from pipeline.evaluation.speed import REFERENCE_DECODERS
 from pipeline.model.lattice import LatticeTransformer
 from pipeline.model.masked import MaskedTransformer
 from pipeline.systems import TEACHER
@@ -43,15 +43,16 @@ Curves = dict[str, dict[str, list[float]]]
 
 
 def ask(context: LatticeContext) -> Finding:
-    """On the test references, and on the teacher's translations of the test sources (the paper's distilled data)."""
+    """On the test references, and on the translations of a teacher that is a system (the paper's distilled data)."""
     if context.lattice is None:
         return context.not_measured()
     run, test, teacher = context.run, context.run.pairs("test"), (TEACHER, REFERENCE_DECODERS[0])
-    targets = run.tokenizer.encode_target(texts_of(read_lines(layout.HYPOTHESES, [teacher], len(test)))[teacher])
-    teachers: list[tuple[Ids, Ids]] = [(source, target) for (source, _), target in zip(test, targets, strict=True)]
+    texts: dict[str, list[tuple[Ids, Ids]]] = {"references": test}
+    if TEACHER in run.params.systems and teacher[1] in run.params.decoders_of(TEACHER):
+        targets = run.tokenizer.encode_target(texts_of(read_lines(layout.HYPOTHESES, [teacher], len(test)))[teacher])
+        texts["teacher"] = [(source, target) for (source, _), target in zip(test, targets, strict=True)]
     longest = min(network.settings.max_length for network in (context.lattice, context.nat) if network is not None)
-    golds = {name: make_batches(pairs, rows=ROWS, longest=longest, device=run.device)
-             for name, pairs in {"references": test, "teacher": teachers}.items()}
+    golds = {name: make_batches(pairs, rows=ROWS, longest=longest, device=run.device) for name, pairs in texts.items()}
     sizes = sorted(run.params.analyses.candidates)
     return recall(golds, sizes, context.lattice, _shared_vocabulary(run, sizes[-1]), context.nat)
 
@@ -136,7 +137,7 @@ def _draw(curves: Mapping[str, Curves], sizes: Sequence[int]) -> Figure:
     figure, (by_k, by_words) = chart.new_picture(2)
     styles = dict(zip(curves, _STYLES, strict=False))
     for gold, style in styles.items():
-        for (name, label), colour in zip(METHODS.items(), chart.COLOURS, strict=False):
+        for (name, label), colour in chart.coloured(METHODS.items()):
             if name in curves[gold]:
                 values = [100 * share for share in curves[gold][name]["recall"]]
                 chart.curve(by_k, sizes, values, colour, label=label if style == "-" else "", style=style)

@@ -25,7 +25,7 @@ from pipeline.text_model import SearchSettings, TextModel
 from pipeline.translation import Translator
 
 
-def score_checkpoint(params: SearchSettings, settings: EvaluationSettings, model: TextModel, decoders: Sequence[str],
+def score_model(params: SearchSettings, settings: EvaluationSettings, model: TextModel, decoders: Sequence[str],
                      sources: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, dict[str, Any]]:
     """Translate lines under several decoders and score them.
 
@@ -72,7 +72,7 @@ def peers_of(params: Params, names: Sequence[str]) -> dict[str, PeerSettings]:
     return {name: params.peers[name] for name in names}
 
 
-def time_checkpoint(params: SearchSettings, settings: SpeedSettings, model: TextModel, decoders: Sequence[str],
+def time_model(params: SearchSettings, settings: SpeedSettings, model: TextModel, decoders: Sequence[str],
                     sources: Sequence[str], peers: Mapping[str, PeerSettings] = MappingProxyType({}),
                     folder: Path = Path(), numbering: Numbering | None = None) -> list[dict[str, Any]]:
     """Time several decoders, and the model's own library, interleaved sentence by sentence.

@@ -18,7 +18,7 @@ from pipeline.decoding import beam, blockwise, counts_gad, draft, gad, greedy, i
 from pipeline.decoding.limits import LengthLimit
 from pipeline.engine import bounds, decoder
 from pipeline.errors import PipelineError
-from pipeline.evaluation.flops import Costs, Counted, compiled_share, sentence_operations
+from pipeline.evaluation.analyses.jacobi.flops import Costs, Counted, compiled_share, sentence_operations
 from pipeline.model.heads import BlockwiseHeads
 from pipeline.model.settings import NORMS
 from pipeline.model.transformer import Transformer
