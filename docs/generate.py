@@ -20,13 +20,13 @@ from pipeline.evaluation.claims.findings import FINDINGS
 from pipeline.params import Params, parse_params
 from pipeline.peer_settings import FAMILY as PEER
 from pipeline.strict_yaml import read_yaml
-from pipeline.systems import lay_over
+from pipeline.systems import TEACHER, lay_over
 
 ROOT = Path(__file__).parents[1]
-RUN, BASE, DRAFTERS, CORRECTION, PAPERS = (
-    "reports", "reports/base", "reports/drafting", "reports/gec", "reports/papers")
-"""Folders of the runs that are shown: the default one, and those of four presets."""
-LEDGERS = {"default": RUN, "papers": PAPERS, "base": BASE}
+RUN, BASE, DRAFTERS, CORRECTION, CORRECTION_BASE, PAPERS = (
+    "reports", "reports/base", "reports/drafting", "reports/gec", "reports/gec_base", "reports/papers")
+"""Folders of the runs that are shown: the default one, and those of five presets."""
+LEDGERS = {"default": RUN, "papers": PAPERS, "base": BASE, "gec_base": CORRECTION_BASE}
 """The runs whose verdicts on the papers' findings are shown, by their titles."""
 ALIGNMENT, ROUNDS = "benchmarks/results/alignment.json", "benchmarks/results/drafting.json"
 FAULTS, SERVICE = "benchmarks/results/faults.json", "benchmarks/results/service.json"
@@ -41,6 +41,10 @@ UNRECORDED = {
 """Of reports that do not name the date and the commit of their run: those of the commit that brought them."""
 
 Row = Mapping[str, Any]
+
+TRANSLATION = {"bleu": "BLEU"}
+EDITS = {"precision": "precision", "recall": "recall", "f05": "F0.5", "gleu": "GLEU"}
+"""Measures of quality of translations and of corrections, and their titles."""
 
 
 def summary() -> str:
@@ -74,9 +78,11 @@ def choice() -> str:
 
     def exact(run: str) -> Callable[[Row], bool]:
         params, greedy = parameters(run), find(run, baseline(), "greedy")
-        return lambda one: one == greedy or (drafts(one) and one["identical_to_greedy"] == 1
+        return lambda one: one == greedy or (one["family"] != TEACHER and drafts(one)
+                                             and one["identical_to_greedy"] == 1
                                              and params.greedy_of(one["decoder"]) == "greedy")
 
+    task = "[correction](docs/results.md#grammatical-error-correction) (`PROFILE={}`)"
     wishes = [(model, wish, fastest(run, kept)) for model, run in (("d=128, CPU", RUN), ("d=512, CPU", BASE))
               for wish, kept in (("the shortest time", nearly(run, "greedy")),
                                  ("the text of greedy search", exact(run)),
@@ -84,8 +90,8 @@ def choice() -> str:
     return table(
         ["model, device", "you want", "family", "decoder", "quality", "speed / `beam5`", "speed / `greedy`"],
         [*(row(*wish) for wish in wishes),
-         row("d=128, CPU", "[correction](docs/results.md#grammatical-error-correction) of text (`PROFILE=gec`)",
-             find(CORRECTION, baseline(), "iad"))], texts=5)
+         *(row(model, task.format(Path(run).name), fastest(run, exact(run)))
+           for model, run in (("d=128, CPU", CORRECTION), ("d=512, CPU", CORRECTION_BASE)))], texts=5)
 
 
 def search(run: str = RUN) -> str:
@@ -101,14 +107,16 @@ def search(run: str = RUN) -> str:
         f"`{rows[0]['bleu_signature']}`")
 
 
-def peers(run: str = RUN) -> str:
-    """The same weights in other libraries and here."""
+def peers(run: str = RUN, qualities: Mapping[str, str] = TRANSLATION) -> str:
+    """The same weights in other libraries and here. The arguments are those of `drafting`."""
     ours = [(baseline(), "greedy"), (baseline(), "beam5"), ("speculative", "speculative"), (baseline(), "greedy_int8"),
             ("speculative", "speculative_int8")]
     return dated(f"{run}/speed.json", table(
-        ["search", "BLEU", "ms", "ms, long", "× beam 5", "× greedy", "tokens/s", "tokens/s, 32 at once", "= greedy"],
+        ["search", *qualities.values(), "ms", "ms, long", "× beam 5", "× greedy", "tokens/s", "tokens/s, 32 at once",
+         "= greedy"],
         ([row["decoder"] if row["family"] == PEER else f"**{row['family']} {row['decoder']}**",
-          number(row["bleu"], ".2f"), number(row["ms_per_sentence"], ".1f"), number(row["ms_per_sentence_long"], ".1f"),
+          *(number(row[key], ".2f") for key in qualities),
+          number(row["ms_per_sentence"], ".1f"), number(row["ms_per_sentence_long"], ".1f"),
           number(row["speedup_vs_beam5"], ".2f"), number(row["speedup_vs_greedy"], ".2f"),
           number(row["tokens_per_second"], ",.0f"), number(row["tokens_per_second_batch32"], ",.0f"),
           number(row["identical_to_greedy"], ".1%")]
@@ -120,7 +128,7 @@ def base() -> str:
     return "\n\n".join((search(BASE), "Draft and verify:", drafting(BASE), "Other libraries:", peers(BASE)))
 
 
-def drafting(run: str = RUN, qualities: Mapping[str, str] = {"bleu": "BLEU"}) -> str:
+def drafting(run: str = RUN, qualities: Mapping[str, str] = TRANSLATION) -> str:
     """Draft and verify beside greedy and beam search.
 
     Args:
@@ -140,9 +148,14 @@ def drafting(run: str = RUN, qualities: Mapping[str, str] = {"bleu": "BLEU"}) ->
          for row in decoders(run) if drafts(row) or (row["family"], row["decoder"]) in references), texts=2))
 
 
-def correction() -> str:
+def correction(run: str = CORRECTION) -> str:
     """The same of grammatical error correction."""
-    return drafting(CORRECTION, {"precision": "precision", "recall": "recall", "f05": "F0.5", "gleu": "GLEU"})
+    return drafting(run, EDITS)
+
+
+def correction_base() -> str:
+    """The same of correctors of base size, and of other libraries."""
+    return "\n\n".join((correction(CORRECTION_BASE), "Other libraries:", peers(CORRECTION_BASE, EDITS)))
 
 
 def drafters() -> str:
@@ -274,8 +287,8 @@ def read(report: str) -> dict[str, Any]:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "summary": summary, "choice": choice, "search": search, "peers": peers, "drafting": drafting, "base": base,
-    "regimes": regimes.regimes, "correction": correction, "drafters": drafters, "rounds": rounds,
-    "alignment": alignment, "claims": claims, "scale": scale, "service": service, "faults": faults}
+    "regimes": regimes.regimes, "correction": correction, "correction_base": correction_base, "drafters": drafters,
+    "rounds": rounds, "alignment": alignment, "claims": claims, "scale": scale, "service": service, "faults": faults}
 """What stands between the marks of each name."""
 _MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 

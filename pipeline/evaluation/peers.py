@@ -89,7 +89,7 @@ def timed_peers(peers: Mapping[str, PeerSettings], folder_of: Callable[[PeerSett
         peers: by name.
         folder_of: gives the folder that a peer reads.
         limit: the longest output.
-        sentences: (1, S) ids each, which will be timed; setups are tried on some of them.
+        sentences: (1, S) ids each, which will be timed; setups are tried on some of them, and on all in batches.
         warmup: sentences that will be translated before they are timed.
         device: of the searches.
         numbering: of a checkpoint of another library.
@@ -98,7 +98,7 @@ def timed_peers(peers: Mapping[str, PeerSettings], folder_of: Callable[[PeerSett
         PipelineError: a process cannot run.
     """
     ids, first = numbering or (None, None)
-    samples = sentences[:warmup + 1], make_batches(sentences, BATCH)[:1]  # single sentences, and a batch that is full
+    samples = sentences[:warmup + 1], make_batches(sentences, BATCH)  # which batches are timed decides what is fastest
     requests = [[rows_of(batch, ids) for batch in batches] for batches in samples]
     longest = [max((int(limit.words(batch).max()) for batch in batches), default=0) for batches in samples]
     with ExitStack() as running:
