@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from baselines import BEAM5
 
 import pipeline
 from pipeline import layout
@@ -14,10 +15,6 @@ from pipeline.files import read_json
 from pipeline.strict_yaml import read_yaml
 
 ROOT = Path(pipeline.__file__).parents[1]
-
-
-BEAM5 = {"decoders": {"beam5": {"algorithm": "beam", "beams": 5}}, "default_decoders": ["greedy", "beam5"]}
-"""What the baseline of a run must have."""
 Change = Callable[[dict[str, Any]], None]
 
 

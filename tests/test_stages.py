@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from baselines import BEAM5
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -193,7 +194,7 @@ def test_the_estimate_counts_what_runs_at_once(workspace: Path, change_params: C
 
 
 def with_students(change_params: Callable[[dict[str, Any]], None]) -> None:
-    change_params({"families": {name: {"order": {"name": "left_to_right"}} for name in STARTS}, "students": {
+    change_params({**BEAM5, "families": {name: {"order": {"name": "left_to_right"}} for name in STARTS}, "students": {
         "interleaved": None, **STARTS}, "systems": ["teacher", *STARTS]})
 
 

@@ -10,7 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+from baselines import BEAM5
 
+from pipeline.blocks import merge
 from pipeline.stages import environment
 
 ROOT = Path(__file__).parents[1]
@@ -78,7 +81,8 @@ def project(toy_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in (".dvc/config", ".dvc/.gitignore", ".dvcignore", ".gitignore"):
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
-    shutil.copy(toy_folder / "params.yaml", folder)
+    params = yaml.safe_load((toy_folder / "params.yaml").read_text(encoding="utf-8"))
+    (folder / "params.yaml").write_text(yaml.safe_dump(merge(params, BEAM5)), encoding="utf-8")
     (folder / "pipeline/work.py").write_text(WORK)
     (folder / "dvc.yaml").write_text(DVC_YAML.format(toy=toy_folder))
     (folder / "presets").mkdir()
