@@ -150,7 +150,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("families.ar.order.width", 2, "families.ar.order.width is unknown"),
     ("families.ar.kind", "masked", "a family of kind masked must have no `order`"),
     ("families.ar.kind", "lattice", "a family of kind lattice must have no `order`"),
-    ("families.ar.kind", "trellis", "kind 'trellis' is unknown; choose one of ordered, masked, lattice"),
+    ("families.ar.kind", "trellis", "kind 'trellis' is unknown; choose one of ordered, drafter, heads, lattice, masked"),
     ("families.lattice.order", {"name": "left_to_right"}, "a family of kind lattice must have no `order`"),
     ("families.mask_predict.masking", "half", "masking is 'half'; choose one of uniform, all"),
     ("families.lattice.masking", "all", "a family of kind lattice must have no `masking`"),
