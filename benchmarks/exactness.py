@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--profile", help="examine the systems of a profile's run")
     parser.add_argument("--quantization", choices=COMPILED, default=COMPILED[0], help="of the models")
     parser.add_argument("--sentences", type=int, help="evenly spaced over their lengths (default: all)")
-    parser.add_argument("--output", type=Path, help="where to write the result (default: benchmarks/results)")
+    parser.add_argument("--output", type=Path, help="file of the result (default: in benchmarks/results)")
     arguments = parser.parse_args()
     folder = PROFILES / arguments.profile if arguments.profile else Path()
     quantization = arguments.quantization

@@ -1,5 +1,6 @@
 """Target tokens per second in training: ours against Hugging Face's Trainer, the same network on the same batches.
 
+    pip install -c constraints.txt accelerate   # which the other trainer needs
     python -m benchmarks.trainers
     python -m benchmarks.trainers --device cuda --batch-tokens 4000 --steps 60 --output gpu.json
 
