@@ -27,7 +27,7 @@ class NamedModel:
     decoders: Sequence[str]
     """Those that belong to it; the first is the default."""
     languages: tuple[str, str] | None
-    """Of its sources and of its translations; None where nothing says it: of a checkpoint of another library."""
+    """Of its sources and of its translations; None if unknown, as of a checkpoint of another library."""
     checkpoint: "HuggingFaceCheckpoint | None" = None
     """What it is in its own library, if it is of another one."""
 
