@@ -210,7 +210,7 @@ def test_divided_weights_train_and_continue_like_whole_ones(
                               check=False)
 
     for name in ("update", "compute"):
-        monkeypatch.setattr(CorpusBleu, name, getattr(CorpusBleu, name))  # restored after the next line
+        monkeypatch.setattr(CorpusBleu, name, getattr(CorpusBleu, name))  # so that they are restored after the test
     exec(FINGERPRINT, {})
     code = f"{FINGERPRINT}\nimport sys\nfrom pipeline.cli import main\nsys.exit(main({divided!r}))"
     stopped = run(f"{BREAK}\n{code}")
