@@ -116,7 +116,8 @@ def distill(params: Params, devices: int | None, accelerator: str, nodes: int = 
     limit = params.length_limit(teacher.settings.max_length)
     fingerprint = teacher_fingerprint(layout.checkpoint(TEACHER), [path, *_further_files(settings)], {
         "decoder": block, "limit": dataclasses.asdict(limit), "distillation": dataclasses.asdict(settings),
-        "corpus": dataclasses.asdict(params.corpus) if settings.extra_sources else None})
+        "corpus": dataclasses.asdict(params.corpus) if settings.extra_sources else None,
+        "bleu_tokenizer": params.evaluation.bleu_tokenizer if settings.length_penalty else None})
     shards = shards_folder(layout.WORK / ".shards", fingerprint)
     extra, penalty = shards / "extra.pairs", shards / "penalty.json"
     # The first process prepares both before it starts the others, which find them.
@@ -126,7 +127,7 @@ def distill(params: Params, devices: int | None, accelerator: str, nodes: int = 
     if settings.length_penalty and not is_recorded(penalty):
         device = "cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu"
         write_json(penalty, choose_penalty(settings, teacher.to(device), tokenizer, lambda alpha: make_decoder(
-            settings.decoder, with_penalty(block, alpha), limit)))
+            settings.decoder, with_penalty(block, alpha), limit), params.evaluation.bleu_tokenizer))
         record(shards, [penalty.name])
     if settings.length_penalty:
         check(penalty)

@@ -7,7 +7,7 @@ from pathlib import Path
 from pipeline.files import reading
 
 _PACKAGE = Path(__file__).parent
-_COMPUTES = ("compiled.py", "corpus/**/*.py", "count_model/**/*.py", "decoding/**/*.py", "families/**/*.py",
+_COMPUTES = ("bleu.py", "compiled.py", "corpus/**/*.py", "count_model/**/*.py", "decoding/**/*.py", "families/**/*.py",
              "engine/**/*.py", "model/**/*.py", "training/**/*.py", "vocabulary.py")
 """The code of training and search. Code that writes files and reports is not among it: a repair there costs no run."""
 

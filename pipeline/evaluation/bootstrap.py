@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 
+from pipeline.bleu import make_bleu
 from pipeline.errors import PipelineError
-from pipeline.evaluation.quality import BOOTSTRAP_SEED, check_counts, make_bleu
+from pipeline.evaluation.quality import BOOTSTRAP_SEED, check_counts
 
 Floats = NDArray[np.float64]
 

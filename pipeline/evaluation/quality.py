@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, get_args
 from unittest.mock import patch
 
-from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
+from pipeline.bleu import make_bleu
 from pipeline.checksums import check
 from pipeline.errors import PipelineError
 from pipeline.evaluation.metrics.edits import score_edits
@@ -218,22 +218,6 @@ def paired_p_values(baseline: Sequence[str], systems: Mapping[str, Sequence[str]
         for (name, _), result in zip(different, results, strict=True):
             p_values[name] = float(result.p_value)
     return p_values
-
-
-def make_bleu(tokenizer: str, **options: Any) -> BLEU:
-    """sacreBLEU's BLEU with a tokenizer and further options of its own.
-
-    Raises:
-        PipelineError: the tokenizer is unknown, or its package or files are not installed.
-    """
-    if tokenizer not in BLEU.TOKENIZERS:
-        raise PipelineError(f"evaluation: BLEU tokenizer {tokenizer!r} is unknown; use one of "
-                            f"{', '.join(sorted(filter(None, BLEU.TOKENIZERS)))}")
-    try:
-        return BLEU(tokenize=tokenizer, **options)
-    except (ImportError, RuntimeError, OSError) as error:
-        raise PipelineError(f"evaluation: BLEU tokenizer {tokenizer!r} cannot start "
-                            f"({' '.join(str(error).split())}); install its package or files") from error
 
 
 def check_counts(what: str, texts: Sequence[str], references: Sequence[Sequence[str]]) -> None:

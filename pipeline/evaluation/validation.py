@@ -5,12 +5,12 @@ import torch
 from torch import Tensor
 
 from pipeline import layout
+from pipeline.bleu import make_bleu
 from pipeline.corpus.batches import by_tokens
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import Pairs
 from pipeline.evaluation.clock import spread
-from pipeline.evaluation.quality import make_bleu
 from pipeline.evaluation.speed import Contestant
 from pipeline.params import Params
 

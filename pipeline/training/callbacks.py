@@ -36,14 +36,15 @@ class ValidationBleu(Callback):
     `validation_accepted`, the accepted tokens per call of the verifier.
     """
 
-    def __init__(self, tokenizer: Tokenizer, references: list[str], limit: LengthLimit) -> None:
+    def __init__(self, tokenizer: Tokenizer, references: list[str], limit: LengthLimit, bleu_tokenizer: str) -> None:
         """Args:
             tokenizer: of the data.
             references: of the validation split, of which the trainer may use a part.
             limit: the longest output.
+            bleu_tokenizer: the evaluation's.
         """
         self._tokenizer, self._references, self._limit = tokenizer, references, limit
-        self._bleu, self._accepted = CorpusBleu(), AcceptedPerCall()
+        self._bleu, self._accepted = CorpusBleu(bleu_tokenizer), AcceptedPerCall()
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         for metric in (self._bleu, self._accepted):

@@ -64,7 +64,8 @@ class ValidateCLI(_TrainedCLI):
         settings = self.params.family(self.family)
         return [Threads(settings.training.threads),
                 ValidationBleu(self.datamodule.tokenizer, layout.read_lines(layout.CORPUS / "validation.target"),
-                               self.params.length_limit(settings.network.max_length))]
+                               self.params.length_limit(settings.network.max_length),
+                               self.params.evaluation.bleu_tokenizer)]
 
     def validate(self, model: TranslationModule, datamodule: PairsDataModule, ckpt_path: str | None, verbose: bool,
                  **_: Any) -> None:

@@ -119,7 +119,8 @@ class FitCLI(FamilyCLI):
         callbacks: list[Callback] = [
             Threads(training.threads),
             StopIfNotFinite(),  # before those that save
-            ValidationBleu(self.datamodule.tokenizer, references, limit),  # before those that read what it logs
+            # Before those that read what it logs.
+            ValidationBleu(self.datamodule.tokenizer, references, limit, self.params.evaluation.bleu_tokenizer),
             RichProgressBar(refresh_rate=20) if shown else Progress(),
         ]
         if training.patience:
@@ -192,7 +193,7 @@ class FitCLI(FamilyCLI):
         files = self.datamodule.training_paths()
         if settings.verifier is not None:
             files.append(layout.checkpoint(settings.verifier) / WEIGHTS)
-        chosen = [config, plain(settings.training), plain(settings.start_with)]
+        chosen = [config, plain(settings.training), plain(settings.start_with), self.params.evaluation.bleu_tokenizer]
         unfinished = _start_of(self.places.work) if self._continues else None
         return {
             "parameters": digest(json.dumps(chosen, sort_keys=True, default=str).encode()),

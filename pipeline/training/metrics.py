@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 import torch
-from sacrebleu.metrics.bleu import BLEU
 from torch import Tensor
 from torchmetrics import Metric
 
+from pipeline.bleu import make_bleu
 from pipeline.decoding.hypotheses import Hypotheses
 
 
@@ -18,9 +18,12 @@ class CorpusBleu(Metric):
     is_differentiable = False
     counts: Tensor
 
-    def __init__(self) -> None:
+    def __init__(self, tokenizer: str) -> None:
+        """Args:
+            tokenizer: sacreBLEU's name of it; see `EvaluationSettings.bleu_tokenizer`.
+        """
         super().__init__()
-        self._bleu = BLEU()
+        self.tokenizer, self._bleu = tokenizer, make_bleu(tokenizer)
         sums = 2 + 2 * self._bleu.max_ngram_order
         # Tokens of the hypotheses and of the references; then, per order, n-grams that match and all n-grams.
         self.add_state("counts", torch.zeros(sums, dtype=torch.long), dist_reduce_fx="sum")
@@ -42,9 +45,9 @@ class CorpusBleu(Metric):
         """A scalar in percent, in double precision and therefore on the CPU."""
         hypothesis_tokens, reference_tokens, *counts = self.counts.tolist()
         orders = self._bleu.max_ngram_order
-        score = BLEU.compute_bleu(counts[:orders], counts[orders:], hypothesis_tokens, reference_tokens,
-                                  smooth_method=self._bleu.smooth_method, smooth_value=self._bleu.smooth_value).score
-        return torch.tensor(score, dtype=torch.float64)
+        found = self._bleu.compute_bleu(counts[:orders], counts[orders:], hypothesis_tokens, reference_tokens,
+                                        smooth_method=self._bleu.smooth_method, smooth_value=self._bleu.smooth_value)
+        return torch.tensor(found.score, dtype=torch.float64)
 
 
 class AcceptedPerCall(Metric):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from pipeline import layout
 from pipeline.cli import main
@@ -162,9 +163,15 @@ def test_several_translations_of_further_sources_too(workspace: Path, change_par
 def test_the_length_penalty_is_that_of_the_best_validation(
         workspace: Path, change_params: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """It is chosen once, and kept for a run that is cut short."""
-    change_params({"distillation": {"sentences": 120, "length_penalty": [0.0, 2.0, 1.0], "validation_sentences": 9}})
+    change_params({"distillation": {"sentences": 120, "length_penalty": [0.0, 2.0, 1.0], "validation_sentences": 9},
+                   "evaluation": {"bleu_tokenizer": "char"}})
     scores = [1.0, 3.0, 2.0]
-    monkeypatch.setattr(CorpusBleu, "compute", lambda self: torch.tensor(scores.pop(0)))
+
+    def compute(self: CorpusBleu) -> Tensor:
+        assert self.tokenizer == "char"  # as in the evaluation
+        return torch.tensor(scores.pop(0))
+
+    monkeypatch.setattr(CorpusBleu, "compute", compute)
     with monkeypatch.context() as patch, pytest.raises(Broken):
         patch.setattr(DistillationModule, "predict_step", lambda *arguments: (_ for _ in ()).throw(Broken))
         distill()

@@ -227,6 +227,21 @@ def test_training_stops_when_nothing_gets_better(workspace: Path, change_params:
     assert json.loads(CONFIG.read_text())["training"]["steps"] == 8  # the second validation is no better than the first
 
 
+def test_validation_scores_with_the_tokenizer_of_the_evaluation(workspace: Path, change_params: ChangeParams,
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    change_params({"evaluation": {"bleu_tokenizer": "char"}, "training": {"steps": 1, "average": 1}})
+    used, original = set[str](), CorpusBleu.compute
+
+    def compute(self: CorpusBleu) -> Tensor:
+        used.add(self.tokenizer)
+        return original(self)
+
+    monkeypatch.setattr(CorpusBleu, "compute", compute)
+    fit(workspace)
+    assert main(["validate", "--family", "teacher"]) == 0
+    assert used == {"char"}
+
+
 def test_a_run_with_patience_and_dropped_merges_goes_on(workspace: Path, change_params: ChangeParams,
                                                         monkeypatch: pytest.MonkeyPatch) -> None:
     """With the validations that it has counted, on the way down of its learning rate, and with the pieces as before."""

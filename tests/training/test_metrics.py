@@ -14,15 +14,16 @@ HYPOTHESES = ["the cat sat on the mat", "a dog", "", "it is 5 o'clock, is it?", 
 REFERENCES = ["the cat sat on a mat", "one dog barks", "nothing", "it is 5 o'clock, isn't it?", "the cat", "yes ."]
 
 
+@pytest.mark.parametrize("tokenizer", ["13a", "char"])
 @pytest.mark.parametrize("parts", [[6], [1] * 6, [0, 4, 2], [3, 0, 3]], ids=str)
-def test_bleu_of_parts_is_sacrebleus_of_the_whole(parts: list[int]) -> None:
+def test_bleu_of_parts_is_sacrebleus_of_the_whole(parts: list[int], tokenizer: str) -> None:
     """To the last digit, whatever the batches are, and whichever device has them."""
-    expected = sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
-    together, devices, start = CorpusBleu(), list[CorpusBleu](), 0
+    expected = sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES], tokenize=tokenizer).score
+    together, devices, start = CorpusBleu(tokenizer), list[CorpusBleu](), 0
     for size in parts:
         part = HYPOTHESES[start:start + size], REFERENCES[start:start + size]
         together.update(*part)
-        devices.append(CorpusBleu())
+        devices.append(CorpusBleu(tokenizer))
         devices[-1].update(*part)
         start += size
     added = devices[0]
@@ -32,7 +33,7 @@ def test_bleu_of_parts_is_sacrebleus_of_the_whole(parts: list[int]) -> None:
 
 
 def test_bleu_without_matches_is_zero() -> None:
-    metric = CorpusBleu()
+    metric = CorpusBleu("13a")
     metric.update(["a"], ["b"])
     assert metric.compute().item() == 0 == sacrebleu.corpus_bleu(["a"], [["b"]]).score
     with pytest.raises(ValueError, match="1 hypotheses for 2 references"):

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from pipeline.bleu import make_bleu
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.orders import OrderContext, Rival, share_with_difference
 from pipeline.evaluation.bootstrap import Floats, resample
 from pipeline.evaluation.metrics.n_grams import n_grams
-from pipeline.evaluation.quality import make_bleu
 from pipeline.evaluation.rows import Name
 
 ORDERS = (1, 4)

@@ -14,6 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from pipeline import layout
+from pipeline.bleu import make_bleu
 from pipeline.decoding import gad
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.prefix import Acceptance
@@ -21,7 +22,6 @@ from pipeline.engine.door import open_engine
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.drafting.context import DraftingContext
 from pipeline.evaluation.analyses.finding import Finding, not_measured
-from pipeline.evaluation.quality import make_bleu
 from pipeline.evaluation.speed import Contestant, measure, speed_ratio
 
 _ROWS = 64

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
+from pipeline.bleu import make_bleu
 from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.orders import OrderContext, Rival
-from pipeline.evaluation.quality import make_bleu
 from pipeline.evaluation.rows import Name
 from pipeline.evaluation.speed import Contestant, Floats, measure, speed_ratio
 
