@@ -1,5 +1,6 @@
 """From the measurements of all stages to the files that people read."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from pipeline import layout
@@ -7,7 +8,15 @@ from pipeline.errors import PipelineError
 from pipeline.evaluation.claims import judge
 from pipeline.evaluation.figures import DARK, quality_speed_png
 from pipeline.evaluation.page import Texts, render_page
-from pipeline.evaluation.rows import assemble_rows, counts_of, read_lines, read_speed, texts_of, timed_decoders
+from pipeline.evaluation.rows import (
+    Row,
+    assemble_rows,
+    counts_of,
+    read_lines,
+    read_speed,
+    texts_of,
+    timed_decoders,
+)
 from pipeline.evaluation.table import markdown_table, measurement_notes
 from pipeline.files import atomic_path, read_json, write_json, write_text
 from pipeline.params import Params
@@ -38,8 +47,8 @@ def build_report(params: Params) -> None:
     judgements = judge(rows, hypotheses, counts_of(lines), references, speed,
                        read_json(layout.REPORTS / "analyses.json"), tokenizer, samples)
     texts = Texts(sources, references, hypotheses, params.corpus.source_language, params.corpus.target_language)
-    picture = quality_speed_png(rows)
-    html = render_page(rows, texts, speed, picture, quality_speed_png(rows, DARK))
+    picture = quality_speed_png(drawn(rows))
+    html = render_page(rows, texts, speed, picture, quality_speed_png(drawn(rows), DARK))
 
     write_json(layout.REPORTS / "decoders.json", [asdict(row) for row in rows])
     write_text(layout.REPORTS / "decoders.md", markdown_table(rows, measurement_notes(rows, speed)))
@@ -47,3 +56,9 @@ def build_report(params: Params) -> None:
     with atomic_path(layout.REPORTS / "quality_speed.png") as aside:
         aside.write_bytes(picture)
     write_text(layout.PAGE, html)
+
+
+def drawn(rows: Sequence[Row]) -> list[Row]:
+    """The rows of the picture: with less than half of the best score, a decoder would squeeze the others together."""
+    best = max(row.quality for row in rows)
+    return [row for row in rows if row.quality >= best / 2]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from pipeline.checksums import record
 from pipeline.errors import PipelineError
 from pipeline.evaluation.page import Texts, choose_samples, mark_differences
 from pipeline.evaluation.quality import score
+from pipeline.evaluation.report import drawn
 from pipeline.evaluation.rows import Row, assemble_rows, pareto, read_lines, read_speed, texts_of, timed_decoders
 from pipeline.files import read_json, write_json
 
@@ -175,6 +177,13 @@ def test_the_worthwhile_are_those_that_nothing_beats(run: Run) -> None:
     slowed = rows_of(run)
     assert pareto(slowed) == set(MILLISECONDS) - {("ar", "greedy")}
     assert (slowed[0].speedup_vs_beam5, slowed[0].speedup_vs_beam5_interval) == (0.5, [0.4, 0.7])
+
+
+def test_what_has_less_than_half_of_the_best_score_is_not_drawn(run: Run) -> None:
+    rows = rows_of(run)
+    best = max(row.bleu for row in rows)
+    poor, just = (replace(rows[0], bleu=score) for score in (0.49 * best, 0.51 * best))
+    assert drawn([*rows, just, poor]) == [*rows, just]
 
 
 def test_a_run_without_long_sentences_is_compared_over_all(run: Run) -> None:

@@ -52,7 +52,7 @@ def test_correctors_are_compared_by_f05(run: Run) -> None:
     assert pareto(rows) == {("swift", "greedy")}
     run.build()
     page = (run.root / "data/page/index.html").read_text("utf-8")
-    assert 'alt="F0.5 of every decoder' in page and "60.0 F0.5" in page and "+20.0" in page
+    assert 'alt="F0.5 of the decoders' in page and "60.0 F0.5" in page and "+20.0" in page
     table = (run.root / "reports" / "decoders.md").read_text("utf-8")
     assert "| data | F0.5 | precision | recall | GLEU | BLEU |" in table
     assert "F0.5 signature: edits|refs:2|" in table and "GLEU signature: gleu|refs:2|" in table
@@ -66,7 +66,7 @@ def test_columns_without_a_value_are_left_out(tmp_path: Path) -> None:
     assert not titles & set(re.split(r" ?\| ?", table.splitlines()[2]))
     assert "GLEU" not in table
     page = (run.root / "data/page/index.html").read_text("utf-8")
-    assert 'alt="BLEU of every decoder' in page and "GLEU" not in page
+    assert 'alt="BLEU of the decoders' in page and "GLEU" not in page
     assert page.count("<button") == table.splitlines()[2].count("|") - 1
 
 
