@@ -95,7 +95,7 @@ def test_decoders_of_a_task_are_compared_by_its_metric(tmp_path: Path, metric: s
     run.build()
     table = (tmp_path / "reports/decoders.md").read_text("utf-8")
     assert f"| data | {name} | BLEU |" in table and f"{name} signature: " in table
-    assert f'alt="{name} of every decoder' in (tmp_path / "data/page/index.html").read_text("utf-8")
+    assert f'alt="{name} of the decoders' in (tmp_path / "data/page/index.html").read_text("utf-8")
     assert {"sari", "rouge_l"} <= {*Row.__dataclass_fields__}
 
 
