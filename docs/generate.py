@@ -15,6 +15,7 @@ from typing import Any
 from docs import regimes
 from docs.draw_orders import page
 from docs.growth import scale
+from docs.levers import levers
 from docs.tables import described, number, table, when
 from pipeline.evaluation.claims.findings import FINDINGS
 from pipeline.params import Params, parse_params
@@ -288,7 +289,8 @@ def read(report: str) -> dict[str, Any]:
 BLOCKS: dict[str, Callable[[], str]] = {
     "summary": summary, "choice": choice, "search": search, "peers": peers, "drafting": drafting, "base": base,
     "regimes": regimes.regimes, "correction": correction, "correction_base": correction_base, "drafters": drafters,
-    "rounds": rounds, "alignment": alignment, "claims": claims, "scale": scale, "service": service, "faults": faults}
+    "rounds": rounds, "alignment": alignment, "claims": claims, "scale": scale, "service": service, "levers": levers,
+    "faults": faults}
 """What stands between the marks of each name."""
 _MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 

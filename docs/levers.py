@@ -1,0 +1,64 @@
+"""The table of `docs/training.md` that shows what each lever of training does: from the run of the preset `levers`."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from docs.tables import number, table, when
+
+ROOT = Path(__file__).parents[1]
+RUN = ROOT / "reports/levers"
+
+
+class Lever(NamedTuple):
+    """A pair of systems that differ in one parameter."""
+
+    parameter: str
+    system: str
+    """The one that has it; the other one is its counterpart."""
+    counterpart: str = "plain"
+    tried_on: str = "two words per step, from both ends"
+    measure: str = "bleu"
+    """A column of the run's rows."""
+
+
+_RIGHT, _NEIGHBOURS = "right to left, learned positions", "two neighbours per step, learned positions"
+_ONE_SHOT, _DRAFTER = "everything at once", "a drafter of five tokens, one layer"
+LEVERS = (
+    Lever("`data.bpe_dropout: 0.1`", "bpe_dropout"),
+    Lever("`network.dropout: 0.2` for 0.1", "dropout"),
+    Lever("`optimisation.learning_rate: 1.5e-3` for 3e-3", "half_rate"),
+    Lever("`training.average: 1` for 4", "last_only"),
+    Lever("`warm_start: false`", "random_start"),
+    Lever("`data.side: raw` for both", "only_raw"),
+    Lever("`data.side: distilled` for both", "only_distilled"),
+    Lever("`training.steps: 6000` for 2,000", "long"),
+    Lever("`training.patience: 4`, `cooldown: 600`, a constant rate of 1.5e-3, at most 6,000 steps", "patient", "long"),
+    Lever("`start_with.positions: [-1, -1]`", "r2l_positions", "r2l", _RIGHT),
+    Lever("`start_with.weights: encoder`", "r2l_encoder", "r2l", _RIGHT),
+    Lever("`start_with.positions: [-1, 1]`", "neighbours_positions", "neighbours", _NEIGHBOURS),
+    Lever("`glancing: [0.5, 0.3]`", "one_shot_glancing", "one_shot", _ONE_SHOT),
+    Lever("`drafting.labels: data`, `data.side: distilled`", "drafter_of_data", "drafter", _DRAFTER,
+          "accepted_per_call"),
+    Lever("`drafting.glancing: [0.5, 0.3]`", "drafter_glancing", "drafter", _DRAFTER, "accepted_per_call"),
+    Lever("`drafting.chained: false`", "drafter_independent", "drafter", _DRAFTER, "accepted_per_call"),
+)
+_TITLES = {"bleu": "BLEU", "accepted_per_call": "tokens per call"}
+
+
+def levers() -> str:
+    """Test scores with and without each lever."""
+    if not RUN.exists():
+        return "Not measured yet."
+    rows = {row["family"]: row for row in json.loads((RUN / "decoders.json").read_text(encoding="utf-8"))}
+
+    def steps(family: str) -> int:
+        curve = json.loads((RUN / "training" / family / "metrics.json").read_text(encoding="utf-8"))
+        return int(curve["step"]) + 1  # it counts from 0
+
+    return "\n\n".join((when(json.loads((RUN / "speed.json").read_text(encoding="utf-8"))), table(
+        ["lever", "tried on", "measured", "steps", "without", "with"],
+        ([one.parameter, one.tried_on, _TITLES[one.measure],
+          f"{steps(one.system):,}",
+          *(number(rows[name][one.measure], ".2f") for name in (one.counterpart, one.system))] for one in LEVERS),
+        texts=3)))
