@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from docs.tables import number, table, when
 
@@ -11,7 +11,7 @@ RUN = ROOT / "reports/levers"
 
 
 class Lever(NamedTuple):
-    """A pair of systems that differ in one parameter."""
+    """A pair of systems that differ in the parameters that it names."""
 
     parameter: str
     system: str
@@ -33,12 +33,13 @@ LEVERS = (
     Lever("`data.side: raw` for both", "only_raw"),
     Lever("`data.side: distilled` for both", "only_distilled"),
     Lever("`training.steps: 6000` for 2,000", "long"),
-    Lever("`training.patience: 4`, `cooldown: 600`, a constant rate of 1.5e-3, at most 6,000 steps", "patient", "long"),
+    Lever("`training.patience: 4`, `patience_gain: 0.1`, `cooldown: 600`, `schedule: constant`", "patient", "long"),
     Lever("`start_with.positions: [-1, -1]`", "r2l_positions", "r2l", _RIGHT),
     Lever("`start_with.weights: encoder`", "r2l_encoder", "r2l", _RIGHT),
     Lever("`start_with.positions: [-1, 1]`", "neighbours_positions", "neighbours", _NEIGHBOURS),
     Lever("`glancing: [0.5, 0.3]`", "one_shot_glancing", "one_shot", _ONE_SHOT),
-    Lever("`drafting.labels: data`, `data.side: distilled`", "drafter_of_data", "drafter", _DRAFTER,
+    Lever("`data.side: distilled` for both", "drafter_distilled", "drafter", _DRAFTER, "accepted_per_call"),
+    Lever("`drafting.labels: data`", "drafter_of_data", "drafter_distilled", f"{_DRAFTER}, distilled data",
           "accepted_per_call"),
     Lever("`drafting.glancing: [0.5, 0.3]`", "drafter_glancing", "drafter", _DRAFTER, "accepted_per_call"),
     Lever("`drafting.chained: false`", "drafter_independent", "drafter", _DRAFTER, "accepted_per_call"),
@@ -50,15 +51,14 @@ def levers() -> str:
     """Test scores with and without each lever."""
     if not RUN.exists():
         return "Not measured yet."
-    rows = {row["family"]: row for row in json.loads((RUN / "decoders.json").read_text(encoding="utf-8"))}
-
-    def steps(family: str) -> int:
-        curve = json.loads((RUN / "training" / family / "metrics.json").read_text(encoding="utf-8"))
-        return int(curve["step"]) + 1  # it counts from 0
-
-    return "\n\n".join((when(json.loads((RUN / "speed.json").read_text(encoding="utf-8"))), table(
+    rows = {row["family"]: row for row in _read("decoders.json")}
+    steps = {one.system: _read(f"training/{one.system}/metrics.json")["step"] + 1 for one in LEVERS}  # from 0
+    return "\n\n".join((when(_read("speed.json")), table(
         ["lever", "tried on", "measured", "steps", "without", "with"],
-        ([one.parameter, one.tried_on, _TITLES[one.measure],
-          f"{steps(one.system):,}",
+        ([one.parameter, one.tried_on, _TITLES[one.measure], f"{steps[one.system]:,}",
           *(number(rows[name][one.measure], ".2f") for name in (one.counterpart, one.system))] for one in LEVERS),
         texts=3)))
+
+
+def _read(report: str) -> Any:
+    return json.loads((RUN / report).read_text(encoding="utf-8"))
