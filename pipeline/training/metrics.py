@@ -23,7 +23,7 @@ class CorpusBleu(Metric):
             tokenizer: sacreBLEU's name of it; see `EvaluationSettings.bleu_tokenizer`.
         """
         super().__init__()
-        self.tokenizer, self._bleu = tokenizer, make_bleu(tokenizer)
+        self._bleu = make_bleu(tokenizer)
         sums = 2 + 2 * self._bleu.max_ngram_order
         # Tokens of the hypotheses and of the references; then, per order, n-grams that match and all n-grams.
         self.add_state("counts", torch.zeros(sums, dtype=torch.long), dist_reduce_fx="sum")

@@ -12,16 +12,19 @@ from typing import Any
 import pytest
 import torch
 from fitting import COMMAND, CONFIG, CURVE, STUDENTS, WEIGHTS, WORK, Broken, break_at, curve, fit
+from sacrebleu.metrics.bleu import BLEU
 from torch import Tensor
 
 import pipeline
 from pipeline import layout
+from pipeline.bleu import make_bleu
 from pipeline.cli import main
 from pipeline.corpus.datamodule import Batch
 from pipeline.families.base import TranslationModule
 from pipeline.files import remove
 from pipeline.model.checkpoint import read_weights
 from pipeline.model.layers import sinusoids
+from pipeline.training import metrics
 from pipeline.training.metrics import CorpusBleu
 
 ChangeParams = Callable[[dict[str, Any]], None]
@@ -230,13 +233,13 @@ def test_training_stops_when_nothing_gets_better(workspace: Path, change_params:
 def test_validation_scores_with_the_tokenizer_of_the_evaluation(workspace: Path, change_params: ChangeParams,
                                                                 monkeypatch: pytest.MonkeyPatch) -> None:
     change_params({"evaluation": {"bleu_tokenizer": "char"}, "training": {"steps": 1, "average": 1}})
-    used, original = set[str](), CorpusBleu.compute
+    used = set[str]()
 
-    def compute(self: CorpusBleu) -> Tensor:
-        used.add(self.tokenizer)
-        return original(self)
+    def recorded(tokenizer: str) -> BLEU:
+        used.add(tokenizer)
+        return make_bleu(tokenizer)
 
-    monkeypatch.setattr(CorpusBleu, "compute", compute)
+    monkeypatch.setattr(metrics, "make_bleu", recorded)
     fit(workspace)
     assert main(["validate", "--family", "teacher"]) == 0
     assert used == {"char"}
