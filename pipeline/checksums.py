@@ -90,6 +90,8 @@ def _read(folder: Path) -> dict[str, str]:
         return {}
     with reading(path):
         text = path.read_bytes().decode(errors="replace")
+    if not text and os.listdir(folder) == [SUMS]:
+        return {}  # nothing was written, such as the other libraries' models if a run has none
     lines = [_LINE.fullmatch(line) for line in text.removesuffix("\n").split("\n")]
     found = {line[2]: line[1] for line in lines if line is not None}
     if None in lines:

@@ -56,6 +56,15 @@ def test_a_flipped_bit_in_any_byte_of_the_digests_is_noticed(made: Path) -> None
             check_folder(made)
 
 
+def test_a_folder_without_files_is_whole_and_a_truncated_list_is_not(made: Path) -> None:
+    with summed_folder(made.with_name("empty")):
+        pass
+    check_folder(made.with_name("empty"))
+    (made / SUMS).write_bytes(b"")
+    with pytest.raises(PipelineError, match="damaged: a line is not a digest and a name"):
+        check_folder(made)
+
+
 def test_other_files_keep_their_digests(made: Path) -> None:
     """Also wrong ones: only what was written is described anew."""
     flip(made / "a b")
