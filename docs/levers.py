@@ -37,7 +37,6 @@ LEVERS = (
     Lever("`start_with.positions: [-1, -1]`", "r2l_positions", "r2l", _RIGHT),
     Lever("`start_with.weights: encoder`", "r2l_encoder", "r2l", _RIGHT),
     Lever("`start_with.positions: [-1, 1]`", "neighbours_positions", "neighbours", _NEIGHBOURS),
-    Lever("`start_with.new_layers: identity`", "deep_identity", "deep", "as above, two layers more on either side"),
     Lever("`glancing: [0.5, 0.3]`", "one_shot_glancing", "one_shot", _ONE_SHOT),
     Lever("`data.side: distilled` for both", "drafter_distilled", "drafter", _DRAFTER, "accepted_per_call"),
     Lever("`drafting.labels: data`", "drafter_of_data", "drafter_distilled", f"{_DRAFTER}, distilled data",

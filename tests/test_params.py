@@ -190,8 +190,6 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("distillation.length_penalty", [-1], r"distillation.length_penalty\[0\]: -1.0 must be at least 0"),
     ("families.ar.start_with.positions", [-1, -1], r"start_with.positions: \[-1, -1\] begins a table that is learned"),
     ("families.ar.start_with.weights", "decoder", "start_with.weights is 'decoder'; choose one of all, encoder"),
-    ("families.ar", {"order": {"name": "left_to_right"}, "network": {"norm": "post"},
-                     "start_with": {"new_layers": "identity"}}, "start_with.new_layers: a layer that is normalis"),
     ("limit.ratio", "twice", "params.limit.ratio is 'twice'; it must be of type float"),
     ("evaluation.batch_row", 3, "params.evaluation.batch_row is unknown"),
     ("seed", -1, "^params.yaml: params.seed: -1 must be at least 0 and at most 4294967295$"),

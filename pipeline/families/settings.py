@@ -101,9 +101,6 @@ class StartSettings(Checked):
     to the next, so that words begin where they are in `start`. [-1, -1] for an order from right to left is where
     `interleaved` has its right words; [-1, 1] for two neighbours per step is where `ar` has what they read. Null: those
     of the order."""
-    new_layers: Literal["random", "identity"] = "random"
-    """How layers begin that its `start` lacks: as they are initialised, or, if they are pre-norm, as the identity, so
-    that it begins as good as its `start`."""
 
 
 @dataclass(frozen=True)
@@ -165,9 +162,6 @@ class FamilySettings(Checked):
         if positions is not None and self.network.positions != "learned":
             raise PipelineError(f"families: start_with.positions: {list(positions)} begins a table that is learned; "
                                 "set network.positions to learned")
-        if self.start_with.new_layers == "identity" and self.network.norm != "pre":
-            raise PipelineError("families: start_with.new_layers: a layer that is normalised after its residual sum "
-                                "cannot be the identity; set network.norm to pre")
 
     @property
     def order(self) -> OrderSettings | None:

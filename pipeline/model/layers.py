@@ -188,19 +188,6 @@ class DecoderLayer(nn.Module):
                 self.around_feed_forward.weights(feed_forward.inner, feed_forward.outer))
 
 
-@torch.no_grad()
-def make_identity(layer: EncoderLayer | DecoderLayer) -> None:
-    """Set a pre-norm layer's last linear maps to 0, so that it returns its input until it is trained.
-
-    The maps before them keep their values, which the gradient of the last ones needs.
-    """
-    last = [block.outer if isinstance(block, FeedForward) else block.output
-            for block in layer.children() if isinstance(block, SelfAttention | CrossAttention | FeedForward)]
-    for linear in last:
-        linear.weight.zero_()
-        linear.bias.zero_()
-
-
 def dropout(x: Tensor, probability: float) -> Tensor:
     """Set entries to zero with a probability and scale up the others, in training.
 

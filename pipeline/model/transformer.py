@@ -2,7 +2,6 @@
 
 import copy
 import math
-from collections.abc import Collection
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 
 from pipeline.engine.plain import PlainWeights
 from pipeline.errors import PipelineError
-from pipeline.model.layers import DecoderLayer, EncoderLayer, Positions, dropout, make_identity
+from pipeline.model.layers import DecoderLayer, EncoderLayer, Positions, dropout
 from pipeline.model.networks import Network
 from pipeline.model.orders import Order
 from pipeline.model.quantised import linear
@@ -110,13 +109,6 @@ class Transformer(Network):
                 raise PipelineError(f"network.tied_embeddings: 'all' needs one vocabulary, but the source has "
                                     f"{source_vocabulary} pieces and the target {target_vocabulary}; choose 'target'")
             self.source_embedding.weight = self.target_embedding.weight
-
-    def begin_as_identity(self, fresh: Collection[str]) -> None:
-        """Make those layers the identity of which all parameters have these names; see `make_identity`."""
-        for name, module in self.named_modules():
-            own = {f"{name}.{parameter}" for parameter, _ in module.named_parameters()}
-            if isinstance(module, EncoderLayer | DecoderLayer) and own.issubset(fresh):
-                make_identity(module)
 
     @property
     def vocabularies(self) -> tuple[int, int]:

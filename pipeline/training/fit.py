@@ -140,8 +140,6 @@ class FitCLI(FamilyCLI):
             taken = self.params.family(self.family).start_with
             left_out = DECODER if taken.weights == "encoder" else ()
             fresh = load_weights(model.network, start, partial=True, left_out=left_out)
-            if taken.new_layers == "identity":
-                model.network.begin_as_identity([name for name in fresh if not name.startswith(left_out)])
             if taken.positions is not None:
                 model.network.target_positions.begin(*taken.positions)
             if fresh and self.trainer.is_global_zero:

@@ -195,17 +195,6 @@ def test_a_warm_start_of_a_shallower_network(tmp_path: Path, tiny: Tiny) -> None
     assert torch.equal(student.source_keys_values.weight, keys[:len(keys) // 3])
 
 
-def test_new_layers_that_are_the_identity_change_nothing_and_learn(tmp_path: Path, tiny: Tiny) -> None:
-    given, deep = tiny(seed=1), tiny(seed=2, encoder_layers=3, decoder_layers=4)
-    write_weights(tmp_path / "weights", unique_weights(given))
-    deep.begin_as_identity(load_weights(deep, tmp_path / "weights", partial=True))
-    logits = deep(SOURCE, SLOTS)
-    torch.testing.assert_close(logits, given(SOURCE, SLOTS), rtol=0, atol=1e-12)
-    logits.square().sum().backward()
-    last = [weight for name, weight in deep.named_parameters() if not weight.any() and weight.dim() > 1]
-    assert len(last) == 1 * 2 + 2 * 3 and all(weight.grad is not None and weight.grad.any() for weight in last)
-
-
 def test_a_warm_start_from_another_width(tmp_path: Path, tiny: Tiny) -> None:
     folder = save(tmp_path / "model", tiny(dtype=torch.float32, feed_forward=64))
     other = tiny(dtype=torch.float32, width=8, feed_forward=16, vocabulary=21)
