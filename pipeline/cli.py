@@ -45,8 +45,8 @@ PRINTING = {"validate", "translate", "explain", "ddg", "tune", "score", "complet
 EXTRAS = {
     "ctranslate2": "peers", "dvc": "pipeline", "dvclive": "pipeline", "jsonargparse": "pipeline",
     "matplotlib": "pipeline", "prometheus_client": "serve", "pytorch_lightning": "pipeline", "rich": "pipeline",
-    "ruamel": "pipeline", "sacrebleu": "pipeline", "shtab": "completion", "starlette": "serve",
-    "torchmetrics": "pipeline", "transformers": "peers", "uvicorn": "serve",
+    "ruamel": "pipeline", "sacrebleu": "pipeline", "sacremoses": "pipeline", "shtab": "completion",
+    "starlette": "serve", "torchmetrics": "pipeline", "transformers": "peers", "uvicorn": "serve",
 }
 """The extra of pyproject.toml that installs each library which a verb may import."""
 _FULL = "cannot be written", "free some space"

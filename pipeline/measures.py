@@ -17,4 +17,4 @@ MEASURES = (
     Measure("bleu", "BLEU", "bleu_signature"), Measure("chrf", "chrF", "chrf_signature"),
     Measure("ter", "TER", "ter_signature"), Measure("f05", "F0.5", "edits_signature"),
     Measure("gleu", "GLEU", "gleu_signature"), Measure("sari", "SARI", "sari_signature"),
-    Measure("rouge_l", "ROUGE-L", "rouge_signature"))
+    Measure("rouge_l", "ROUGE-L", "rouge_signature"), Measure("moses_bleu", "BLEU, Moses tokens", "moses_signature"))

@@ -75,6 +75,9 @@ class EvaluationSettings(Checked):
     metrics: tuple[Literal["edits", "errant", "gleu", "sari", "rouge"], ...] = ()
     """Further metrics. For correctors: precision, recall and F0.5 of edits, as found by `edits` (any language) or
     `errant` (English), and GLEU; for simplification SARI; for summaries ROUGE-L."""
+    moses: str | None = None
+    """The language, such as de, by whose rules Moses tokenises for BLEU as `multi-bleu.perl` computes it, which stands
+    beside sacreBLEU's; null: not computed."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

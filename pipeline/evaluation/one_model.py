@@ -50,7 +50,8 @@ def score_model(params: SearchSettings, settings: EvaluationSettings, model: Tex
         found = list(Translator(params, model, name, batch_tokens=settings.batch_tokens)(sources))
         texts = [one.hypotheses[0] for one in found]
         first = first or texts
-        quality = score(texts, references, settings.bleu_tokenizer, sources=sources, metrics=settings.metrics)
+        quality = score(texts, references, settings.bleu_tokenizer, sources=sources, metrics=settings.metrics,
+                        moses=settings.moses)
         figures[name] = {**asdict(quality), "calls": sum(one.calls for one in found) / len(found),
                          f"identical_to_{decoders[0]}": float(np.mean([a == b for a, b in
                                                                        zip(texts, first, strict=True)]))}

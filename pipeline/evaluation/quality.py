@@ -19,6 +19,7 @@ from pipeline.errors import PipelineError
 from pipeline.evaluation.metrics.edits import score_edits
 from pipeline.evaluation.metrics.errant import load_annotator, score_errant
 from pipeline.evaluation.metrics.gleu import score_gleu
+from pipeline.evaluation.metrics.moses import score_moses
 from pipeline.evaluation.metrics.rouge import score_rouge
 from pipeline.evaluation.metrics.sari import score_sari
 from pipeline.files import write_text
@@ -59,7 +60,7 @@ class HypothesisLine:
 class Quality:
     """Corpus scores in percent over all references, each with the signature that defines it.
 
-    The measures of other tasks than translation are None unless they were asked for.
+    Those that are not for every run are None unless they were asked for.
     """
 
     bleu: float
@@ -79,6 +80,8 @@ class Quality:
     sari_signature: str | None = None
     rouge_l: float | None = None
     rouge_signature: str | None = None
+    moses_bleu: float | None = None
+    moses_signature: str | None = None
 
 
 def write_hypotheses(path: Path, lines: Sequence[HypothesisLine], sentences: Sequence[int]) -> None:
@@ -130,7 +133,7 @@ def read_hypotheses(path: Path, sentences: int) -> list[HypothesisLine]:
 
 
 def score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], tokenizer: str = "13a", *,
-          sources: Sequence[str] = (), metrics: Sequence[str] = ()) -> Quality:
+          sources: Sequence[str] = (), metrics: Sequence[str] = (), moses: str | None = None) -> Quality:
     """Score detokenised text, with sacreBLEU and by further metrics.
 
     Args:
@@ -138,7 +141,7 @@ def score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], tokeni
         references: (R, N), R per sentence.
         tokenizer: sacreBLEU's name of BLEU's tokenizer: `13a` for spaced scripts, `zh`, `ja-mecab`, ...
         sources: (N,), which the further metrics need.
-        metrics: see `EvaluationSettings.metrics`.
+        metrics, moses: see `EvaluationSettings`.
 
     Raises:
         PipelineError: no sentences, another number of references than hypotheses, or an unknown tokenizer.
@@ -162,6 +165,8 @@ def score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], tokeni
         figures |= score_sari(hypotheses, sources, references)._asdict()
     if "rouge" in metrics:
         figures |= score_rouge(hypotheses, references)._asdict()
+    if moses is not None:
+        figures |= score_moses(hypotheses, references, moses)._asdict()
     return Quality(**figures)
 
 
@@ -183,7 +188,7 @@ def figures_of(lines: Sequence[HypothesisLine], references: Sequence[Sequence[st
         settings: tokenizer and metrics.
     """
     quality = score([line.hypothesis for line in lines], references, settings.bleu_tokenizer, sources=sources,
-                    metrics=settings.metrics)
+                    metrics=settings.metrics, moses=settings.moses)
     calls = [line.calls for line in lines if line.calls is not None]
     return {**asdict(quality), "calls": sum(calls) / len(calls) if len(calls) == len(lines) else None,
             "tokens": sum(line.tokens for line in lines) / len(lines)}

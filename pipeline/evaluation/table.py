@@ -54,6 +54,7 @@ COLUMNS = (
     Column("SARI", "sari", ".2f", "n-grams that a simplification adds, keeps and deletes rightly, higher is better"),
     Column("ROUGE-L", "rouge_l", ".2f", "the longest common subsequence with the summary, higher is better"),
     Column("BLEU", "bleu", ".2f", "sacreBLEU, higher is better"),
+    Column("BLEU, Moses", "moses_bleu", ".2f", "BLEU of Moses tokens, as `multi-bleu.perl` computes it"),
     Column("p", "p_value_vs_ar", ".3f",
            "paired bootstrap on BLEU against the baseline under the same decoder (or as many beams)"),
     Column("chrF", "chrf", ".1f", "character n-gram F-score, higher is better"),

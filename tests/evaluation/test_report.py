@@ -22,7 +22,7 @@ from pipeline.files import read_json, write_json
 KEYS = ["family", "decoder", "data",
         "bleu", "bleu_signature", "chrf", "chrf_signature", "ter", "ter_signature",
         "precision", "recall", "f05", "edits_signature", "gleu", "gleu_signature", "sari",
-        "sari_signature", "rouge_l", "rouge_signature", "p_value_vs_ar",
+        "sari_signature", "rouge_l", "rouge_signature", "moses_bleu", "moses_signature", "p_value_vs_ar",
         "ms_per_sentence", "ms_per_sentence_long",
         "speedup_vs_beam5", "speedup_vs_beam5_interval", "speedup_vs_greedy", "speedup_vs_greedy_interval",
         "speedup_vs_beam5_all", "speedup_vs_beam5_all_interval",

@@ -1,4 +1,4 @@
-"""SARI and ROUGE-L against plain definitions, ERRANT's counts with an invented annotator, absent scorers."""
+"""SARI, ROUGE-L and BLEU of Moses tokens against plain definitions, ERRANT with an invented annotator."""
 
 import importlib.metadata
 import sys
@@ -17,6 +17,7 @@ from invented_run import Run, measured
 from pipeline.errors import PipelineError
 from pipeline.evaluation.metrics.edits import edits_between, score_edits
 from pipeline.evaluation.metrics.errant import load_annotator, score_errant
+from pipeline.evaluation.metrics.moses import score_moses
 from pipeline.evaluation.metrics.rouge import longest_common_subsequence, score_rouge
 from pipeline.evaluation.metrics.sari import score_sari
 from pipeline.evaluation.quality import score
@@ -97,6 +98,15 @@ def test_decoders_of_a_task_are_compared_by_its_metric(tmp_path: Path, metric: s
     assert f"| data | {name} | BLEU |" in table and f"{name} signature: " in table
     assert f'alt="{name} of the decoders' in (tmp_path / "data/page/index.html").read_text("utf-8")
     assert {"sari", "rouge_l"} <= {*Row.__dataclass_fields__}
+
+
+def test_bleu_of_moses_tokens_is_that_of_multi_bleu() -> None:
+    """Which does not smooth. In German an ordinal keeps its full stop: nine tokens, counted by hand."""
+    assert score_moses(["Das ist ein Test."], [["Das war kein Test."]], "de").moses_bleu == 0
+    longer = score(["Er kommt am 3. Mai um 5 Uhr."], [["Er kommt am 3. Mai um 6 Uhr."]], moses="de")
+    assert longer.moses_bleu == pytest.approx(100 * (8 / 9 * 6 / 8 * 4 / 7 * 3 / 6) ** 0.25)
+    assert longer.moses_signature is not None and "moses:de|sacremoses:" in longer.moses_signature
+    assert score(["a"], [["a"]]).moses_bleu is None
 
 
 class Annotator:
