@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import cycle
+from itertools import cycle, islice
 from typing import TypeVar
 
 from matplotlib import rc_context
@@ -15,12 +15,18 @@ from pipeline.evaluation.figures import LIGHT as THEME
 
 COLOURS = THEME.families
 _PIXELS, _DPI = (1600, 1000), 200
+_DRAWN = 8
 _T = TypeVar("_T")
 
 
 def coloured(things: Iterable[_T]) -> Iterator[tuple[_T, str]]:
     """Each of some things and its colour; of more things than colours, several have the same."""
     return zip(things, cycle(COLOURS))
+
+
+def first_coloured(things: Iterable[_T]) -> Iterator[tuple[_T, str]]:
+    """The first eight of some things, each with its colour: more curves or bars of a group cannot be told apart."""
+    return islice(coloured(things), _DRAWN)
 
 
 def new_picture(columns: int = 1, *, above: float = 0.0) -> tuple[Figure, list[Axes]]:
@@ -106,7 +112,7 @@ def add_legend(figure: Figure, columns: int) -> None:
     if not any(axes.get_legend_handles_labels()[0] for axes in figure.axes):
         return
     figure.legend(loc="outside upper left", ncols=columns, fontsize=9, labelcolor=THEME.ink, frameon=False,
-                  handlelength=1.8, columnspacing=1.6)
+                  handlelength=2.4, columnspacing=1.6)
 
 
 def png(figure: Figure) -> bytes:

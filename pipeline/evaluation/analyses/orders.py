@@ -9,7 +9,7 @@ from pipeline.evaluation.analyses.finished_run import FinishedRun
 from pipeline.evaluation.bootstrap import Floats, compare_ratios
 from pipeline.evaluation.rows import Name, read_lines, texts_of
 from pipeline.families.kinds.ordered import Settings as OrderedFamily
-from pipeline.model.settings import OrderSettings
+from pipeline.model.settings import NetworkSettings, OrderSettings
 
 LEFT_TO_RIGHT = OrderSettings("left_to_right")
 
@@ -46,6 +46,14 @@ class OrderContext:
         """The baseline's decoders that rivals are compared with, then the rivals; each once."""
         return list(dict.fromkeys([*((self.baseline, one.counterpart) for one in self.rivals),
                                    *(one.name for one in self.rivals)]))
+
+    def different(self) -> list[str]:
+        """The baseline, and the first rival of each order and network: all families whose times can differ much."""
+        first = dict[tuple[NetworkSettings, OrderSettings | None], str]()
+        for name in (self.baseline, *(one.family for one in self.rivals)):
+            settings = self.run.params.family(name)
+            first.setdefault((settings.network, settings.order), name)
+        return list(first.values())
 
     def texts(self) -> dict[Name, list[str]]:
         """The hypotheses (N,) of `names` for the test split.

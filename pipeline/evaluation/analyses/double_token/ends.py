@@ -91,12 +91,13 @@ def precision_counts(hypotheses: Sequence[Tokens], references: Sequence[Sequence
 def _draw(metric: Mapping[str, Any], rivals: Sequence[Rival]) -> Figure:
     figure, panels = chart.new_picture(len(ORDERS))
     for axes, n in zip(panels, ORDERS, strict=True):
-        for at, (rival, colour) in enumerate(chart.coloured(rivals)):
+        shown = list(chart.first_coloured(rivals))
+        for at, (rival, colour) in enumerate(shown):
             rows = [metric[" ".join(rival.name)][part][f"{n}-gram"] for part in PARTS]
             values = np.array([row["difference"] for row in rows])
             errors = np.abs(np.array([[row["difference_low"], row["difference_high"]] for row in rows]).T - values)
-            places = np.arange(len(PARTS)) + 0.8 * (at + 0.5) / len(rivals) - 0.4
-            axes.barh(places, values, 0.7 / len(rivals), color=colour, xerr=errors,
+            places = np.arange(len(PARTS)) + 0.8 * (at + 0.5) / len(shown) - 0.4
+            axes.barh(places, values, 0.7 / len(shown), color=colour, xerr=errors,
                       error_kw={"ecolor": chart.THEME.muted, "linewidth": 1},
                       label=" ".join(rival.name) if n == ORDERS[0] else None)
         axes.set_yticks(range(len(PARTS)), list(PARTS))
@@ -104,5 +105,5 @@ def _draw(metric: Mapping[str, Any], rivals: Sequence[Rival]) -> Figure:
         axes.axvline(0, color=chart.THEME.muted, linewidth=1)
         chart.name_axes(axes, f"precision of {n}-grams against the baseline, points", "",
                         f"{metric['sentences']} long sentences" if n == ORDERS[0] else "")
-    chart.add_legend(figure, 4)
+    chart.add_legend(figure, 3)
     return figure

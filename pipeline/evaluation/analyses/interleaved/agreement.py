@@ -79,7 +79,7 @@ def agreement(baseline: str, counts: Mapping[str, Counts], *, samples: int) -> F
 
 def _draw(metric: Mapping[str, Any], families: Sequence[str], distances: Sequence[int]) -> Figure:
     figure, (axes,) = chart.new_picture()
-    for family, colour in chart.coloured(families):
+    for family, colour in chart.first_coloured(families):
         chart.curve(axes, distances, [metric[family][str(distance)]["percent"] for distance in distances], colour,
                     label=family)
     axes.axhline(50, color=chart.THEME.muted, linewidth=1)

@@ -77,14 +77,11 @@ def surplus_counts(hypotheses: Sequence[Tokens], references: Sequence[Sequence[T
 
 
 def _draw(counts: Mapping[Name, Mapping[int, Floats]], metric: Mapping[str, Any]) -> Figure:
-    figure, (axes,) = chart.new_picture()
-    for at, (name, of_n) in enumerate(counts.items()):
-        shares = [100 * of_n[n][:, 0].sum() / max(of_n[n][:, 1].sum(), 1) for n in ORDERS]
-        drawn = axes.bar(np.arange(len(ORDERS)) + 0.8 * (at + 0.5) / len(counts) - 0.4, shares, 0.7 / len(counts),
-                         color=chart.COLOURS[at % len(chart.COLOURS)], label=" ".join(name))
-        axes.bar_label(drawn, [f"{share:.2f}" for share in shares], fontsize=7, color=chart.THEME.muted, padding=2)
-    axes.set_xticks(range(len(ORDERS)), [f"{n}-grams" for n in ORDERS])
-    axes.grid(axis="x", visible=False)
-    chart.name_axes(axes, "", "repeated more often than in the references, %", f"{metric['sentences']} sentences")
-    chart.add_legend(figure, 3)
+    figure, panels = chart.new_picture(2)
+    for axes, n in zip(panels, ORDERS, strict=False):
+        shares = {" ".join(name): 100 * of_n[n][:, 0].sum() / max(of_n[n][:, 1].sum(), 1)
+                  for name, of_n in counts.items()}
+        chart.bars(axes, shares, chart.COLOURS[:1])
+        chart.name_axes(axes, f"surplus {n}-grams, %", "", f"{metric['sentences']} sentences" if n == 1 else "")
+    panels[1].set_yticklabels([])
     return figure

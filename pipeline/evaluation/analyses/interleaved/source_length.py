@@ -108,14 +108,17 @@ def source_length(baseline: str, rivals: Sequence[Rival], bins: Sequence[Bin], t
 def _draw(metric: Mapping[str, Any], rivals: Sequence[Rival]) -> Figure:
     figure, (quality, speed) = chart.new_picture(2)
     lengths = metric["source_pieces"]
-    for rival, colour in chart.coloured(rivals):
+    counterparts = dict[str, Sequence[float]]()
+    for rival, colour in chart.first_coloured(rivals):
         found = metric[" ".join(rival.name)]
+        counterparts[found["counterpart"]] = found["counterpart_bleu"]
         chart.curve(quality, lengths, found["bleu"], colour, label=" ".join(rival.name))
-        chart.curve(quality, lengths, found["counterpart_bleu"], colour, label=found["counterpart"], style="--")
         chart.curve(speed, lengths, found["speedup"], colour,
                     intervals=list(zip(found["speedup_low"], found["speedup_high"], strict=True)))
+    for (name, bleu), style in zip(counterparts.items(), ("--", ":", "-."), strict=False):
+        chart.curve(quality, lengths, bleu, chart.THEME.muted, label=name, style=style)
     speed.axhline(1, color=chart.THEME.muted, linewidth=1)
     chart.name_axes(quality, "pieces of the source, mean of the bin", "BLEU")
-    chart.name_axes(speed, "pieces of the source, mean of the bin", "times as fast as the baseline, same beam")
-    chart.add_legend(figure, 2)
+    chart.name_axes(speed, "pieces of the source, mean of the bin", "times as fast, same beam")
+    chart.add_legend(figure, 3)
     return figure

@@ -1,8 +1,8 @@
 """Does another order train as fast? (Table 1 of the paper, and section 5.1: 0.98 times.)
 
 The baseline and families of other orders do the same steps on the same training batches in turns: loss, gradients and
-optimiser, without Lightning's loop around them. The weights are random, since the time does not depend on them, and
-families that differ only in what they learnt from count once.
+optimiser, without Lightning's loop around them. The weights are random, since the time does not depend on them. Of
+families that differ only in what they learnt from, the first one stands for the others.
 """
 
 import time
@@ -24,7 +24,7 @@ from pipeline.evaluation.analyses.orders import OrderContext
 from pipeline.evaluation.bootstrap import Floats
 from pipeline.evaluation.speed import speed_ratio, turns
 from pipeline.families.ordered import OrderedModule
-from pipeline.model.settings import NetworkSettings, OrderSettings, VocabularySettings
+from pipeline.model.settings import VocabularySettings
 
 _STEPS, _WARMUP = 40, 3
 _CLIP = 1.0
@@ -36,7 +36,7 @@ def ask(context: OrderContext) -> Finding:
     """Of the baseline's batches of the corpus, in its precision, on the threads of the run."""
     if not context.rivals:
         return context.not_measured()
-    run, families = context.run, _different(context)
+    run, families = context.run, context.different()
     own = run.params.family(context.baseline)
     longest = min(run.params.family(name).network.max_length for name in families)
     data = PairBatches([Pairs.open(layout.BPE / "train.pairs", run.tokenizer.digest)], longest)
@@ -44,15 +44,6 @@ def ask(context: OrderContext) -> Finding:
                                                     budget=own.data.batch_tokens, steps=_STEPS)]
     steps = {name: _step(run, name, own.training.precision) for name in families}
     return training_time(context.baseline, measure(steps, batches, warmup=_WARMUP), batches)
-
-
-def _different(context: OrderContext) -> list[str]:
-    """The baseline, and the first rival of each order and size."""
-    first = dict[tuple[NetworkSettings, OrderSettings | None], str]()
-    for name in (context.baseline, *(one.family for one in context.rivals)):
-        settings = context.run.params.family(name)
-        first.setdefault((settings.network, settings.order), name)
-    return list(first.values())
 
 
 def _step(run: FinishedRun, family: str, precision: str) -> Step:
