@@ -47,8 +47,9 @@ def build_report(params: Params) -> None:
     judgements = judge(rows, hypotheses, counts_of(lines), references, speed,
                        read_json(layout.REPORTS / "analyses.json"), tokenizer, samples)
     texts = Texts(sources, references, hypotheses, params.corpus.source_language, params.corpus.target_language)
-    picture = quality_speed_png(drawn(rows))
-    html = render_page(rows, texts, speed, picture, quality_speed_png(drawn(rows), DARK))
+    shown = drawn(rows)
+    picture = quality_speed_png(shown)
+    html = render_page(rows, texts, speed, picture, quality_speed_png(shown, DARK))
 
     write_json(layout.REPORTS / "decoders.json", [asdict(row) for row in rows])
     write_text(layout.REPORTS / "decoders.md", markdown_table(rows, measurement_notes(rows, speed)))
