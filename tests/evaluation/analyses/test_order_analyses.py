@@ -31,6 +31,7 @@ from pipeline.strict_yaml import read_yaml
 from pipeline.systems import lay_over
 from pipeline.vocabulary import EOS
 
+ROOT = Path(__file__).parents[3]
 Tiny = Callable[..., Transformer]
 RIVAL = Rival("both_ends", "beam4", "beam4")
 NAMES = [("base", "beam4"), RIVAL.name]
@@ -41,11 +42,21 @@ def tokens(line: str) -> list[str]:
 
 
 def test_every_other_order_is_compared_under_its_widest_beam() -> None:
-    params = load_params(Path(__file__).parents[3] / "params.yaml")
+    params = load_params(ROOT / "params.yaml")
     context = open_context(cast(FinishedRun, SimpleNamespace(params=params)))
     assert context.rivals == (Rival("interleaved", "beam4", "beam4"), Rival("double_token", "pair_beam10", "beam10"))
     assert context.names() == [("ar", "beam4"), ("ar", "beam10"), ("interleaved", "beam4"),
                                ("double_token", "pair_beam10")]
+
+
+def test_families_that_differ_in_their_data_alone_are_timed_once() -> None:
+    params = parse_params(lay_over(read_yaml(ROOT / "params.yaml"), ROOT / "presets/papers.yaml"))
+    context = open_context(cast(FinishedRun, SimpleNamespace(params=params)))
+    assert {"double_token_raw", "interleaved_raw", "interleaved_distilled"} <= {one.family for one in context.rivals}
+    different = context.different()
+    assert different[:4] == ["ar", "interleaved", "double_token", "interleaved_deep"]
+    assert {"double_token_l2r_raw", "interleaved_sa_raw"} <= set(different)
+    assert not {"double_token_raw", "interleaved_raw", "interleaved_distilled"} & set(different)
 
 
 def test_sizes_are_timed_on_outputs_of_the_lengths_of_references(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +70,7 @@ def test_sizes_are_timed_on_outputs_of_the_lengths_of_references(monkeypatch: py
         return {"speedup": 1.0, "speedup_low": 0.9, "speedup_high": 1.1}
 
     monkeypatch.setattr(sizes, "times_as_fast", time)
-    params = load_params(Path(__file__).parents[3] / "params.yaml")
+    params = load_params(ROOT / "params.yaml")
     run = SimpleNamespace(params=params, tokenizer=SimpleNamespace(target_size=60), device=torch.device("cpu"),
                           pairs=lambda _: [([7, 8, 9], [7, 8, 9, 10, 11, 12, 13, 14])],
                           spread_sources=lambda *_: ([0], [torch.tensor([[7, 8, 9, EOS]])]))
@@ -106,13 +117,12 @@ def test_more_repetition_shows_as_a_difference_with_its_interval() -> None:
 
 
 def test_families_that_differ_only_in_their_order_have_mutual_information() -> None:
-    root = Path(__file__).parents[3]
-    papers = parse_params(lay_over(read_yaml(root / "params.yaml"), root / "presets/papers.yaml"))
+    papers = parse_params(lay_over(read_yaml(ROOT / "params.yaml"), ROOT / "presets/papers.yaml"))
     assert trained_alike(papers) == [
         Trained("interleaved_raw", "alternating_raw"), Trained("interleaved_sa_raw", "alternating_raw"),
         Trained("semi_autoregressive_raw", "ar_raw"),
         Trained("semi_autoregressive4_raw", "ar_raw"), Trained("semi_autoregressive_distilled", "ar_distilled")]
-    assert trained_alike(load_params(root / "params.yaml")) == []
+    assert trained_alike(load_params(ROOT / "params.yaml")) == []
 
 
 def test_mutual_information_is_what_independence_costs() -> None:

@@ -90,8 +90,8 @@ def precision_counts(hypotheses: Sequence[Tokens], references: Sequence[Sequence
 
 def _draw(metric: Mapping[str, Any], rivals: Sequence[Rival]) -> Figure:
     figure, panels = chart.new_picture(len(ORDERS))
+    shown = list(chart.first_coloured(rivals))
     for axes, n in zip(panels, ORDERS, strict=True):
-        shown = list(chart.first_coloured(rivals))
         for at, (rival, colour) in enumerate(shown):
             rows = [metric[" ".join(rival.name)][part][f"{n}-gram"] for part in PARTS]
             values = np.array([row["difference"] for row in rows])
