@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 from fitting import fit
+from sacrebleu.metrics.bleu import BLEU
+
+from pipeline.bleu import make_bleu
+from pipeline.training import metrics
 
 
 @pytest.fixture(autouse=True)
@@ -19,6 +23,19 @@ def settings_of_torch() -> Iterator[None]:
     torch.use_deterministic_algorithms(before[0], warn_only=before[1])
     torch.utils.deterministic.fill_uninitialized_memory = filled
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def bleu_tokenizers(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The names of the tokenizers with which validations score."""
+    used = set[str]()
+
+    def recorded(tokenizer: str) -> BLEU:
+        used.add(tokenizer)
+        return make_bleu(tokenizer)
+
+    monkeypatch.setattr(metrics, "make_bleu", recorded)
+    return used
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from pipeline import layout
 from pipeline.cli import main
@@ -161,22 +160,18 @@ def test_several_translations_of_further_sources_too(workspace: Path, change_par
 
 
 def test_the_length_penalty_is_that_of_the_best_validation(
-        workspace: Path, change_params: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch) -> None:
+        workspace: Path, change_params: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch,
+        bleu_tokenizers: set[str]) -> None:
     """It is chosen once, and kept for a run that is cut short."""
     change_params({"distillation": {"sentences": 120, "length_penalty": [0.0, 2.0, 1.0], "validation_sentences": 9},
                    "evaluation": {"bleu_tokenizer": "char"}})
     scores = [1.0, 3.0, 2.0]
-
-    def compute(self: CorpusBleu) -> Tensor:
-        assert self.tokenizer == "char"  # as in the evaluation
-        return torch.tensor(scores.pop(0))
-
-    monkeypatch.setattr(CorpusBleu, "compute", compute)
+    monkeypatch.setattr(CorpusBleu, "compute", lambda self: torch.tensor(scores.pop(0)))
     with monkeypatch.context() as patch, pytest.raises(Broken):
         patch.setattr(DistillationModule, "predict_step", lambda *arguments: (_ for _ in ()).throw(Broken))
         distill()
     distill()
-    assert scores == []
+    assert scores == [] and bleu_tokenizers == {"char"}
     tokenizer, teacher = Tokenizer.load(layout.BPE), load_checkpoint(layout.checkpoint("teacher"))[0]
 
     def search(split: str, count: int, alpha: float) -> list[list[int]]:
