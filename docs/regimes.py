@@ -52,10 +52,12 @@ def draw() -> bytes:
         measured = {width: _random(report, width, precision) for width in _widths(report)}
         for name, colour in zip(DRAWN, chart.COLOURS, strict=False):
             points = [(width, speeds[name, size]) for width, speeds in measured.items() if (name, size) in speeds]
-            chart.curve(axis, *_unzip(points), colour, label=name if points and axis is axes[0] else "")
+            chart.curve(axis, *_unzip(points), colour, label=name if axis is axes[0] else "")
             stars = [(width, speeds[name, size]) for run, width in report["trained"].items()
                      if (name, size) in (speeds := _trained(run, precision))]
             axis.plot(*_unzip(stars), "*", color=colour, markersize=10, markeredgecolor=chart.THEME.paper)
+        if axis is axes[0]:
+            axis.plot([], [], "*", color=chart.THEME.muted, markersize=10, label="trained")
         axis.axhline(1, color=chart.THEME.muted, linewidth=1)
         chart.powers_of_two(axis, list(measured))
         chart.logarithmic(axis, "x")

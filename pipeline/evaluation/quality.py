@@ -1,17 +1,14 @@
-"""What a decoder wrote and how good it is: hypotheses on disk, scores with signatures, a paired test."""
+"""What a decoder wrote and how good it is: hypotheses on disk, scores with signatures."""
 
 import json
-import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
-from unittest.mock import patch
 
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
-from sacrebleu.significance import PairedTest
 
 from pipeline.bleu import make_bleu
 from pipeline.checksums import check
@@ -25,9 +22,6 @@ from pipeline.evaluation.metrics.sari import score_sari
 from pipeline.files import write_text
 from pipeline.lines import read_lines
 from pipeline.params import EvaluationSettings
-
-BOOTSTRAP_SEED = 12345
-"""The seed of all resamples of the test set. sacreBLEU's own seed is the same."""
 
 _UNSPACED = {"zh", "ja-mecab", "ko-mecab"}
 """BLEU tokenizers of scripts without spaces, in which TER must separate the characters to find any words."""
@@ -192,37 +186,6 @@ def figures_of(lines: Sequence[HypothesisLine], references: Sequence[Sequence[st
     calls = [line.calls for line in lines if line.calls is not None]
     return {**asdict(quality), "calls": sum(calls) / len(calls) if len(calls) == len(lines) else None,
             "tokens": sum(line.tokens for line in lines) / len(lines)}
-
-
-def paired_p_values(baseline: Sequence[str], systems: Mapping[str, Sequence[str]],
-                    references: Sequence[Sequence[str]], *, tokenizer: str = "13a",
-                    samples: int = 1000) -> dict[str, float]:
-    """The probability that chance produces a BLEU difference as large: paired bootstrap (Koehn 2004).
-
-    sacreBLEU calls systems without any difference significant (p = 1 / (samples + 1)); here they get 1.
-
-    Args:
-        baseline: hypotheses (N,).
-        systems: hypotheses (N,) of each system by its name.
-        references: (R, N), R per sentence.
-        tokenizer: sacreBLEU's name of BLEU's tokenizer.
-        samples: bootstrap resamples of the test set; also the resolution, as no p is below 1 / (samples + 1).
-
-    Raises:
-        PipelineError: unequal numbers of sentences or an unknown tokenizer.
-    """
-    for name, hypotheses in {"the baseline": baseline, **systems}.items():
-        check_counts(f"hypotheses of {name}", hypotheses, references)
-    different = [(name, list(texts)) for name, texts in systems.items() if list(texts) != list(baseline)]
-    p_values = dict.fromkeys(systems, 1.0)
-    if different:
-        with patch.dict(os.environ, SACREBLEU_SEED=str(BOOTSTRAP_SEED)):  # whatever seed the user's environment has
-            test = PairedTest([("", baseline), *different], {"BLEU": make_bleu(tokenizer)}, references,
-                              test_type="bs", n_samples=samples)
-        results: Any = test()[1]["BLEU"][1:]  # without the baseline
-        for (name, _), result in zip(different, results, strict=True):
-            p_values[name] = float(result.p_value)
-    return p_values
 
 
 def check_counts(what: str, texts: Sequence[str], references: Sequence[Sequence[str]]) -> None:

@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 from pipeline import layout
 from pipeline.errors import PipelineError
+from pipeline.evaluation.bootstrap import Resampled
 from pipeline.evaluation.claims import judge
 from pipeline.evaluation.figures import DARK, quality_speed_png
 from pipeline.evaluation.page import Texts, render_page
@@ -41,11 +42,11 @@ def build_report(params: Params) -> None:
     speed = read_speed(layout.REPORTS / "speed.json")
     lines = read_lines(layout.HYPOTHESES, timed_decoders(speed), len(sources))
     hypotheses = texts_of(lines)
-    tokenizer, samples = params.evaluation.bleu_tokenizer, params.evaluation.bootstrap_samples
-    rows = assemble_rows(layout.REPORTS / "quality", speed, hypotheses, references,
-                         greedy_of=params.greedy_of, tokenizer=tokenizer, samples=samples)
-    judgements = judge(rows, hypotheses, counts_of(lines), references, speed,
-                       read_json(layout.REPORTS / "analyses.json"), tokenizer, samples)
+    resampled = Resampled(references, params.evaluation.bleu_tokenizer, params.evaluation.bootstrap_samples)
+    bleu = {name: resampled(texts) for name, texts in hypotheses.items()}
+    rows = assemble_rows(layout.REPORTS / "quality", speed, hypotheses, bleu, params.greedy_of)
+    judgements = judge(rows, bleu, counts_of(lines), resampled.times, speed,
+                       read_json(layout.REPORTS / "analyses.json"))
     texts = Texts(sources, references, hypotheses, params.corpus.source_language, params.corpus.target_language)
     shown = drawn(rows)
     picture = quality_speed_png(shown)

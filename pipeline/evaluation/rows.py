@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import PipelineError
-from pipeline.evaluation.quality import HypothesisLine, Quality, paired_p_values, read_hypotheses
+from pipeline.evaluation.bootstrap import Scores, p_value
+from pipeline.evaluation.quality import HypothesisLine, Quality, read_hypotheses
 from pipeline.files import read_json
 from pipeline.measures import MEASURES
 
@@ -41,10 +42,12 @@ class Row(Quality, System):
     """
 
     p_value_vs_ar: float | None
-    """Paired bootstrap on BLEU against the baseline family under the same decoder or, where it has no such row or this
-    one is quantised, under the exact decoder with as many beams; None if there is none."""
+    """Paired bootstrap on BLEU, two-sided, against the baseline family under the same decoder or, where it has no such
+    row or this one is quantised, under the exact decoder with as many beams; None if there is none."""
     ms_per_sentence: float
     ms_per_sentence_long: float | None
+    ms_per_sentence_batch32: float
+    """Of all sentences that were timed, 32 at once; so are the tokens per second of batches."""
     speedup_vs_beam5: float | None
     speedup_vs_beam5_interval: list[float] | None
     speedup_vs_greedy: float | None
@@ -101,7 +104,8 @@ _OPTIONAL_SCORES = (*(field.name for field in fields(Quality) if field.default i
 _QUALITY_HEADER = ("family", "data", "decoders")
 _SPEED_HEADER = ("sentences", "long_sentences", "long_rule", "repetitions", "baseline", "machine", "made",
                  "contestants")
-_NUMBERS = ("ms_per_sentence", "ms_per_sentence_long", "tokens_per_second", "tokens_per_second_batch32", "calls_long")
+_NUMBERS = ("ms_per_sentence", "ms_per_sentence_long", "ms_per_sentence_batch32", "tokens_per_second",
+            "tokens_per_second_batch32", "calls_long")
 _RATIOS = ("speedup_vs_beam5", "speedup_vs_greedy", "speedup_vs_beam5_all", "speedup_vs_greedy_all")
 
 
@@ -136,7 +140,7 @@ def read_speed(path: Path) -> dict[str, Any]:
     _take(_SPEED_HEADER, report, path, "the header")
     for entry in report["contestants"]:
         whose = f"decoder {entry.get('decoder')!r} of family {entry.get('family')!r}"
-        _take(("family", "decoder", *_NUMBERS, *_RATIOS), entry, path, whose)
+        _take(("family", "decoder", "seconds_long", *_NUMBERS, *_RATIOS), entry, path, whose)
     return report
 
 
@@ -146,18 +150,16 @@ def timed_decoders(speed: Mapping[str, Any]) -> list[Name]:
 
 
 def assemble_rows(quality: Path, speed: Mapping[str, Any], texts: Mapping[Name, Sequence[str]],
-                  references: Sequence[Sequence[str]], *, greedy_of: Callable[[str], str] = lambda decoder: "greedy",
-                  tokenizer: str = "13a", samples: int = 1000) -> list[Row]:
+                  bleu: Mapping[Name, Scores],
+                  greedy_of: Callable[[str], str] = lambda decoder: "greedy") -> list[Row]:
     """Join the quality files and the speed report, in the order of the latter.
 
     Args:
         quality: folder of `<family>.json`.
         speed: from `read_speed`.
         texts: hypotheses (N,) of every decoder in `speed`.
-        references: (R, N), R per sentence.
+        bleu: their BLEU on the same resamples.
         greedy_of: the greedy search that a decoder's texts are compared with, see `Params.greedy_of`.
-        tokenizer: the tokenizer of BLEU, which the quality files must have used as well.
-        samples: resamples of the paired bootstrap.
 
     Raises:
         PipelineError: a decoder was scored but not timed or the reverse, or families were scored differently.
@@ -167,9 +169,9 @@ def assemble_rows(quality: Path, speed: Mapping[str, Any], texts: Mapping[Name, 
         fault = "scored but not timed" if (family, decoder) in scores else "timed but not scored"
         raise PipelineError(f"{quality / family}.json: decoder {decoder!r} of family {family!r} was {fault}; "
                             "run `dvc repro`")
-    p_values = _p_values(speed, texts, references, tokenizer, samples)
-    return [Row(family=name[0], decoder=name[1], p_value_vs_ar=p_values[name], **scores[name],
-                **_speed_columns(entry),
+    return [Row(family=name[0], decoder=name[1], **scores[name], **_speed_columns(entry),
+                p_value_vs_ar=(p_value(bleu[name], bleu[speed["baseline"], entry["counterpart"]])
+                               if "counterpart" in entry else None),
                 identical_to_greedy=_share_identical(texts[name], texts.get((judges[name[0]], greedy_of(name[1])))))
             for name, entry in zip(timed_decoders(speed), speed["contestants"], strict=True)]
 
@@ -205,20 +207,6 @@ def _read_scores(folder: Path, families: set[str]) -> tuple[dict[Name, dict[str,
             raise PipelineError(f"{listed}: {measure.title} with different signatures cannot be compared; "
                                 "run the evaluation of every family again")
     return scores, greedy
-
-
-def _p_values(speed: Mapping[str, Any], texts: Mapping[Name, Sequence[str]], references: Sequence[Sequence[str]],
-              tokenizer: str, samples: int) -> dict[Name, float | None]:
-    p_values: dict[Name, float | None] = dict.fromkeys(texts)
-    rivals: dict[str, list[Name]] = {}  # by the baseline's decoder
-    for name, entry in zip(timed_decoders(speed), speed["contestants"], strict=True):
-        if "counterpart" in entry:
-            rivals.setdefault(entry["counterpart"], []).append(name)
-    for decoder, names in rivals.items():
-        tested = paired_p_values(texts[speed["baseline"], decoder], {" ".join(name): texts[name] for name in names},
-                                 references, tokenizer=tokenizer, samples=samples)
-        p_values |= {name: tested[" ".join(name)] for name in names}
-    return p_values
 
 
 def _take(keys: Sequence[str], values: Mapping[str, Any], path: Path, whose: str) -> dict[str, Any]:

@@ -21,10 +21,10 @@ from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.errors import PipelineError
+from pipeline.evaluation.bootstrap import Estimate, Floats, interval, ratio, resample
 from pipeline.evaluation.reference import REFERENCE_DECODERS
 from pipeline.vocabulary import PAD
 
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Clock = Callable[[], float]
 
@@ -172,43 +172,44 @@ def _measure_batches(contestants: Sequence[Timed], batches: Sequence[Tensor], re
     return Timings(tuple((one.family, one.decoder) for one in contestants), seconds, tokens, calls)
 
 
-def speed_ratio(baseline: Floats, other: Floats, *, samples: int = 1000,
-                seed: int = 1) -> tuple[float, float, float]:
-    """How many times faster `other` is, with the 95 % interval of a paired bootstrap over the sentences.
+def speed_ratio(baseline: Floats, other: Floats) -> Estimate:
+    """How many times as fast `other` is, with the 95 % interval of a paired bootstrap over the sentences.
 
     It is the ratio of total times, so that a sentence counts by how long it takes, as it does for a user. The interval
     describes what another test set would change; the noise of the machine is in the repetitions.
 
     Args:
-        baseline, other: (N,) seconds of the same sentences.
-
-    Returns:
-        (ratio, low, high).
+        baseline, other: (N,) seconds of the same sentences, or of the same batches.
 
     >>> speed_ratio(np.array([4.0, 2.0]), np.array([2.0, 1.0]))
-    (2.0, 2.0, 2.0)
+    Estimate(value=2.0, low=2.0, high=2.0)
     """
-    drawn = np.random.default_rng(seed).integers(len(baseline), size=(samples, len(baseline)))
-    low, high = np.quantile(baseline[drawn].sum(1) / other[drawn].sum(1), (0.025, 0.975))
-    return float(baseline.sum() / other.sum()), float(low), float(high)
+    costs = np.stack([baseline, other], 1)
+    return Estimate(float(ratio(costs.sum(0))), *interval(ratio(resample(len(costs)) @ costs), len(costs)))
 
 
 def costs_of(timings: Mapping[int, Timings], at: int, rows: Bools | slice = slice(None)) -> dict[str, float | None]:
-    """Milliseconds and calls per sentence, and output tokens per second for each batch size, of one contestant.
+    """Milliseconds and calls per sentence, and output tokens per second, of one contestant.
 
     Args:
         timings: by batch size; size 1 must be among them.
         at: the contestant.
-        rows: the sentences to take the means over; the tokens per second are over all.
+        rows: the sentences whose figures these are; those of batches, whose names have their size, are of all.
 
     Returns:
         Figures by their name in reports; None where there are no such sentences, or the calls are not known.
     """
-    seconds, calls = timings[1].medians[at][rows], timings[1].calls[at][rows]
-    return {"ms_per_sentence": 1000 * float(seconds.mean()) if len(seconds) else None,
-            "calls": None if not len(calls) or np.isnan(calls).any() else float(calls.mean()),
-            **{"tokens_per_second" if size == 1 else f"tokens_per_second_batch{size}":
-               float(timing.tokens[at].sum() / timing.medians[at].sum()) for size, timing in timings.items()}}
+    single = timings[1]
+    seconds, calls, tokens = (figures[at][rows] for figures in (single.medians, single.calls, single.tokens))
+    found = {"ms_per_sentence": 1000 * float(seconds.mean()) if len(seconds) else None,
+             "calls": None if not len(calls) or np.isnan(calls).any() else float(calls.mean()),
+             "tokens_per_second": float(tokens.sum() / seconds.sum()) if len(seconds) else None}
+    for size, timing in timings.items():
+        if size > 1:
+            total = float(timing.medians[at].sum())
+            found |= {f"ms_per_sentence_batch{size}": 1000 * total / len(single.medians[at]),
+                      f"tokens_per_second_batch{size}": float(timing.tokens[at].sum()) / total}
+    return found
 
 
 def speed_report(timings: Mapping[int, Timings], every: Bools, long: Bools, *, long_rule: str, baseline: str,
@@ -216,7 +217,8 @@ def speed_report(timings: Mapping[int, Timings], every: Bools, long: Bools, *, l
                  made: Mapping[str, Any]) -> dict[str, Any]:
     """The content of `reports/speed.json`: milliseconds, and ratios as [ratio, low, high].
 
-    The figures of long sentences are null where there are none.
+    The figures of long sentences are null where there are none. The seconds of each of them are listed, rounded to
+    tenths of microseconds: comparisons of two decoders are paired.
 
     Args:
         timings: by batch size; size 1 must be among them.
@@ -228,7 +230,6 @@ def speed_report(timings: Mapping[int, Timings], every: Bools, long: Bools, *, l
             decoders without one are absent.
         machine: device, threads and versions, copied into the report.
         made: date and commit of the measurement, copied into the report.
-
     """
     single = timings[1]
     times = dict(zip(single.names, single.medians, strict=True))
@@ -236,7 +237,8 @@ def speed_report(timings: Mapping[int, Timings], every: Bools, long: Bools, *, l
     for at, ((family, decoder), mine) in enumerate(times.items()):
         on_long = costs_of(timings, at, long)
         entry: dict[str, Any] = {"family": family, "decoder": decoder, **costs_of(timings, at, every),
-                                 "ms_per_sentence_long": on_long["ms_per_sentence"], "calls_long": on_long["calls"]}
+                                 "ms_per_sentence_long": on_long["ms_per_sentence"], "calls_long": on_long["calls"],
+                                 "seconds_long": np.round(mine[long], 7).tolist()}
         for reference in REFERENCE_DECODERS:
             theirs = times[baseline, reference]
             entry[f"speedup_vs_{reference}"] = _long_ratio(theirs, mine, long)

@@ -56,7 +56,7 @@ COLUMNS = (
     Column("BLEU", "bleu", ".2f", "sacreBLEU, higher is better"),
     Column("BLEU, Moses", "moses_bleu", ".2f", "BLEU of Moses tokens, as `multi-bleu.perl` computes it"),
     Column("p", "p_value_vs_ar", ".3f",
-           "paired bootstrap on BLEU against the baseline under the same decoder (or as many beams)"),
+           "paired bootstrap on BLEU, two-sided, against the baseline under the same decoder (or as many beams)"),
     Column("chrF", "chrf", ".1f", "character n-gram F-score, higher is better"),
     Column("TER", "ter", ".1f", "translation edit rate, lower is better"),
     Column("× beam5", "speedup_vs_beam5", ".2f", f"speed over the baseline's beam 5, {_CI}", has_interval=True),
@@ -68,8 +68,10 @@ COLUMNS = (
     Column("× greedy, all", "speedup_vs_greedy_all", ".2f", "speed over the baseline's greedy search, all sentences"),
     Column("ms, long", "ms_per_sentence_long", ".1f", "milliseconds per long sentence, one at a time"),
     Column("ms", "ms_per_sentence", ".1f", "milliseconds per sentence, one at a time"),
+    Column("ms, 32", "ms_per_sentence_batch32", ".2f", "milliseconds per sentence, 32 at a time; all that were timed"),
     Column("tokens/s", "tokens_per_second", ",.0f", "output tokens per second, one sentence at a time"),
-    Column("tokens/s, 32", "tokens_per_second_batch32", ",.0f", "output tokens per second, 32 sentences at a time"),
+    Column("tokens/s, 32", "tokens_per_second_batch32", ",.0f",
+           "output tokens per second, 32 sentences at a time; all that were timed"),
     Column("calls, long", "calls_long", ".1f", "decoder calls per long sentence"),
     Column("calls", "calls", ".1f", "decoder calls per sentence"),
     Column("accepted", "accepted_per_call", ".2f", "tokens accepted per call of the verifier"),
@@ -100,7 +102,7 @@ def measurement_notes(rows: Sequence[Row], speed: Mapping[str, Any]) -> list[str
     """What a reader must know to compare the numbers with others: signatures, sample sizes, the machine."""
     signatures = {one.title: dict.fromkeys(filter(None, (getattr(row, one.signature) for row in rows)))
                   for one in MEASURES}
-    sizes = (f"Speed: {speed['sentences']} sentences, {speed['long_sentences']} of them long "
+    sizes = (f"Speed: {speed['sentences']} sentences of all lengths, and {speed['long_sentences']} long ones "
              f"({speed['long_rule']}); median of {speed['repetitions']} repetitions, all decoders "
              "interleaved sentence by sentence, this project's in one process; intervals by paired bootstrap over "
              "sentences.")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 
 from pipeline.errors import PipelineError
-from pipeline.evaluation.bootstrap import Resampled, interval
+from pipeline.evaluation.bootstrap import Resampled, Scores, interval, p_value, quotient, resample
 
 REFERENCES = [f"{number} {mood} gardeners water the {plant} before the sirens, don't they?" for number, (mood, plant)
               in enumerate(product(("calm", "rude", "late"), ("fern", "moss", "vine", "reed")), start=2)]
@@ -58,8 +58,50 @@ def test_resamples_are_shared_by_systems_and_follow_the_seed() -> None:
     assert not np.array_equal(first, Resampled([REFERENCES], "13a", samples=50, seed=4)(system)[1])
 
 
-def test_the_interval_leaves_out_a_fortieth_on_either_side() -> None:
-    assert interval(np.arange(41, dtype=np.float64)[::-1]) == (1, 39)
+def test_an_interval_of_many_leaves_out_a_fortieth_on_either_side_and_of_few_less() -> None:
+    values = np.arange(4001, dtype=np.float64)[::-1]
+    assert interval(values, 10 ** 6) == pytest.approx((100, 3900), abs=0.1)
+    (low, _), (lower, _), every = interval(values, 100), interval(values, 10), interval(values, 1)
+    assert 100 > low > lower > 0 and every == (0, 4000)
+
+
+@pytest.mark.parametrize("units", [8, 16, 30])
+def test_an_interval_of_few_covers_as_it_promises(units: int) -> None:
+    draw, times = np.random.default_rng(5), resample(units, 400)
+    covered = 0
+    for _ in range(500):
+        low, high = interval(times @ draw.normal(1, 1, units) / units, units)
+        covered += low <= 1 <= high
+    assert 455 <= covered <= 490  # 475 expected, with a standard deviation of 5; plain percentiles of 8 cover 440
+
+
+def test_a_p_value_is_two_sided() -> None:
+    """Of a difference of two standard deviations, and of none."""
+    by_chance = np.linspace(-3, 3, 601)
+    baseline = Scores(30.0, np.full(601, 30.0))
+    assert p_value(Scores(32.0, 32 + by_chance), baseline) == pytest.approx((1 + 2 * 101) / 602)
+    assert p_value(Scores(28.0, 28 + by_chance), baseline) == pytest.approx((1 + 2 * 101) / 602)
+    assert p_value(Scores(30.0, 30 + by_chance), baseline) == 1 == p_value(baseline, baseline)
+    assert p_value(Scores(40.0, 40 + by_chance), baseline) == 1 / 602
+
+
+def test_p_values_tell_equal_from_worse() -> None:
+    # Two systems that make the same errors in different halves of the test set.
+    marred, half = garbled(0.3, 1), len(REFERENCES) // 2
+    resampled = Resampled([REFERENCES], "13a", samples=300)
+    baseline = resampled([*marred[:half], *REFERENCES[half:]])
+    assert p_value(resampled([*REFERENCES[:half], *marred[half:]]), baseline) > 0.05
+    assert p_value(resampled(garbled(0.8, 3)), baseline) < 0.05
+
+
+def test_quotients_of_ratios_are_paired_only_where_sentences_are_shared() -> None:
+    draw = np.random.default_rng(1)
+    noise = draw.uniform(0.5, 2, 30)  # of each sentence's ratio
+    slower = np.stack([noise, np.ones(30)], 1)
+    faster = np.stack([2 * noise, np.ones(30)], 1)
+    assert quotient(faster, slower) == pytest.approx((2, 2, 2))
+    value, low, high = quotient(faster, slower, paired=False)
+    assert value == pytest.approx(2) and low < 1.8 and high > 2.2
 
 
 def test_another_tokenizer_cuts_otherwise() -> None:

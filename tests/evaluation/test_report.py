@@ -1,7 +1,7 @@
 """The report of a small invented run: its files, its numbers and what it refuses."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,17 +13,18 @@ from invented_run import MILLISECONDS, SCRIPT, SENTENCES, Run, measured, referen
 
 from pipeline.checksums import record
 from pipeline.errors import PipelineError
+from pipeline.evaluation.bootstrap import Resampled, Scores
 from pipeline.evaluation.page import Texts, choose_samples, mark_differences
 from pipeline.evaluation.quality import score
 from pipeline.evaluation.report import drawn
-from pipeline.evaluation.rows import Row, assemble_rows, pareto, read_lines, read_speed, texts_of, timed_decoders
+from pipeline.evaluation.rows import Name, Row, assemble_rows, pareto, read_lines, read_speed, texts_of, timed_decoders
 from pipeline.files import read_json, write_json
 
 KEYS = ["family", "decoder", "data",
         "bleu", "bleu_signature", "chrf", "chrf_signature", "ter", "ter_signature",
         "precision", "recall", "f05", "edits_signature", "gleu", "gleu_signature", "sari",
         "sari_signature", "rouge_l", "rouge_signature", "moses_bleu", "moses_signature", "p_value_vs_ar",
-        "ms_per_sentence", "ms_per_sentence_long",
+        "ms_per_sentence", "ms_per_sentence_long", "ms_per_sentence_batch32",
         "speedup_vs_beam5", "speedup_vs_beam5_interval", "speedup_vs_greedy", "speedup_vs_greedy_interval",
         "speedup_vs_beam5_all", "speedup_vs_beam5_all_interval",
         "speedup_vs_greedy_all", "speedup_vs_greedy_all_interval",
@@ -158,14 +159,19 @@ def test_samples_are_spread_over_lengths_of_disputed_sentences() -> None:
 def rows_of(run: Run) -> list[Row]:
     speed = read_speed(run.root / "reports/speed.json")
     texts = texts_of(read_lines(run.root / "data/hypotheses", timed_decoders(speed), SENTENCES))
-    return assemble_rows(run.root / "reports/quality", speed, texts, [references()], samples=10)
+    return assemble_rows(run.root / "reports/quality", speed, texts, bleu_of(texts))
+
+
+def bleu_of(texts: Mapping[Name, Sequence[str]]) -> dict[Name, Scores]:
+    resampled = Resampled([references()], "13a", samples=10)
+    return {name: resampled(found) for name, found in texts.items()}
 
 
 def test_a_quantised_decoder_is_compared_with_greedy_search_of_its_own_bits(run: Run) -> None:
     """Its promise is the text of the quantised model; whether that is as good is another column."""
     speed = read_speed(run.root / "reports/speed.json")
     texts = texts_of(read_lines(run.root / "data/hypotheses", timed_decoders(speed), SENTENCES))
-    rows = assemble_rows(run.root / "reports/quality", speed, texts, [references()], samples=10,
+    rows = assemble_rows(run.root / "reports/quality", speed, texts, bleu_of(texts),
                          greedy_of={"greedy": "greedy", "beam5": "beam5"}.__getitem__)
     assert {row.name: row.identical_to_greedy for row in rows}["swift", "beam5"] == 1
 

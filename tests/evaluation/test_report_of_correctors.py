@@ -7,8 +7,9 @@ import pytest
 from invented_run import MILLISECONDS, Run, measured, references, translations
 
 from pipeline.errors import PipelineError
+from pipeline.evaluation.bootstrap import Resampled, p_value
 from pipeline.evaluation.page import Texts, render_page
-from pipeline.evaluation.quality import paired_p_values, score
+from pipeline.evaluation.quality import score
 from pipeline.evaluation.rows import Row, assemble_rows, pareto, read_lines, read_speed, texts_of, timed_decoders
 from pipeline.evaluation.table import columns_of
 
@@ -25,7 +26,9 @@ def run(tmp_path: Path) -> Run:
 def rows_of(run: Run) -> list[Row]:
     speed = read_speed(run.root / "reports/speed.json")
     texts = texts_of(read_lines(run.root / "data/hypotheses", timed_decoders(speed), len(SECOND)))
-    return assemble_rows(run.root / "reports/quality", speed, texts, [references(), SECOND], samples=10)
+    resampled = Resampled([references(), SECOND], "13a", samples=10)
+    return assemble_rows(run.root / "reports/quality", speed, texts,
+                         {name: resampled(found) for name, found in texts.items()})
 
 
 def test_rows_are_scored_over_all_references(run: Run) -> None:
@@ -37,8 +40,8 @@ def test_rows_are_scored_over_all_references(run: Run) -> None:
     assert (row["bleu"], row["precision"], row["recall"], row["f05"], row["gleu"]) == (
         expected.bleu, expected.precision, expected.recall, expected.f05, expected.gleu)
     assert "nrefs:2|" in row["bleu_signature"] and "refs:2|" in row["edits_signature"]
-    assert row["p_value_vs_ar"] == paired_p_values(
-        translations("ar", "beam5"), {"": hypotheses}, [references(), SECOND], samples=100)[""]
+    resampled = Resampled([references(), SECOND], "13a", samples=100)
+    assert row["p_value_vs_ar"] == p_value(resampled(hypotheses), resampled(translations("ar", "beam5")))
 
 
 def test_correctors_are_compared_by_f05(run: Run) -> None:

@@ -3,7 +3,7 @@
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import cycle, islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -25,8 +25,16 @@ def coloured(things: Iterable[_T]) -> Iterator[tuple[_T, str]]:
 
 
 def first_coloured(things: Iterable[_T]) -> Iterator[tuple[_T, str]]:
-    """The first eight of some things, each with its colour: more curves or bars of a group cannot be told apart."""
+    """The first eight of some things, each with its colour: more curves or bars of a group cannot be told apart.
+
+    A picture that leaves some out says so, by `of_all`.
+    """
     return islice(coloured(things), _DRAWN)
+
+
+def of_all(things: Sequence[Any]) -> str:
+    """What a picture of `first_coloured` things must say about the others; nothing if there are none."""
+    return f"the first {_DRAWN} of {len(things)} systems" if len(things) > _DRAWN else ""
 
 
 def new_picture(columns: int = 1, *, above: float = 0.0) -> tuple[Figure, list[Axes]]:

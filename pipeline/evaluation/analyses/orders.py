@@ -32,7 +32,7 @@ class OrderContext:
 
     run: FinishedRun
     rivals: tuple[Rival, ...]
-    """Each under its search with most beams; none where all systems generate from left to right, word by word."""
+    """Each under its search with most beams; none where all systems generate in the order of the baseline."""
 
     @property
     def baseline(self) -> str:
@@ -70,7 +70,7 @@ def open_context(run: FinishedRun) -> OrderContext:
     rivals = []
     for family in params.systems:
         settings = params.family(family)
-        if family == params.baseline or not isinstance(settings, OrderedFamily) or settings.order == LEFT_TO_RIGHT:
+        if not isinstance(settings, OrderedFamily) or settings.order == params.family(params.baseline).order:
             continue
         found = [Rival(family, decoder, counterparts[decoder]) for decoder in params.decoders_of(family)
                  if decoder in counterparts and params.quantization_of(decoder) == "float32"]

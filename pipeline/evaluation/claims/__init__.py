@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from pipeline.evaluation.bootstrap import Floats, Scores
 from pipeline.evaluation.claims.analysed import judge_analyses
 from pipeline.evaluation.claims.drafts import judge_drafts
 from pipeline.evaluation.claims.exact import judge_exact
@@ -16,31 +17,25 @@ from pipeline.evaluation.claims.findings import FINDINGS
 from pipeline.evaluation.claims.judgement import Judgement, all_of
 from pipeline.evaluation.claims.quality import judge_quality
 from pipeline.evaluation.claims.speed import judge_speed
-from pipeline.evaluation.rows import Floats, Name, Row
+from pipeline.evaluation.rows import Name, Row
 
 
-def judge(rows: Sequence[Row], texts: Mapping[Name, Sequence[str]], counts: Mapping[Name, Floats],
-          references: Sequence[Sequence[str]], speed: Mapping[str, Any], analyses: Mapping[str, Any], tokenizer: str,
-          samples: int) -> list[dict[str, Any]]:
+def judge(rows: Sequence[Row], bleu: Mapping[Name, Scores], counts: Mapping[Name, Floats], times: Floats,
+          speed: Mapping[str, Any], analyses: Mapping[str, Any]) -> list[dict[str, Any]]:
     """An entry per finding, whether this run measures it or not.
 
     Args:
         rows: of the systems that were evaluated.
-        texts: their hypotheses (N,).
+        bleu: their BLEU on the same resamples of the test set.
         counts: their tokens and calls per sentence (N, 2), of those that count calls.
-        references: (R, N), R per sentence.
+        times: (samples, N), how often each resample contains each sentence.
         speed: from `speed.speed_report`.
         analyses: the figures of every analysis.
-        tokenizer: the tokenizer of BLEU.
-        samples: resamples of the bootstrap.
-
-    Raises:
-        PipelineError: unequal numbers of sentences, none at all, or an unknown tokenizer.
     """
     baseline = speed["baseline"]
     judgements = [
-        *judge_quality(texts, references, (baseline, "greedy"), tokenizer, samples),
-        *judge_speed(speed), *judge_exact(rows), *judge_drafts(counts, samples), *judge_analyses(analyses, baseline)]
+        *judge_quality(bleu, times.shape[1], (baseline, "greedy")), *judge_speed(speed), *judge_exact(rows),
+        *judge_drafts(counts, times), *judge_analyses(analyses, baseline)]
     parts: dict[int, list[Judgement]] = {number: [] for number in FINDINGS}
     for number, judgement in judgements:
         parts[number].append(judgement)

@@ -2,18 +2,19 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
+from pipeline.evaluation.bootstrap import Estimate
 from pipeline.evaluation.claims.judgement import (
     FALSE,
+    FEWEST,
     NOT_COMPARABLE,
     TRUE,
     UNDECIDED,
     Judgement,
     by_interval,
-    by_two_intervals,
+    compared,
     in_words,
     missing,
     rounded,
@@ -21,11 +22,10 @@ from pipeline.evaluation.claims.judgement import (
 
 Metrics = Mapping[str, Any]
 _DOUBLE_TOKEN, _INTERLEAVED = "double_token pair_beam10", "interleaved beam4"
-_INTERVAL = ("difference", "difference_low", "difference_high")
 _NEARLY = 0.9
 """The least ratio of training speeds that is "nearly as fast"."""
-_NEAR = 0.01
-"""A difference of recall that decides nothing."""
+_MOVED = 0.01
+"""The least share of words that is a difference between search and the best edges."""
 
 
 def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement]]:
@@ -65,15 +65,16 @@ def _of_equal_budgets(metrics: Metrics, *families: str) -> list[str]:
 
 def _size(metrics: Metrics, claim: str, what: str, sign: int) -> Judgement:
     """Whether the largest of some sizes has a greater ratio than the smallest (sign 1), or a smaller one (-1)."""
-    found = _find(metrics, "sizes", what)
+    found = _find(metrics, "sizes", "largest_against_smallest", what)
     if found is None:
-        return missing(claim, f"{_DOUBLE_TOKEN} in `sizes`")
-    smallest, *_, largest = sorted(found, key=int)
-    ratios = {size: _speedup(found[size]) for size in (smallest, largest)}
-    greater, less = (ratios[size] for size in (largest, smallest)[::sign])
-    return Judgement(claim, by_two_intervals(greater, less),
-                     f"On random weights, {', '.join(f'{size}: {in_words(ratio)}' for size, ratio in ratios.items())}.",
-                     {"ratios": {size: rounded(ratio) for size, ratio in ratios.items()}})
+        return missing(claim, f"{_DOUBLE_TOKEN} at two sizes in `sizes`")
+    metric = metrics["sizes"]
+    ratios = {size: _estimate(metric[what][size], "speedup") for size in sorted(metric[what], key=int)}
+    listed = ", ".join(f"{size}: {in_words(ratio)}" for size, ratio in ratios.items())
+    estimate = _estimate(found, "speedup")
+    return compared(claim, _signed(estimate, sign), metric["sentences"],
+                    f"On random weights, {listed}; the largest against the smallest: {in_words(estimate)}.",
+                    {"ratios": {size: rounded(ratio) for size, ratio in ratios.items()}}, sign * 1.0)
 
 
 def _precision(metrics: Metrics, part: str, n: str, sign: int) -> Judgement:
@@ -81,12 +82,10 @@ def _precision(metrics: Metrics, part: str, n: str, sign: int) -> Judgement:
     found = _find(metrics, "ends", _DOUBLE_TOKEN, part, n)
     if found is None:
         return missing(claim, f"{_DOUBLE_TOKEN} in `ends`")
-    figure = [found[key] for key in _INTERVAL]
-    low, high = sorted(sign * value for value in figure[1:])
-    metric = metrics["ends"]
-    return Judgement(claim, by_interval(low, high),
-                     f"Against {metric[_DOUBLE_TOKEN]['counterpart']} on {metric['sentences']} long sentences, in "
-                     f"points: {in_words(figure)}.", {"points": rounded(figure)})
+    estimate, metric = _estimate(found, "difference"), metrics["ends"]
+    return compared(claim, _signed(estimate, sign), metric["sentences"],
+                    f"Against {metric[_DOUBLE_TOKEN]['counterpart']} on {metric['sentences']} long sentences, in "
+                    f"points: {in_words(estimate)}.", {})
 
 
 def _information(metrics: Metrics) -> Judgement:
@@ -96,13 +95,18 @@ def _information(metrics: Metrics) -> Judgement:
     absent = [f"{name} in `mutual_information`" for name, one in zip(names, found, strict=True) if one is None]
     if absent:
         return missing(claim, *absent)
-    neighbours, ends = ([one[key] for key in ("pmi", "pmi_low", "pmi_high")] for one in found)
-    verdict, why = by_two_intervals(neighbours, ends), (
-        f"Nats per token: neighbours {in_words(neighbours)}, both ends {in_words(ends)}.")
-    if min(neighbours[2], ends[2]) < 0:
+    neighbours, ends = (_estimate(one, "pmi") for one in found)
+    metric = metrics["mutual_information"]
+    difference = _estimate(metric["differences"][" - ".join(names)], "pmi")
+    judgement = compared(claim, difference, metric["sentences"],
+                         f"Nats per token: neighbours {in_words(neighbours)}, both ends {in_words(ends)}; difference "
+                         f"{in_words(difference)}.",
+                         {"pmi": {names[0]: rounded(neighbours), names[1]: rounded(ends)}})
+    if min(neighbours.high, ends.high) < 0:
         # It predicts more from more: where it is decidedly worse, its training is what has been measured.
-        verdict, why = NOT_COMPARABLE, f"{why} The word-by-word counterpart is the less probable one: not learnt."
-    return Judgement(claim, verdict, why, {"pmi": {names[0]: rounded(neighbours), names[1]: rounded(ends)}})
+        return replace(judgement, verdict=NOT_COMPARABLE,
+                       why=f"{judgement.why} The word-by-word counterpart is the less probable one: not learnt.")
+    return judgement
 
 
 def _length(metrics: Metrics) -> Judgement:
@@ -110,21 +114,24 @@ def _length(metrics: Metrics) -> Judgement:
     found = _find(metrics, "source_length", _INTERLEAVED)
     if found is None:
         return missing(claim, f"{_INTERLEAVED} in `source_length`")
-    first, last = ([bound[at] for bound in _speedup(found)] for at in (0, -1))
-    return Judgement(claim, by_two_intervals(last, first),
-                     f"Longest eighth: {in_words(last)} times as fast; shortest: {in_words(first)}.",
-                     {"longest": rounded(last), "shortest": rounded(first)})
+    timed = metrics["source_length"]["timed_sentences"]
+    first, last = ([found[key][at] for key in ("speedup", "speedup_low", "speedup_high")] for at in (0, -1))
+    estimate = _estimate(found["longest_against_shortest"], "speedup")
+    return compared(claim, estimate, min(timed[0], timed[-1]),
+                    f"Longest eighth: {in_words(last)} times as fast; shortest: {in_words(first)}; their quotient: "
+                    f"{in_words(estimate)}.", {"longest": rounded(last), "shortest": rounded(first)}, 1.0)
 
 
 def _repetition(metrics: Metrics, claim: str, more: str, less: str) -> Judgement:
-    found = [_find(metrics, "repetition", name, "1-gram") for name in (more, less)]
-    absent = [f"{name} in `repetition`" for name, one in zip((more, less), found, strict=True) if one is None]
+    absent = [f"{name} in `repetition`" for name in (more, less) if _find(metrics, "repetition", name) is None]
     if absent:
         return missing(claim, *absent)
-    larger, smaller = ([one[key] for key in _INTERVAL] for one in found)
-    return Judgement(claim, by_two_intervals(larger, smaller),
-                     f"Repeated words beyond those of the baseline, in points: {more} {in_words(larger)}, {less} "
-                     f"{in_words(smaller)}.", {"points": {more: rounded(larger), less: rounded(smaller)}})
+    metric = metrics["repetition"]
+    difference = _estimate(metric["differences"][f"{more} - {less}"], "difference")
+    shares = {name: metric[name]["1-gram"]["percent"] for name in (more, less)}
+    listed = ", ".join(f"{name} {share:.2f}" for name, share in shares.items())
+    return compared(claim, difference, metric["sentences"],
+                    f"Words that are repeated, %: {listed}; difference {in_words(difference)}.", {"percent": shares})
 
 
 def _training(metrics: Metrics) -> Judgement:
@@ -132,10 +139,10 @@ def _training(metrics: Metrics) -> Judgement:
     found = _find(metrics, "training_time", "interleaved")
     if found is None:
         return missing(claim, "interleaved in `training_time`")
-    figure = _speedup(found)
-    return Judgement(claim, by_interval(figure[1], figure[2], _NEARLY),
-                     f"Steps per second relative to {metrics['training_time']['baseline']} on the same batches: "
-                     f"{in_words(figure)}.", {"ratio": rounded(figure)})
+    estimate, metric = _estimate(found, "speedup"), metrics["training_time"]
+    return compared(claim, estimate, metric["steps"],
+                    f"Steps per second relative to {metric['baseline']} on the same batches: {in_words(estimate)}.", {},
+                    _NEARLY)
 
 
 def _edits(metrics: Metrics, baseline: str) -> Judgement:
@@ -147,28 +154,31 @@ def _edits(metrics: Metrics, baseline: str) -> Judgement:
     if correlation is None:
         return missing(claim, "the edit ratio of a corrector in `draft_speedup`")
     sentences = metrics["draft_speedup"]["sentences"]
-    figure = [correlation, *correlation_interval(correlation, sentences)]
-    return Judgement(claim, by_interval(-figure[2], -figure[1]),
-                     f"Correlation over {sentences} sentences: {in_words(figure)}.", {"correlation": rounded(figure)})
+    estimate = Estimate(correlation, *correlation_interval(correlation, sentences))
+    return compared(claim, _signed(estimate, -1), sentences,
+                    f"Correlation over {sentences} sentences: {in_words(estimate)}.", {})
 
 
 def _peak(metrics: Metrics) -> Judgement:
     claim = "GAD's gain peaks at a draft that is neither the shortest nor the longest"
-    found = _find(metrics, "draft_acceptance", "exact")
-    if found is None or len(found) < 3:
+    found, fastest = (_find(metrics, "draft_acceptance", key) for key in ("exact", "fastest"))
+    if found is None or fastest is None or len(found) < 3:
         return missing(claim, "three lengths of drafts in `draft_acceptance`")
-    lengths = sorted(found, key=lambda name: int(name.removeprefix("block")))
-    figures = {name: _speedup(found[name], "speedup_vs_beam5") for name in lengths}
-    best = max(range(len(lengths)), key=lambda at: figures[lengths[at]][0])
+    lengths = sorted(int(name.removeprefix("block")) for name in found)
+    gains = {k: _estimate(found[f"block{k}"], "speedup_vs_beam5", "speedup") for k in lengths}
+    best = lengths.index(fastest["block"])
     inside = 0 < best < len(lengths) - 1
     # A peak exceeds both ends; the gain at an end that exceeds its neighbour's rises towards it.
-    others = (0, -1) if inside else (1, -1) if best == 0 else (0, -2)
-    above = {by_two_intervals(figures[lengths[best]], figures[lengths[other]]) for other in others}
-    verdict = UNDECIDED if UNDECIDED in above else TRUE if inside else FALSE
-    shown = dict.fromkeys([lengths[0], lengths[best], lengths[-1]])
-    listed = ", ".join(f"{name.removeprefix('block')} drafted {in_words(figures[name])}" for name in shown)
-    return Judgement(claim, verdict, f"Times as fast as beam search: {listed}.",
-                     {"speedup": {name: rounded(one) for name, one in figures.items()}})
+    others = [lengths[at] for at in ((0, -1) if inside else (1, -1) if best == 0 else (0, -2))]
+    ahead = {k: _estimate(fastest["against"][f"block{k}"], "speedup") for k in dict.fromkeys(others)}
+    enough = metrics["draft_acceptance"]["timed_sentences"] >= FEWEST
+    decided = enough and all(by_interval(one.low, one.high, 1.0) == TRUE for one in ahead.values())
+    verdict = UNDECIDED if not decided else TRUE if inside else FALSE
+    listed = ", ".join(f"{k} drafted {in_words(gains[k])}" for k in dict.fromkeys(
+        [lengths[0], lengths[best], lengths[-1]]))
+    against = ", ".join(f"{k}: {in_words(one)}" for k, one in ahead.items())
+    return Judgement(claim, verdict, f"Times as fast as beam search: {listed}; the best against {against}.",
+                     {"speedup": {f"block{k}": rounded(one) for k, one in gains.items()}})
 
 
 def correlation_interval(correlation: float, sentences: int) -> tuple[float, float]:
@@ -184,40 +194,38 @@ def correlation_interval(correlation: float, sentences: int) -> tuple[float, flo
 
 def _cores(metrics: Metrics, decoder: str) -> Judgement:
     claim = f"{decoder} gains on greedy search from more cores"
-    found = _find(metrics, "scaling", "decoders", decoder, "by_threads")
-    if found is None or len(found) < 2:
+    found = _find(metrics, "scaling", "decoders", decoder)
+    if found is None or len(found["by_threads"]) < 2:
         return missing(claim, f"{decoder} on several cores in `scaling`")
-    threads = sorted(found, key=int)
-    one, all_cores = (_speedup(found[count], "speedup_vs_greedy") for count in (threads[0], threads[-1]))
-    return Judgement(claim, by_two_intervals(all_cores, one),
-                     f"Times greedy search's speed on {threads[-1]} threads {in_words(all_cores)}, on {threads[0]} "
-                     f"{in_words(one)}.", {"speedup": {threads[-1]: rounded(all_cores), threads[0]: rounded(one)}})
+    threads = sorted(found["by_threads"], key=int)
+    one, all_cores = (_estimate(found["by_threads"][count], "speedup_vs_greedy", "speedup")
+                      for count in (threads[0], threads[-1]))
+    estimate = _estimate(found["most_against_fewest_threads"], "speedup_vs_greedy")
+    return compared(claim, estimate, metrics["scaling"]["sentences"],
+                    f"Times greedy search's speed on {threads[-1]} threads {in_words(all_cores)}, on {threads[0]} "
+                    f"{in_words(one)}; their quotient: {in_words(estimate)}.",
+                    {"speedup": {threads[-1]: rounded(all_cores), threads[0]: rounded(one)}}, 1.0)
 
 
 def _recall(metrics: Metrics) -> Judgement:
     claim = "Candidates by position recall more of the references than as many words shared by the sentence"
-    mine, theirs = (_find(metrics, "recall", "references", method) for method in ("position_aware", "shared"))
-    if mine is None or theirs is None:
-        return missing(claim, "a lattice in `recall`")
-    words, recall, shared_words, shared_recall = (
-        np.array(list(one[what].values())) for one in (mine, theirs) for what in ("words", "recall"))
-    within = (words >= shared_words[0]) & (words <= shared_words[-1])
-    if not within.any():
-        return missing(claim, "sizes of candidates that overlap in `recall`")
-    gains = recall[within] - np.interp(np.log(words[within]), np.log(shared_words), shared_recall)
-    verdict = TRUE if gains.min() > _NEAR else FALSE if gains.max() < -_NEAR else UNDECIDED
-    listed = ", ".join(f"{gain:+.3f} with {count:.0f} words" for gain, count in zip(gains, words[within], strict=True))
+    found = _find(metrics, "recall", "references", "gain_over_shared")
+    if not found:
+        return missing(claim, "a lattice, and sizes of candidates that overlap, in `recall`")
+    gains = {words: _estimate(one, "recall") for words, one in found.items()}
+    verdicts = {by_interval(gain.low, gain.high) for gain in gains.values()}
+    verdict = verdicts.pop() if len(verdicts) == 1 else UNDECIDED
+    listed = ", ".join(f"with {words} words {in_words(gain)}" for words, gain in gains.items())
     return Judgement(claim, verdict, f"Difference of recall: {listed}.",
-                     {"gain": {f"{count:.0f}": round(float(gain), 4)
-                               for gain, count in zip(gains, words[within], strict=True)}})
+                     {"gain": {words: rounded(gain) for words, gain in gains.items()}})
 
 
 def _moves(metrics: Metrics) -> Judgement:
-    claim = "Search in the lattice chooses other words than the best edges"
+    claim = f"Search in the lattice chooses other words than the best edges, at least {_MOVED:.0%} of all"
     share = _find(metrics, "search_moves", "moved_share")
     if share is None:
         return missing(claim, "a lattice in `search_moves`")
-    return Judgement(claim, TRUE if share > 0 else FALSE, f"Of all words, {share:.1%}.", {"moved_share": share})
+    return Judgement(claim, TRUE if share >= _MOVED else FALSE, f"Of all words, {share:.1%}.", {"moved_share": share})
 
 
 def _agreement(metrics: Metrics, family: str, at: int) -> Judgement:
@@ -227,15 +235,21 @@ def _agreement(metrics: Metrics, family: str, at: int) -> Judgement:
     if found is None:
         return missing(claim, f"{family} in `agreement`")
     distance = sorted(found, key=int)[at]
-    figure = [found[distance][key] for key in _INTERVAL]
-    return Judgement(claim, by_interval(-figure[2], -figure[1]),
-                     f"Against {metrics['agreement']['baseline']} with {distance} words between them, in points: "
-                     f"{in_words(figure)}.", {"points": rounded(figure)})
+    estimate, metric = _estimate(found[distance], "difference"), metrics["agreement"]
+    return compared(claim, _signed(estimate, -1), metric["sentences"],
+                    f"Against {metric['baseline']} with {distance} words between them, in points: "
+                    f"{in_words(estimate)}.", {})
 
 
-def _speedup(entry: Metrics, ratio: str = "speedup") -> list[Any]:
-    """A ratio of speeds and the ends of its interval, numbers or lists of them."""
-    return [entry[key] for key in (ratio, "speedup_low", "speedup_high")]
+def _estimate(entry: Metrics, name: str, ends: str = "") -> Estimate:
+    """A figure of a metrics file and its interval, whose ends have the name of the figure unless another is given."""
+    ends = ends or name
+    return Estimate(entry[name], entry[f"{ends}_low"], entry[f"{ends}_high"])
+
+
+def _signed(estimate: Estimate, sign: int) -> Estimate:
+    """The estimate of the figure times 1 or -1."""
+    return Estimate(sign * estimate.value, *sorted((sign * estimate.low, sign * estimate.high)))
 
 
 def _find(metrics: Metrics, *keys: str) -> Any:

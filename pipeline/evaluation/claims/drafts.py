@@ -5,8 +5,8 @@ A ratio of sums over the sentences, whose 95 % interval is a paired bootstrap's.
 
 from collections.abc import Mapping
 
-from pipeline.evaluation.bootstrap import Floats, compare_ratios, resample
-from pipeline.evaluation.claims.judgement import Judgement, by_interval, in_words, missing, rounded
+from pipeline.evaluation.bootstrap import Estimate, Floats, compare_ratios
+from pipeline.evaluation.claims.judgement import Judgement, compared, in_words, missing
 from pipeline.evaluation.rows import Name
 
 _WHOLE_BLOCK = "gad5"
@@ -19,23 +19,23 @@ _PAIRS = (
 """Number of the finding, claim, the decoder that should have more tokens accepted, and the other one."""
 
 
-def judge_drafts(counts: Mapping[Name, Floats], samples: int) -> list[tuple[int, Judgement]]:
+def judge_drafts(counts: Mapping[Name, Floats], times: Floats) -> list[tuple[int, Judgement]]:
     """The judgements by the number of their finding.
 
     Args:
         counts: (N, 2) of each decoder: tokens of every sentence, its end symbol included, and calls.
-        samples: resamples of the bootstrap.
+        times: (samples, N), see `bootstrap.resample`.
     """
-    return [(number, _compare(claim, more, less, counts, samples)) for number, claim, more, less in _PAIRS]
+    return [(number, _compare(claim, more, less, counts, times)) for number, claim, more, less in _PAIRS]
 
 
-def _compare(claim: str, more: Name, less: Name, counts: Mapping[Name, Floats], samples: int) -> Judgement:
+def _compare(claim: str, more: Name, less: Name, counts: Mapping[Name, Floats], times: Floats) -> Judgement:
     absent = [" under ".join(name) for name in (more, less) if name not in counts]
     if absent:
         return missing(claim, *absent)
-    found = compare_ratios(counts[more], counts[less], resample(len(counts[more]), samples))
-    margin = [found.difference, found.low, found.high]
+    found = compare_ratios(counts[more], counts[less], times)
+    margin = Estimate(found.difference, found.low, found.high)
     named = {" ".join(more): round(found.mine, 4), " ".join(less): round(found.theirs, 4)}
-    return Judgement(claim, by_interval(*margin[1:]),
-                     f"Tokens per call: {', '.join(f'{name} {value:.2f}' for name, value in named.items())}; margin "
-                     f"{in_words(margin)}.", {"tokens_per_call": named, "margin": rounded(margin)})
+    return compared(claim, margin, times.shape[1],
+                    f"Tokens per call: {', '.join(f'{name} {value:.2f}' for name, value in named.items())}; margin "
+                    f"{in_words(margin)}.", {"tokens_per_call": named})

@@ -20,6 +20,10 @@ class Judgement:
     figures: Mapping[str, Any] = field(default_factory=dict)
 
 
+FEWEST = 8
+"""Sentences or batches whose bootstrap can decide something: intervals of fewer are too narrow."""
+
+
 def by_interval(low: float, high: float, threshold: float = 0.0) -> str:
     """True if a 95 % interval lies above a threshold, false if it lies below, else undecided.
 
@@ -29,13 +33,35 @@ def by_interval(low: float, high: float, threshold: float = 0.0) -> str:
     return TRUE if low > threshold else FALSE if high < threshold else UNDECIDED
 
 
-def by_two_intervals(larger: Sequence[float], smaller: Sequence[float]) -> str:
-    """Whether one figure is larger than another, [figure, low, high] each: intervals that touch decide nothing.
+def compared(claim: str, estimate: Sequence[float], units: int, why: str, figures: Mapping[str, Any],
+             threshold: float = 0.0) -> Judgement:
+    """The judgement on a claim that a figure lies above a threshold.
 
-    >>> by_two_intervals([1.8, 1.7, 1.9], [1.5, 1.4, 1.6]), by_two_intervals([1.5, 1.4, 1.7], [1.6, 1.5, 1.8])
-    ('true', 'undecided')
+    Args:
+        claim: in words.
+        estimate: the figure and its interval, see `Estimate`.
+        units: sentences that it was computed from.
+        why: the sentence that ends with it.
+        figures: what else a reader of the file may want to know.
+        threshold: which it lies above if the claim is true.
     """
-    return TRUE if larger[1] > smaller[2] else FALSE if larger[2] < smaller[1] else UNDECIDED
+    value, low, high = estimate
+    verdict = by_interval(low, high, threshold) if units >= FEWEST else UNDECIDED
+    figures = {**figures, "estimate": rounded(estimate)}
+    if units < FEWEST:
+        why = f"{why} Too few sentences, {units}, for a verdict."
+    elif verdict == UNDECIDED:
+        figures["sentences_to_decide"] = sentences_to_decide(value - threshold, low, high, units)
+    return Judgement(claim, verdict, why, figures)
+
+
+def sentences_to_decide(margin: float, low: float, high: float, sentences: int) -> int | None:
+    """Sentences that would make an interval around a margin as narrow as the margin; None for a margin of 0.
+
+    >>> sentences_to_decide(0.5, -0.5, 1.5, 1000)
+    4000
+    """
+    return round(sentences * ((high - low) / 2 / margin) ** 2) if margin else None
 
 
 def all_of(verdicts: Sequence[str]) -> str:
@@ -58,10 +84,10 @@ def missing(claim: str, *what: str) -> Judgement:
 
 
 def in_words(figure: Sequence[float]) -> str:
-    """[figure, low, high] for a reader."""
+    """An estimate for a reader."""
     return "{:.2f} (95 % interval {:.2f} to {:.2f})".format(*figure)
 
 
 def rounded(figure: Sequence[float]) -> list[float]:
-    """[figure, low, high] for a file."""
+    """An estimate for a file."""
     return [round(value, 4) for value in figure]

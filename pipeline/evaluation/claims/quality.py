@@ -5,15 +5,15 @@ below. A system with less than half of the baseline's BLEU has not learnt its ta
 anything.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from operator import sub
 from typing import Any
 
 import numpy as np
 
-from pipeline.evaluation.bootstrap import Floats, Resampled, interval
-from pipeline.evaluation.claims.judgement import NOT_COMPARABLE, UNDECIDED, Judgement, by_interval, missing
+from pipeline.evaluation.bootstrap import Estimate, Scores, interval
+from pipeline.evaluation.claims.judgement import NOT_COMPARABLE, Judgement, compared, in_words, missing
 from pipeline.evaluation.rows import Name
 
 
@@ -40,59 +40,35 @@ class Claim:
     """What a reader must also know."""
 
 
-def judge_quality(texts: Mapping[Name, Sequence[str]], references: Sequence[Sequence[str]], baseline: Name,
-                  tokenizer: str, samples: int) -> list[tuple[int, Judgement]]:
+def judge_quality(bleu: Mapping[Name, Scores], sentences: int, baseline: Name) -> list[tuple[int, Judgement]]:
     """The judgements of every comparison, by the number of its finding.
 
     Args:
-        texts: hypotheses (N,) of the systems that were evaluated.
-        references: (R, N), R per sentence.
+        bleu: of the systems that were evaluated, on the same resamples.
+        sentences: of the test set.
         baseline: with whose BLEU that of others is compared to tell whether they have learnt.
-        tokenizer: of BLEU.
-        samples: resamples of the bootstrap.
-
-    Raises:
-        PipelineError: unequal numbers of sentences, none at all, or an unknown tokenizer.
     """
-    resampled = Resampled(references, tokenizer, samples)
-    wanted = {name for claim in CLAIMS for variant in claim.variants for one in variant for name in one.systems}
-    bleu = {name: resampled(texts[name]) for name in sorted((wanted | {baseline}) & texts.keys())}
-    least = bleu[baseline][0] / 2 if baseline in bleu else 0.0
+    least = bleu[baseline].bleu / 2 if baseline in bleu else 0.0
 
     def measured(variant: tuple[Comparison, ...]) -> int:
         return sum(bleu.keys() >= set(one.systems) for one in variant)
 
-    return [(claim.finding, _compare(one, claim.note, bleu, least, len(references[0])))
+    return [(claim.finding, _compare(one, claim.note, bleu, least, sentences))
             for claim in CLAIMS for one in max(claim.variants, key=measured)]
 
 
-def _compare(one: Comparison, note: str, bleu: Mapping[Name, tuple[float, Floats]], least: float,
-             sentences: int) -> Judgement:
+def _compare(one: Comparison, note: str, bleu: Mapping[Name, Scores], least: float, sentences: int) -> Judgement:
     absent = [f"{family} under {decoder}" for family, decoder in one.systems if (family, decoder) not in bleu]
     if absent:
         return missing(one.statement, *absent)
     scores, resamples = zip(*(bleu[name] for name in one.systems), strict=True)
-    margin = float(one.margin(*scores))
-    low, high = interval(one.margin(*resamples))
+    margin = Estimate(float(one.margin(*scores)), *interval(one.margin(*resamples), sentences))
     named = {" ".join(name): round(score, 4) for name, score in zip(one.systems, scores, strict=True)}
-    verdict = by_interval(low, high)
-    why = (", ".join(f"{name} {score:.2f}" for name, score in named.items())
-           + f" BLEU: margin {margin:.2f} (95 % interval {low:.2f} to {high:.2f}).")
-    figures: dict[str, Any] = {"bleu": named, "margin": round(margin, 4), "interval": [round(low, 4), round(high, 4)]}
+    why = f"{', '.join(f'{name} {score:.2f}' for name, score in named.items())} BLEU: margin {in_words(margin)}."
+    found = compared(one.statement, margin, sentences, why, {"bleu": named, **({"note": note} if note else {})})
     if one.learnt and min(scores) < least:
-        verdict, why = NOT_COMPARABLE, f"{why} Less than half of the baseline's BLEU: not learnt."
-    elif verdict == UNDECIDED:
-        figures["sentences_to_decide"] = sentences_to_decide(margin, low, high, sentences)
-    return Judgement(one.statement, verdict, why, figures | ({"note": note} if note else {}))
-
-
-def sentences_to_decide(margin: float, low: float, high: float, sentences: int) -> int | None:
-    """Test sentences that would make an interval around a margin as narrow as the margin; None for a margin of 0.
-
-    >>> sentences_to_decide(0.5, -0.5, 1.5, 1000)
-    4000
-    """
-    return round(sentences * ((high - low) / 2 / margin) ** 2) if margin else None
+        return replace(found, verdict=NOT_COMPARABLE, why=f"{why} Less than half of the baseline's BLEU: not learnt.")
+    return found
 
 
 def _beats(better: str, worse: str, decoder: str) -> Comparison:

@@ -1,92 +1,136 @@
-"""Findings about speed: ratios of times on one clock, whose 95 % intervals decide.
+"""Findings about speed: ratios of times on one clock, sentence by sentence, whose 95 % intervals decide.
 
-All decoders of a run are searched by one engine on one device. The ratios are over long sentences, one at a time.
+All decoders of a run are searched by one engine on one device. The ratios are over long sentences, one at a time, and
+paired: noise and sentences that two decoders share do not widen the interval of their comparison.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from pipeline.evaluation.bootstrap import Estimate, Floats, quotient
 from pipeline.evaluation.claims.judgement import (
     FALSE,
+    FEWEST,
     TRUE,
     UNDECIDED,
     Judgement,
-    by_interval,
-    by_two_intervals,
+    compared,
     in_words,
     missing,
     rounded,
 )
 from pipeline.evaluation.rows import Name
-
-Ratio = Sequence[float]
-"""[ratio, low, high]."""
+from pipeline.evaluation.speed import speed_ratio
 
 _AT_LEAST = 1.9
 _ALIKE = 0.1
 """By which share of its speed a decoder may differ from another one that is "as fast"."""
 
 
+class Gain(NamedTuple):
+    """How many times as fast a decoder is as a reference."""
+
+    decoder: Name
+    reference: Name | None
+    """None where the baseline has no decoder with as many beams."""
+
+
 def judge_speed(speed: Mapping[str, Any]) -> list[tuple[int, Judgement]]:
     """The judgements by the number of their finding, from a report of `speed.speed_report`."""
     entries = {(one["family"], one["decoder"]): one for one in speed["contestants"]}
-    alike = {name: one.get("ratio_vs_ar_same_decoder") for name, one in entries.items()}
-    greedy = {name: one.get("speedup_vs_greedy") for name, one in entries.items()}
-    beam = {name: one.get("speedup_vs_beam5") for name, one in entries.items()}
-    double, drafter, baseline = ("double_token", "greedy"), "drafter", speed["baseline"]
+    seconds = {name: np.array(one["seconds_long"]) for name, one in entries.items() if one["seconds_long"]}
+    families, baseline = {family for family, _ in entries}, speed["baseline"]
 
-    def side(of: str, *families: str) -> tuple[str, ...]:
+    def alike(family: str, decoder: str) -> Gain:
+        """Over the baseline with as many beams."""
+        counterpart = entries.get((family, decoder), {}).get("counterpart")
+        return Gain((family, decoder), None if counterpart is None else (baseline, counterpart))
+
+    def over(reference: str, family: str, decoder: str) -> Gain:
+        return Gain((family, decoder), (baseline, reference))
+
+    def side(of: str, *families_of_it: str) -> tuple[str, ...]:
         """Families of equal budgets on one side of the data, or the run's ordinary ones."""
-        named = tuple(f"{family}_{of}" for family in families)
-        return named if {family for family, _ in entries} >= {*named} else families
+        named = tuple(f"{family}_{of}" for family in families_of_it)
+        return named if families >= {*named} else families_of_it
 
     both, l2r, r2l = side("raw", "double_token", "double_token_l2r", "double_token_r2l")
     masked, = side("distilled", "mask_predict")
     return [
-        (3, _above("double_token is faster than single-token decoding with as many beams", alike,
-                   ("double_token", "pair_beam10"), 1.0)),
-        (5, _larger("A smaller beam raises the ratio", alike, double, ("double_token", "pair_beam10"))),
-        *((6, _as_fast(f"{one} is as fast as {both}", alike, (one, "greedy"), (both, "greedy"))) for one in (l2r, r2l)),
-        (8, _above("mask_predict10 is slower than beam search", beam, (masked, "mask_predict10"), 1.0, -1)),
-        (8, _above("mask_predict4 is faster than beam search", beam, (masked, "mask_predict4"), 1.0)),
-        (9, _above(f"interleaved is at least {_AT_LEAST} times as fast", alike, ("interleaved", "beam4"), _AT_LEAST)),
-        (18, _larger("A shallow interleaved decoder is faster than a deep one", beam, ("interleaved", "beam4"),
-                     ("interleaved_deep", "beam4"))),
-        (18, _above("A shallow interleaved decoder is faster than a shallow ar", alike, ("interleaved", "beam4"), 1.0)),
-        (27, _larger("gad++_speed is faster than gad", greedy, (drafter, "gad++_speed"), (drafter, "gad"))),
-        *((31, _larger(f"{block} is faster than {other}", greedy, (baseline, block), (baseline, other)))
+        (3, _above("double_token is faster than single-token decoding with as many beams", seconds,
+                   alike("double_token", "pair_beam10"))),
+        (5, _more("A smaller beam raises the ratio", seconds, alike("double_token", "greedy"),
+                  alike("double_token", "pair_beam10"))),
+        *((6, _as_fast(f"{one} is as fast as {both}", seconds, (one, "greedy"), (both, "greedy")))
+          for one in (l2r, r2l)),
+        (8, _above("mask_predict10 is slower than beam search", seconds,
+                   Gain((baseline, "beam5"), (masked, "mask_predict10")))),
+        (8, _above("mask_predict4 is faster than beam search", seconds, over("beam5", masked, "mask_predict4"))),
+        (9, _above(f"interleaved is at least {_AT_LEAST} times as fast", seconds, alike("interleaved", "beam4"),
+                   _AT_LEAST)),
+        (18, _above("A shallow interleaved decoder is faster than a deep one", seconds,
+                    Gain(("interleaved", "beam4"), ("interleaved_deep", "beam4")))),
+        (18, _above("A shallow interleaved decoder is faster than a shallow ar", seconds,
+                    alike("interleaved", "beam4"))),
+        (27, _above("gad++_speed is faster than gad", seconds,
+                    Gain(("drafter", "gad++_speed"), ("drafter", "gad")))),
+        *((31, _above(f"{block} is faster than {other}", seconds, Gain((baseline, block), (baseline, other))))
           for block, other in (("pgj3", "pgj5"), ("hgj3", "hgj5"), ("pgj3", "pj"))),
     ]
 
 
-def _above(claim: str, ratios: Mapping[Name, Ratio | None], name: Name, threshold: float, sign: int = 1) -> Judgement:
-    """Whether a ratio lies above a threshold (sign 1), or below it (-1)."""
-    ratio = ratios.get(name)
-    if ratio is None:
-        return missing(claim, " under ".join(name))
-    low, high = sorted(sign * bound for bound in ratio[1:])
-    return Judgement(claim, by_interval(low, high, sign * threshold), f"{' '.join(name)}: {in_words(ratio)}.",
-                     {"ratios": {" ".join(name): rounded(ratio)}})
+def _above(claim: str, seconds: Mapping[Name, Floats], gain: Gain, threshold: float = 1.0) -> Judgement:
+    """Whether a decoder is more than `threshold` times as fast as its reference."""
+    if absent := _absent(seconds, gain):
+        return missing(claim, *absent)
+    assert gain.reference is not None
+    ratio = speed_ratio(seconds[gain.reference], seconds[gain.decoder])
+    return compared(claim, ratio, len(seconds[gain.decoder]), f"{_words(gain)}: {in_words(ratio)}.",
+                    {"ratio": _words(gain)}, threshold)
 
 
-def _larger(claim: str, ratios: Mapping[Name, Ratio | None], larger: Name, smaller: Name) -> Judgement:
-    mine, theirs = ratios.get(larger), ratios.get(smaller)
-    if mine is None or theirs is None:
-        return missing(claim, *(" under ".join(name) for name in (larger, smaller) if ratios.get(name) is None))
-    return Judgement(claim, by_two_intervals(mine, theirs), _both(larger, mine, smaller, theirs),
-                     {"ratios": {" ".join(larger): rounded(mine), " ".join(smaller): rounded(theirs)}})
+def _more(claim: str, seconds: Mapping[Name, Floats], larger: Gain, smaller: Gain) -> Judgement:
+    """Whether one decoder gains more over its reference than another one over its own."""
+    if absent := [*_absent(seconds, larger), *_absent(seconds, smaller)]:
+        return missing(claim, *dict.fromkeys(absent))
+    gains = [np.stack([seconds[one.reference], seconds[one.decoder]], 1)  # type: ignore[index]
+             for one in (larger, smaller)]
+    ratios = {_words(one): speed_ratio(*costs.T) for one, costs in zip((larger, smaller), gains, strict=True)}
+    found = quotient(*gains)
+    listed = "; ".join(f"{name}: {in_words(ratio)}" for name, ratio in ratios.items())
+    return compared(claim, found, len(gains[0]), f"{listed}; their quotient: {in_words(found)}.",
+                    {"ratios": {name: rounded(ratio) for name, ratio in ratios.items()}}, 1.0)
 
 
-def _as_fast(claim: str, ratios: Mapping[Name, Ratio | None], one: Name, other: Name) -> Judgement:
-    """Whether the quotient of two ratios is near 1 wherever in their intervals these lie; false if it is so nowhere."""
-    found = _larger(claim, ratios, one, other)
-    mine, theirs = ratios.get(one), ratios.get(other)
-    if mine is None or theirs is None:
-        return found
-    low, high = mine[1] / theirs[2], mine[2] / theirs[1]
-    near, far = low >= 1 - _ALIKE and high <= 1 + _ALIKE, high < 1 - _ALIKE or low > 1 + _ALIKE
-    return Judgement(claim, TRUE if near else FALSE if far else UNDECIDED, found.why, found.figures)
+def _as_fast(claim: str, seconds: Mapping[Name, Floats], one: Name, other: Name) -> Judgement:
+    """Whether the ratio of two decoders is near 1 in all of its interval; false if it is so nowhere in it."""
+    gain = Gain(one, other)
+    if absent := _absent(seconds, gain):
+        return missing(claim, *absent)
+    ratio = speed_ratio(seconds[other], seconds[one])
+    return Judgement(claim, _near_one(ratio, len(seconds[one])), f"{_words(gain)}: {in_words(ratio)}.",
+                     {"ratio": _words(gain), "estimate": rounded(ratio)})
 
 
-def _both(one: Name, mine: Ratio, other: Name, theirs: Ratio) -> str:
-    return f"{' '.join(one)}: {in_words(mine)}; {' '.join(other)}: {in_words(theirs)}."
+def _near_one(ratio: Estimate, units: int) -> str:
+    if units < FEWEST:
+        return UNDECIDED
+    if ratio.low >= 1 - _ALIKE and ratio.high <= 1 + _ALIKE:
+        return TRUE
+    return FALSE if ratio.high < 1 - _ALIKE or ratio.low > 1 + _ALIKE else UNDECIDED
+
+
+def _absent(seconds: Mapping[Name, Floats], gain: Gain) -> list[str]:
+    """What a run lacks to compare two decoders, in words."""
+    if not seconds:
+        return ["long sentences"]
+    if gain.decoder in seconds and gain.reference is None:
+        return [f"a decoder of the baseline with as many beams as {gain.decoder[1]}"]
+    return [" under ".join(name) for name in gain if name is not None and name not in seconds]
+
+
+def _words(gain: Gain) -> str:
+    assert gain.reference is not None
+    return f"{' '.join(gain.decoder)} over {' '.join(gain.reference)}"

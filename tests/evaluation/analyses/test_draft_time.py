@@ -18,7 +18,7 @@ from pipeline.decoding import gad
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.evaluation.analyses.drafting.draft_breakdown import MEASURED, PARTS, VERBS, draft_breakdown
-from pipeline.evaluation.analyses.drafting.draft_speedup import draft_speedup, edit_distance, tokens_per_call
+from pipeline.evaluation.analyses.drafting.draft_speedup import draft_speedup, edit_distance, tokens_and_calls
 from pipeline.evaluation.analyses.parts import Stopwatch, Watched, WatchedSearch, time_parts
 from pipeline.evaluation.speed import Contestant
 from pipeline.model.transformer import Transformer
@@ -123,9 +123,9 @@ def test_edit_distance_against_its_definition(source: list[str], target: list[st
     assert edit_distance(source, target) == fewest(len(source), len(target)) == edit_distance(target, source)
 
 
-def test_tokens_per_call_counts_end_symbols() -> None:
-    assert tokens_per_call(hypotheses([5, 2], [2, 1])) == (6 + 3) / 3
-    assert tokens_per_call(hypotheses([5], [2], ended=False)) == 5 / 2
+def test_tokens_count_end_symbols() -> None:
+    assert tokens_and_calls(hypotheses([5], [2])) == (6, 2)
+    assert tokens_and_calls(hypotheses([5], [2], ended=False)) == (5, 2)
 
 
 @pytest.mark.parametrize("corrects", [True, False])
@@ -140,7 +140,7 @@ def test_sentences_are_set_against_edits_or_accepted_tokens(corrects: bool) -> N
     drawn = finding.figure.axes[1].lines[0]
     assert list(drawn.get_xdata()) == ([0, 0.5, 1] if corrects else [5, 2.5, 1])
     found = finding.metric["drafter"]["gad"]
-    assert found["accepted_per_call"] == pytest.approx(8.5 / 3)
+    assert found["accepted_per_call"] == 15 / 8  # tokens of all sentences over calls of all
     assert found["sentence_minimum"] <= found["sentence_median"] <= found["sentence_maximum"]
     assert found["sentence_maximum"] == max(drawn.get_ydata())
     assert found["speedup_low"] <= found["speedup_vs_beam5"] <= found["speedup_high"]

@@ -64,19 +64,27 @@ def test_sizes_are_timed_on_outputs_of_the_lengths_of_references(monkeypatch: py
     monkeypatch.setattr(sizes, "VOCABULARIES", (2,))
     calls: list[tuple[str, int]] = []
 
-    def time(contestants: Sequence[Contestant], sentences: Sequence[torch.Tensor], *_: Any) -> dict[str, float]:
+    def time(contestants: Sequence[Contestant], sentences: Sequence[torch.Tensor], *_: Any) -> Any:
         for one in contestants:
             calls.append((one.family, int(one.translate(sentences[0]).calls[0])))
-        return {"speedup": 1.0, "speedup_low": 0.9, "speedup_high": 1.1}
+        return np.tile([3.0, 2.0 if len(calls) == 2 else 1.5], (9, 1))
 
-    monkeypatch.setattr(sizes, "times_as_fast", time)
+    monkeypatch.setattr(sizes, "seconds_of", time)
     params = load_params(ROOT / "params.yaml")
     run = SimpleNamespace(params=params, tokenizer=SimpleNamespace(target_size=60), device=torch.device("cpu"),
                           pairs=lambda _: [([7, 8, 9], [7, 8, 9, 10, 11, 12, 13, 14])],
                           spread_sources=lambda *_: ([0], [torch.tensor([[7, 8, 9, EOS]])]))
     metric = sizes.ask(OrderContext(cast(FinishedRun, run), ())).metric
     assert calls == 2 * [("ar", 9), ("double_token", 5)]  # 8 words, twice as many as the source, and their end
-    assert list(metric["by_width"]) == ["64"] and list(metric["by_vocabulary"]) == ["120"]
+    assert metric["by_width"]["64"]["speedup"] == 1.5 and metric["by_vocabulary"]["120"]["speedup"] == 2
+    assert metric["largest_against_smallest"] == {}  # there is one of either
+
+
+def test_the_largest_size_is_set_against_the_smallest() -> None:
+    seconds = {64: np.tile([3.0, 2.0], (9, 1)), 256: np.tile([6.0, 2.0], (9, 1)), 128: np.tile([9.0, 1.0], (9, 1))}
+    metric = sizes.sizes(seconds, {60: seconds[64]}, baseline="ar").metric
+    assert metric["largest_against_smallest"] == {"by_width": {
+        "speedup": 2, "speedup_low": pytest.approx(2), "speedup_high": pytest.approx(2)}}
 
 
 def test_the_precision_of_both_ends() -> None:
@@ -220,4 +228,5 @@ def test_bins_by_length() -> None:
                                           tokenizer="13a").metric["both_ends beam4"]
     assert found["counterpart_bleu"] == pytest.approx([100, 100])
     assert found["bleu"][0] == pytest.approx(100) and found["bleu"][1] < 60
-    assert found["speedup"] == pytest.approx([1, 3]) and found["longest_against_shortest"] == pytest.approx(3)
+    assert found["speedup"] == pytest.approx([1, 3])
+    assert found["longest_against_shortest"]["speedup"] == pytest.approx(3)

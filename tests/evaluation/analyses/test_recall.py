@@ -13,10 +13,12 @@ from masked import masked
 from pipeline.evaluation.analyses.chart import png
 from pipeline.evaluation.analyses.lattice.recall import (
     METHODS,
+    Counted,
     Method,
     by_network,
     by_position,
     by_sentence,
+    gains,
     measure_recall,
 )
 from pipeline.evaluation.analyses.lattice.recall import recall as find_recall
@@ -78,9 +80,18 @@ def test_recall_is_the_share_of_gold_words_in_their_lists(method: str, rows: int
             for word, offer in zip(target, LISTS[method](source, target, k), strict=True):
                 hits.append(word in offer)
                 offered.append(len(offer))
-        assert found["recall"][at] == pytest.approx(sum(hits) / len(hits))
-        assert found["words"][at] == pytest.approx(sum(offered) / len(offered))
-    assert 0 < found["recall"][1] < found["recall"][-1]
+        assert found.recall()[at] == pytest.approx(sum(hits) / len(hits))
+        assert found.choice()[at] == pytest.approx(sum(offered) / len(offered))
+    assert found.words.tolist() == [len(target) for _, target in sorted(GOLD, key=lambda pair: -len(pair[0]))]
+    assert 0 < found.recall()[1] < found.recall()[-1]
+
+
+def test_a_gain_is_over_as_many_words() -> None:
+    """Two sentences of ten words; as many words as 2 shared ones recall halfway between 1 and 4 of them."""
+    words = np.full(9, 10.0)
+    shared = Counted(np.tile([2.0, 6.0], (9, 1)), np.tile([10.0, 40.0], (9, 1)), words)
+    mine = Counted(np.tile([5.0, 9.0, 9.0], (9, 1)), np.tile([20.0, 40.0, 50.0], (9, 1)), words)
+    assert gains(mine, shared, samples=20) == {2.0: pytest.approx((0.1, 0.1, 0.1)), 4.0: pytest.approx((0.3, 0.3, 0.3))}
 
 
 def test_a_network_without_preferences_offers_the_lowest_ids() -> None:
@@ -122,20 +133,21 @@ def test_shared_vocabularies_of_any_corpus(drawn: list[tuple[Ids, list[tuple[int
 
 def test_the_finding_names_every_method_and_every_gold() -> None:
     batches = make_batches([*GOLD, NEVER_SEEN], rows=4, longest=24, device=CPU)
-    finding = find_recall({"references": batches, "teacher": (batches[0][:1], 3)}, SIZES, LATTICE, SHARED, NAT)
+    finding = find_recall({"references": batches, "teacher": (batches[0][:1], 3)}, SIZES, LATTICE, SHARED, NAT,
+                          samples=20)
     expected = measure_recall(batches[0], SIZES, MEASURED)
     references = finding.metric["references"]
     assert references["sentences"] == 14 and references["sentences_left_out"] == 0
     assert references["words"] == sum(len(target) for _, target in [*GOLD, NEVER_SEEN])
     for name in METHODS:
-        for what in ("recall", "words"):
-            assert references[name][what] == dict(zip(map(str, SIZES), expected[name][what], strict=True))
+        for what, values in (("recall", expected[name].recall()), ("words", expected[name].choice())):
+            assert references[name][what] == dict(zip(map(str, SIZES), values.tolist(), strict=True))
     assert finding.metric["teacher"]["sentences_left_out"] == 3
 
 
 def test_without_a_network_it_has_no_curve() -> None:
     batches = make_batches(GOLD[:1], rows=4, longest=24, device=CPU)
-    finding = find_recall({"references": batches}, SIZES, LATTICE, SHARED, None)
+    finding = find_recall({"references": batches}, SIZES, LATTICE, SHARED, None, samples=20)
     assert METHODS.keys() & finding.metric["references"].keys() == METHODS.keys() - {"nat"}
 
 
@@ -145,6 +157,6 @@ def test_empty_and_overlong_targets_are_left_out_and_counted() -> None:
     assert left_out == 2
     assert [batch.target.tolist() for batch in batches] == [[[9, 9, 9, 9], [9, PAD, PAD, PAD]]]
     assert batches[0].source.tolist() == [[7, 7, 7, 7, EOS], [7, 8, EOS, PAD, PAD]]
-    finding = find_recall({"references": ([], 4)}, SIZES, LATTICE, SHARED, NAT)  # nothing is left
+    finding = find_recall({"references": ([], 4)}, SIZES, LATTICE, SHARED, NAT, samples=20)  # nothing is left
     assert finding.metric["references"] == {"sentences": 0, "sentences_left_out": 4, "words": 0}
     assert png(finding.figure).startswith(b"\x89PNG")

@@ -104,6 +104,6 @@ def _draw(metric: Mapping[str, Any], rivals: Sequence[Rival]) -> Figure:
         axes.invert_yaxis()
         axes.axvline(0, color=chart.THEME.muted, linewidth=1)
         chart.name_axes(axes, f"precision of {n}-grams against the baseline, points", "",
-                        f"{metric['sentences']} long sentences" if n == ORDERS[0] else "")
+                        f"{metric['sentences']} long sentences" if n == ORDERS[0] else chart.of_all(rivals))
     chart.add_legend(figure, 3)
     return figure

@@ -20,12 +20,13 @@ from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.orders import LEFT_TO_RIGHT, OrderContext
 from pipeline.evaluation.analyses.random_weights import random_model
+from pipeline.evaluation.bootstrap import Floats, quotient
 from pipeline.evaluation.speed import Contestant, measure, speed_ratio
 from pipeline.model.settings import OrderSettings
 
 FAMILY, BEAM, PAIR_BEAM = "double_token", "beam10", "pair_beam10"
 WIDTHS, VOCABULARIES = (0.5, 1, 2), (1, 4)
-"""Factors of the run's own. A width that the heads do not divide is left out."""
+"""Factors of the run's own. A width that is odd or that the heads do not divide is left out."""
 _SENTENCES = 16
 
 
@@ -34,6 +35,10 @@ def ask(context: OrderContext) -> Finding:
     run, params = context.run, context.run.params
     if FAMILY not in params.systems:
         return not_measured(f"{FAMILY} is not among the systems")
+    if params.family(params.baseline).order != LEFT_TO_RIGHT:
+        return not_measured(f"the baseline, {params.baseline}, does not generate from left to right, word by word")
+    if absent := [name for name in (BEAM, PAIR_BEAM) if name not in params.decoders]:
+        return not_measured(f"{' and '.join(absent)} not among the decoders")
     shape, vocabulary = params.family(FAMILY).network, run.tokenizer.target_size
     pairs = run.pairs("test")
     sources = [source for source, _ in pairs]
@@ -41,53 +46,58 @@ def ask(context: OrderContext) -> Finding:
     limit = LengthLimit(ratio=ratio, extra=0, longest=shape.max_length - 1)
     orders = {params.baseline: (LEFT_TO_RIGHT, BEAM), FAMILY: (OrderSettings(FAMILY), PAIR_BEAM)}
 
-    def timed(width: int, pieces: int) -> dict[str, float]:
+    def timed(width: int, pieces: int) -> Floats:
         network = replace(shape, width=width, feed_forward=shape.feed_forward * width // shape.width)
         contestants = []
         for family, (order, name) in orders.items():
             search = make_decoder(name, params.decoder(name), limit)
             model = random_model(order, pieces, network, run.device)
             contestants.append(Contestant(family, name, partial(search, model)))
-        return times_as_fast(contestants, run.spread_sources(sources, _SENTENCES, shape.max_length)[1],
-                             params.speed.repetitions, params.speed.warmup, run.device)
+        return seconds_of(contestants, run.spread_sources(sources, _SENTENCES, shape.max_length)[1],
+                          params.speed.repetitions, params.speed.warmup, run.device)
 
-    widths = [int(shape.width * factor) for factor in WIDTHS if shape.width * factor % (2 * shape.heads) == 0]
-    return sizes({width: timed(width, vocabulary) for width in widths},
-                 {vocabulary * factor: timed(shape.width, vocabulary * factor) for factor in VOCABULARIES},
+    widths = [int(width) for width in (shape.width * factor for factor in WIDTHS)
+              if width % 2 == 0 and width % shape.heads == 0]
+    seconds = {size: timed(*size) for size in dict.fromkeys(
+        [*((width, vocabulary) for width in widths), *((shape.width, vocabulary * one) for one in VOCABULARIES)])}
+    return sizes({width: seconds[width, vocabulary] for width in widths},
+                 {vocabulary * one: seconds[shape.width, vocabulary * one] for one in VOCABULARIES},
                  sentences=min(_SENTENCES, len(sources)), pieces_per_source_piece=ratio, baseline=params.baseline)
 
 
-def times_as_fast(contestants: Sequence[Contestant], sentences: Sequence[Tensor], repetitions: int, warmup: int,
-                  device: torch.device) -> dict[str, float]:
-    """How many times as fast as the first of two contestants the second one is, with its interval."""
-    timings = measure(contestants, sentences, repetitions=repetitions, warmup=warmup, device=device, batch_sizes=(1,))
-    ratio, low, high = speed_ratio(*timings[1].medians)
-    return {"speedup": ratio, "speedup_low": low, "speedup_high": high}
+def seconds_of(contestants: Sequence[Contestant], sentences: Sequence[Tensor], repetitions: int, warmup: int,
+               device: torch.device) -> Floats:
+    """(N, C) seconds of each sentence under each contestant, one at a time."""
+    return measure(contestants, sentences, repetitions=repetitions, warmup=warmup, device=device,
+                   batch_sizes=(1,))[1].medians.T
 
 
-def sizes(by_width: Mapping[int, Mapping[str, float]], by_vocabulary: Mapping[int, Mapping[str, float]],
-          **about: Any) -> Finding:
-    """The ratios of all sizes.
+def sizes(by_width: Mapping[int, Floats], by_vocabulary: Mapping[int, Floats], **about: Any) -> Finding:
+    """The ratios of all sizes, and how many times as large that of the largest size is as that of the smallest.
 
     Args:
-        by_width, by_vocabulary: see `times_as_fast`.
+        by_width, by_vocabulary: (N, 2) seconds of the baseline and of `FAMILY` on the same sentences.
         about: what is the same for all, `baseline` at least.
     """
+    measured = {"by_width": by_width, "by_vocabulary": by_vocabulary}
     metric = {**about, "threads": torch.get_num_threads(),
-              **{title: {str(size): dict(found) for size, found in one.items()}
-                 for title, one in (("by_width", by_width), ("by_vocabulary", by_vocabulary))}}
-    return Finding(metric, _draw(by_width, by_vocabulary, about["baseline"]))
+              **{title: {str(size): speed_ratio(*seconds.T).named("speedup") for size, seconds in one.items()}
+                 for title, one in measured.items()},
+              "largest_against_smallest": {title: quotient(one[max(one)], one[min(one)]).named("speedup")
+                                           for title, one in measured.items() if len(one) > 1}}
+    return Finding(metric, _draw(metric))
 
 
-def _draw(by_width: Mapping[int, Mapping[str, float]], by_vocabulary: Mapping[int, Mapping[str, float]],
-          baseline: str) -> Figure:
+def _draw(metric: Mapping[str, Any]) -> Figure:
     figure, panels = chart.new_picture(2)
-    for axes, found, title in zip(panels, (by_width, by_vocabulary),
-                                  ("width of the model", "pieces of the vocabulary"), strict=True):
+    for axes, what, title in zip(panels, ("by_width", "by_vocabulary"),
+                                 ("width of the model", "pieces of the vocabulary"), strict=True):
+        found = {int(size): one for size, one in metric[what].items()}
         chart.curve(axes, list(found), [one["speedup"] for one in found.values()], chart.COLOURS[0],
                     intervals=[(one["speedup_low"], one["speedup_high"]) for one in found.values()])
         axes.axhline(1, color=chart.THEME.muted, linewidth=1)
         chart.powers_of_two(axes, list(found))
         chart.name_axes(axes, title, "")
-    panels[0].set_ylabel(f"{FAMILY} {PAIR_BEAM}: times as fast as {baseline} {BEAM}", color=chart.THEME.ink, fontsize=9)
+    panels[0].set_ylabel(f"{FAMILY} {PAIR_BEAM}: times as fast as {metric['baseline']} {BEAM}",
+                         color=chart.THEME.ink, fontsize=9)
     return figure

@@ -22,6 +22,7 @@ from pipeline.engine.door import open_engine
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.drafting.context import DraftingContext
 from pipeline.evaluation.analyses.finding import Finding, not_measured
+from pipeline.evaluation.bootstrap import Floats
 from pipeline.evaluation.speed import Contestant, measure, speed_ratio
 
 _ROWS = 64
@@ -92,21 +93,23 @@ def draft_acceptance(search_with: Callable[[gad.Settings], Translate], own_block
     by_acceptance = {(beta, tau): gad.Settings(own_block, Acceptance(beta, tau))
                      for beta in sorted(betas) for tau in sorted(taus)}
     searches = {one: search_with(one) for one in dict.fromkeys([*by_block.values(), *by_acceptance.values()])}
-    found = _measure(searches, validation, baseline, repetitions, warmup, device)
+    found, seconds = _measure(searches, validation, baseline, repetitions, warmup, device)
     exact = {k: found[one] for k, one in by_block.items()}
     relaxed = {pair: found[one] for pair, one in by_acceptance.items()}
     metric: dict[str, Any] = {
         "baseline": f"{baseline.family} {baseline.decoder}", "block": own_block, "device": device.type,
         "sentences": sum(map(len, validation.batches)), "timed_sentences": len(validation.singles),
         "exact": {f"block{k}": figures for k, figures in exact.items()},
+        "fastest": _fastest({k: seconds[one] for k, one in by_block.items()}),
         "relaxed": {f"beta{beta}_tau{tau:g}": figures for (beta, tau), figures in relaxed.items()}}
-    return Finding(metric, _draw(exact, relaxed, own_block))
+    return Finding(metric, _draw(exact, relaxed, own_block, metric["sentences"]))
 
 
 @torch.inference_mode()
 def _measure(searches: Mapping[gad.Settings, Translate], validation: Validation, baseline: Contestant,
-             repetitions: int, warmup: int, device: torch.device) -> dict[gad.Settings, dict[str, float]]:
-    """Each search's figures: quality in batches, speed sentence by sentence."""
+             repetitions: int, warmup: int, device: torch.device) -> tuple[dict[gad.Settings, dict[str, float]],
+                                                                           dict[gad.Settings, Floats]]:
+    """Each search's figures, quality in batches and speed sentence by sentence, and its seconds per sentence."""
     contestants = [Contestant("drafter", str(one), search) for one, search in searches.items()]
     times = measure([baseline, *contestants], validation.singles, repetitions=repetitions, warmup=warmup, device=device,
                     batch_sizes=(1,))[1].medians
@@ -119,18 +122,27 @@ def _measure(searches: Mapping[gad.Settings, Translate], validation: Validation,
         figures[settings] = {
             "accepted_per_call": tokens / calls, "calls": calls / sum(map(len, validation.batches)),
             "bleu": validation.bleu(translated), "speedup_vs_beam5": speedup, "speedup_low": low, "speedup_high": high}
-    return figures
+    return figures, dict(zip(searches, times[1:], strict=True))
+
+
+def _fastest(seconds: Mapping[int, Floats]) -> dict[str, Any]:
+    """The k with the least time, and how many times as fast it is as every other one."""
+    best = min(seconds, key=lambda k: float(seconds[k].sum()))
+    return {"block": best, "against": {f"block{k}": speed_ratio(other, seconds[best]).named("speedup")
+                                       for k, other in seconds.items() if k != best}}
 
 
 def _draw(exact: Mapping[int, Mapping[str, float]], relaxed: Mapping[tuple[int, float], Mapping[str, float]],
-          own_block: int) -> Figure:
+          own_block: int, sentences: int) -> Figure:
     figure, (by_block, trade) = chart.new_picture(2)
     for key, label, colour in (("accepted_per_call", "tokens per call", chart.COLOURS[0]),
                                ("speedup_vs_beam5", "times as fast as beam 5", chart.COLOURS[1])):
-        chart.curve(by_block, list(exact), [one[key] for one in exact.values()], colour, label=label)
+        chart.curve(by_block, list(exact), [one[key] for one in exact.values()], colour, label=label,
+                    intervals=[(one["speedup_low"], one["speedup_high"]) for one in exact.values()
+                               ] if key == "speedup_vs_beam5" else ())
     by_block.xaxis.set_major_locator(MaxNLocator(integer=True))
     by_block.set_ylim(bottom=0)
-    chart.name_axes(by_block, "k, tokens per draft", "", "exact acceptance")
+    chart.name_axes(by_block, "k, tokens per draft", "tokens per call; times as fast", "exact acceptance")
     betas = list(dict.fromkeys(beta for beta, _ in relaxed))
     for beta, colour in zip(betas, chart.COLOURS[2:] * len(betas), strict=False):
         points = [(tau, one["accepted_per_call"], one["bleu"]) for (own, tau), one in relaxed.items() if own == beta]
@@ -141,6 +153,7 @@ def _draw(exact: Mapping[int, Mapping[str, float]], relaxed: Mapping[tuple[int, 
     trade.plot(own["accepted_per_call"], own["bleu"], color=chart.THEME.ink, marker="s", markersize=6, linestyle="",
                label="exact")
     trade.margins(0.12)
-    chart.name_axes(trade, "tokens per call", "BLEU", f"relaxed acceptance, k = {own_block}; at the points: τ")
+    chart.name_axes(trade, "tokens per call", f"BLEU of {sentences} sentences",
+                    f"relaxed acceptance, k = {own_block}; at the points: τ")
     chart.add_legend(figure, 5)
     return figure

@@ -18,9 +18,10 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.drafting.context import DraftingContext, no_entries
 from pipeline.evaluation.analyses.finding import Finding
+from pipeline.evaluation.bootstrap import Floats, ratio
 from pipeline.evaluation.metrics.edits import tokenize
 from pipeline.evaluation.rows import Name
-from pipeline.evaluation.speed import Contestant, Floats, measure, speed_ratio
+from pipeline.evaluation.speed import Contestant, measure, speed_ratio
 
 EditRatio = Callable[[int, Hypotheses], float]
 """From the index of a sentence and its translation."""
@@ -33,8 +34,8 @@ class Sample(NamedTuple):
     """(N,)."""
     speedups: Floats
     """(N,), against the baseline."""
-    accepted: Floats
-    """(N,) tokens per call, the end symbol included."""
+    counts: Floats
+    """(N, 2) tokens, the end symbol included, and calls."""
     edit_ratios: Floats | None
     """(N,)."""
 
@@ -95,9 +96,9 @@ def edit_distance(source: Sequence[str], target: Sequence[str]) -> int:
     return row[-1]
 
 
-def tokens_per_call(found: Hypotheses) -> float:
-    """Tokens of all sentences, end symbols included, over the calls of the model that predicted them."""
-    return (found.lengths[:, 0].sum() + found.ended[:, 0].sum()).item() / found.calls.sum().item()
+def tokens_and_calls(found: Hypotheses) -> tuple[float, float]:
+    """The tokens of a sentence, its end symbol included, and the calls of the model that predicted them."""
+    return (found.lengths[0, 0] + found.ended[0, 0]).item(), found.calls[0].item()
 
 
 @torch.inference_mode()
@@ -105,17 +106,17 @@ def _sample(search: Contestant, sentences: Sequence[Tensor], baseline: Floats, s
             edit_ratio: EditRatio | None) -> Sample:
     found = [search.translate(sentence) for sentence in sentences]
     ratios = None if edit_ratio is None else np.array([edit_ratio(row, one) for row, one in enumerate(found)])
-    return Sample(seconds, baseline / seconds, np.array([tokens_per_call(one) for one in found]), ratios)
+    return Sample(seconds, baseline / seconds, np.array([tokens_and_calls(one) for one in found]), ratios)
 
 
 def _summary(baseline: Floats, sample: Sample) -> dict[str, float]:
-    ratio, low, high = speed_ratio(baseline, sample.seconds)
+    speedup, low, high = speed_ratio(baseline, sample.seconds)
     names = ("minimum", "10_percent", "median", "90_percent", "maximum")
     quantiles = np.quantile(sample.speedups, (0, 0.1, 0.5, 0.9, 1)).tolist()
-    summary = {"speedup_vs_beam5": ratio, "speedup_low": low, "speedup_high": high,
+    summary = {"speedup_vs_beam5": speedup, "speedup_low": low, "speedup_high": high,
                **{f"sentence_{name}": value for name, value in zip(names, quantiles, strict=True)},
-               "accepted_per_call": float(sample.accepted.mean()),
-               "correlation_with_accepted": _correlation(sample.accepted, sample.speedups)}
+               "accepted_per_call": float(ratio(sample.counts.sum(0))),
+               "correlation_with_accepted": _correlation(ratio(sample.counts), sample.speedups)}
     if sample.edit_ratios is not None:
         summary |= {"edit_ratio": float(sample.edit_ratios.mean()),
                     "correlation_with_edit_ratio": _correlation(sample.edit_ratios, sample.speedups)}
@@ -134,7 +135,7 @@ def _draw(samples: Mapping[Name, Sample], baseline: Contestant) -> Figure:
         rising = np.sort(sample.speedups)
         share = 100 * (1 - np.arange(len(rising) + 1) / len(rising))
         spread.step([*rising, rising[-1]], share, where="pre", color=colour, linewidth=1.6, label=" ".join(name))
-        x = sample.accepted if sample.edit_ratios is None else sample.edit_ratios
+        x = ratio(sample.counts) if sample.edit_ratios is None else sample.edit_ratios
         against.plot(x, sample.speedups, color=colour, linestyle="", marker="o", markersize=3.5, alpha=0.6)
     for axes in (spread, against):
         axes.margins(0.05)

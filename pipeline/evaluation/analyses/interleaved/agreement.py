@@ -84,6 +84,7 @@ def _draw(metric: Mapping[str, Any], families: Sequence[str], distances: Sequenc
                     label=family)
     axes.axhline(50, color=chart.THEME.muted, linewidth=1)
     axes.set_xticks(distances)
-    chart.name_axes(axes, "words between subject and verb", "verbs that agree, %", f"{metric['sentences']} sentences")
+    chart.name_axes(axes, "words between subject and verb", "verbs that agree, %",
+                    ", ".join(filter(None, (f"{metric['sentences']} sentences", chart.of_all(families)))))
     chart.add_legend(figure, 4)
     return figure

@@ -17,10 +17,12 @@ from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.orders import OrderContext
+from pipeline.evaluation.bootstrap import Floats
 from pipeline.evaluation.reference import REFERENCE_DECODERS
 from pipeline.evaluation.speed import Contestant, measure, speed_ratio
 
-BATCHES, BEAMS, SENTENCES = (1, 8, 32), (1, 4, 8), 64
+SENTENCES, BEAMS = {1: 16, 8: 128, 32: 256}, (1, 4, 8)
+"""Sentences by the size of their batches, of which there are 16, 16 and 8: fewer make no interval."""
 _BEAM, _GREEDY = REFERENCE_DECODERS
 
 
@@ -31,7 +33,8 @@ def ask(context: OrderContext) -> Finding:
     run, params = context.run, context.run.params
     networks = {family: run.network(family) for family in context.different()}
     longest = min(network.settings.max_length for network in networks.values())
-    sentences = run.spread_sources(run.sources(), SENTENCES, longest)[1]
+    sources = run.sources()
+    sentences = {size: run.spread_sources(sources, count, longest)[1] for size, count in SENTENCES.items()}
     contestants = []
     for (family, network), beams in product(networks.items(), BEAMS):
         name, block = (_GREEDY, params.decoder(_GREEDY)) if beams == 1 else (
@@ -41,49 +44,52 @@ def ask(context: OrderContext) -> Finding:
                           warmup=params.speed.warmup, device=run.device)
 
 
-def batch_and_beam(baseline: str, contestants: Sequence[Contestant], sentences: Sequence[Tensor], *, repetitions: int,
-                   warmup: int, device: torch.device) -> Finding:
+def batch_and_beam(baseline: str, contestants: Sequence[Contestant], sentences: Mapping[int, Sequence[Tensor]], *,
+                   repetitions: int, warmup: int, device: torch.device) -> Finding:
     """Time every decoder of every family at every batch size.
 
     Args:
         baseline: the family that the others are compared with, decoder by decoder.
         contestants: each family under the same decoders, in the order of `BEAMS`.
-        sentences: (1, S) ids each.
+        sentences: (1, S) ids each, by the size of the batches that they are timed in.
         repetitions, warmup: see `speed.measure`.
         device: of the models.
     """
-    timings = measure(contestants, sentences, repetitions=repetitions, warmup=warmup, device=device,
-                      batch_sizes=BATCHES)
-    seconds = {(one.family, one.decoder, size): timings[size].medians[at]
-               for size in BATCHES for at, one in enumerate(contestants)}
+    seconds = dict[tuple[str, str, int], Floats]()
+    for size, chosen in sentences.items():
+        medians = measure(contestants, chosen, repetitions=repetitions, warmup=warmup, device=device,
+                          batch_sizes=(size,))[size].medians
+        seconds |= {(one.family, one.decoder, size): found for one, found in zip(contestants, medians, strict=True)}
     decoders = list(dict.fromkeys(one.decoder for one in contestants))
-    metric: dict[str, Any] = {"baseline": baseline, "sentences": len(sentences), "repetitions": repetitions,
-                              "device": device.type, "threads": torch.get_num_threads()}
+    metric: dict[str, Any] = {"baseline": baseline, "repetitions": repetitions, "device": device.type,
+                              "threads": torch.get_num_threads(),
+                              "batches": {str(size): len(seconds[baseline, decoders[0], size]) for size in sentences}}
     for family in dict.fromkeys(one.family for one in contestants if one.family != baseline):
         metric[family] = {}
-        for decoder, size in product(decoders, BATCHES):
-            ratio, low, high = speed_ratio(seconds[baseline, decoder, size], seconds[family, decoder, size])
-            metric[family].setdefault(decoder, {})[str(size)] = {"speedup": ratio, "speedup_low": low,
-                                                                 "speedup_high": high}
+        for decoder, size in product(decoders, sentences):
+            metric[family].setdefault(decoder, {})[str(size)] = speed_ratio(
+                seconds[baseline, decoder, size], seconds[family, decoder, size]).named("speedup")
     return Finding(metric, _draw(metric, decoders))
 
 
 def _draw(metric: Mapping[str, Any], decoders: Sequence[str]) -> Figure:
-    families = [family for family, found in metric.items() if isinstance(found, dict)]
+    sizes = [int(size) for size in metric["batches"]]
+    families = [family for family, found in metric.items() if isinstance(found, dict) and decoders[0] in found]
     figure, panels = chart.new_picture(len(decoders))
     for axes, decoder, beams in zip(panels, decoders, BEAMS, strict=True):
         for family, colour in chart.first_coloured(families):
             rows = metric[family][decoder]
-            chart.curve(axes, BATCHES, [rows[str(size)]["speedup"] for size in BATCHES], colour,
+            chart.curve(axes, sizes, [rows[str(size)]["speedup"] for size in sizes], colour,
                         label=family if axes is panels[0] else "",
                         intervals=[(rows[str(size)]["speedup_low"], rows[str(size)]["speedup_high"])
-                                   for size in BATCHES])
+                                   for size in sizes])
         axes.axhline(1, color=chart.THEME.muted, linewidth=1)
-        chart.powers_of_two(axes, BATCHES)
+        chart.powers_of_two(axes, sizes)
         chart.name_axes(axes, "sentences at once", "", f"{beams} beam{'s' if beams > 1 else ''}")
     lows, highs = zip(*(axes.get_ylim() for axes in panels), strict=True)
     for axes in panels:
         axes.set_ylim(min(lows), max(highs))
+    figure.suptitle(chart.of_all(families), color=chart.THEME.ink, fontsize=10)
     panels[0].set_ylabel(f"times as fast as {metric['baseline']}", color=chart.THEME.ink, fontsize=10)
     chart.add_legend(figure, 4)
     return figure

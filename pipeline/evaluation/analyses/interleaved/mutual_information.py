@@ -9,6 +9,7 @@ only if both were trained alike, so families are compared that differ in their o
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import permutations
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
@@ -17,7 +18,7 @@ from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.orders import LEFT_TO_RIGHT, OrderContext
 from pipeline.evaluation.analyses.sentences import make_batches, sentence_losses
-from pipeline.evaluation.bootstrap import Floats, compare_ratios, resample
+from pipeline.evaluation.bootstrap import Estimate, Floats, compare_ratios, interval, ratio, resample
 from pipeline.families.kinds.ordered import Settings as OrderedFamily
 from pipeline.model.settings import OrderSettings
 from pipeline.params import Params
@@ -67,7 +68,7 @@ def trained_alike(params: Params) -> list[Trained]:
 
 def mutual_information(pairs: Sequence[Trained], losses: Mapping[str, Floats], *, samples: int,
                        left_out: int = 0) -> Finding:
-    """Perplexities, and the estimated mutual information in nats per token.
+    """Perplexities, the estimated mutual information in nats per token, and how much it differs between families.
 
     Args:
         pairs: of families.
@@ -78,11 +79,16 @@ def mutual_information(pairs: Sequence[Trained], losses: Mapping[str, Floats], *
     sentences = len(next(iter(losses.values())))
     times = resample(sentences, samples)
     metric: dict[str, Any] = {"sentences": sentences, "left_out": left_out}
+    estimates = {one.family: ratio(times @ losses[one.family]) - ratio(times @ losses[one.counterpart])
+                 for one in pairs}
     for family, counterpart in pairs:
         found = compare_ratios(losses[family], losses[counterpart], times)  # nats per token
         metric[family] = {"counterpart": counterpart, "perplexity": math.exp(found.mine),
                           "counterpart_perplexity": math.exp(found.theirs), "pmi": found.difference,
                           "pmi_low": found.low, "pmi_high": found.high}
+    metric["differences"] = {
+        f"{one} - {other}": Estimate(metric[one]["pmi"] - metric[other]["pmi"], *interval(
+            estimates[one] - estimates[other], sentences)).named("pmi") for one, other in permutations(estimates, 2)}
     return Finding(metric, _draw(metric, [pair.family for pair in pairs]))
 
 

@@ -23,6 +23,9 @@ from pipeline.evaluation.rows import Name
 
 ORDERS = (1, 2, 3, 4)
 """Lengths of n-grams."""
+COMPARED = (("interleaved_sa_raw beam4", "interleaved_raw beam4"), ("interleaved_sa beam4", "interleaved beam4"),
+            ("interleaved_raw beam4", "interleaved_distilled beam4"))
+"""Rivals whose difference is also measured, the one that should repeat more first."""
 
 Tokens = Sequence[str]
 
@@ -57,6 +60,9 @@ def repetition(baseline: str, rivals: Sequence[Rival], texts: Mapping[Name, Sequ
         reference = baseline, rival.counterpart
         metric[" ".join(rival.name)] = {"counterpart": " ".join(reference)} | {
             f"{n}-gram": share_with_difference(counts[rival.name][n], counts[reference][n], times) for n in ORDERS}
+    by_name = {" ".join(name): found for name, found in counts.items()}
+    metric["differences"] = {f"{more} - {less}": share_with_difference(by_name[more][1], by_name[less][1], times)
+                             for more, less in COMPARED if {more, less} <= metric.keys()}
     return Finding(metric, _draw(counts, metric))
 
 

@@ -16,10 +16,11 @@ from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.orders import OrderContext, Rival
+from pipeline.evaluation.bootstrap import Floats, quotient
 from pipeline.evaluation.rows import Name
-from pipeline.evaluation.speed import Contestant, Floats, measure, speed_ratio
+from pipeline.evaluation.speed import Contestant, measure, speed_ratio
 
-BINS, TIMED = 8, 6
+BINS, TIMED = 8, 16
 """Bins, and the sentences of each that are timed."""
 
 
@@ -90,18 +91,18 @@ def source_length(baseline: str, rivals: Sequence[Rival], bins: Sequence[Bin], t
                                        [[reference[row] for row in one.rows] for reference in references]).score)
 
     metric: dict[str, Any] = {"source_pieces": [one.length for one in bins],
-                              "sentences": [len(one.rows) for one in bins]}
+                              "sentences": [len(one.rows) for one in bins],
+                              "timed_sentences": [len(one) for one in next(iter(seconds.values()))]}
     for rival in rivals:
         reference = baseline, rival.counterpart
-        ratios = [speed_ratio(theirs, mine) for theirs, mine in
-                  zip(seconds[reference], seconds[rival.name], strict=True)]
-        first, last = ratios[0], ratios[-1]
+        costs = [np.stack(both, 1) for both in zip(seconds[reference], seconds[rival.name], strict=True)]
+        ratios = [speed_ratio(*one.T) for one in costs]
         metric[" ".join(rival.name)] = {
             "counterpart": " ".join(reference), "bleu": [quality(rival.name, one) for one in bins],
             "counterpart_bleu": [quality(reference, one) for one in bins],
             "speedup": [ratio for ratio, _, _ in ratios], "speedup_low": [low for _, low, _ in ratios],
             "speedup_high": [high for _, _, high in ratios],
-            "longest_against_shortest": last[0] / first[0]}
+            "longest_against_shortest": quotient(costs[-1], costs[0], paired=False).named("speedup")}
     return Finding(metric, _draw(metric, rivals))
 
 
@@ -118,7 +119,7 @@ def _draw(metric: Mapping[str, Any], rivals: Sequence[Rival]) -> Figure:
     for (name, bleu), style in zip(counterparts.items(), ("--", ":", "-."), strict=False):
         chart.curve(quality, lengths, bleu, chart.THEME.muted, label=name, style=style)
     speed.axhline(1, color=chart.THEME.muted, linewidth=1)
-    chart.name_axes(quality, "pieces of the source, mean of the bin", "BLEU")
+    chart.name_axes(quality, "pieces of the source, mean of the bin", "BLEU", chart.of_all(rivals))
     chart.name_axes(speed, "pieces of the source, mean of the bin", "times as fast, same beam")
     chart.add_legend(figure, 3)
     return figure

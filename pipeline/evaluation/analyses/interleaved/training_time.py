@@ -96,8 +96,7 @@ def training_time(baseline: str, seconds: Mapping[str, Floats], batches: Sequenc
                               "baseline_tokens_per_second": tokens / float(seconds[baseline].sum())}
     for family, mine in seconds.items():
         if family != baseline:
-            ratio, low, high = speed_ratio(seconds[baseline], mine)
-            metric[family] = {"speedup": ratio, "speedup_low": low, "speedup_high": high}
+            metric[family] = speed_ratio(seconds[baseline], mine).named("speedup")
     return Finding(metric, _draw({name: metric[name] for name in seconds if name != baseline}, baseline))
 
 

@@ -240,7 +240,7 @@ def sentence_operations(model: Any, search: Decoder, sentences: Sequence[Tensor]
 
 
 def compiled_share(model: Any, search: Decoder, sentences: Sequence[Tensor]) -> float:
-    """The share of the operations of translating sentences that compiled code does, on one core.
+    """The share of the operations of translating sentences that compiled code does.
 
     Those are the operations that the formula counts and torch does not see; see `sentence_operations` for arguments and
     errors.

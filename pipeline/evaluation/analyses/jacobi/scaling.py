@@ -12,6 +12,7 @@ The share of a decoder's operations that are compiled is measured and reported w
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -22,7 +23,8 @@ from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.finished_run import FinishedRun
 from pipeline.evaluation.analyses.jacobi.context import jacobi_contestants, speed_figures
 from pipeline.evaluation.analyses.jacobi.flops import compiled_share
-from pipeline.evaluation.speed import Contestant, Floats, measure, speed_ratio
+from pipeline.evaluation.bootstrap import Floats, quotient
+from pipeline.evaluation.speed import Contestant, measure, speed_ratio
 
 CPU = torch.device("cpu")
 
@@ -55,7 +57,7 @@ def scaling(contestants: Sequence[Contestant], sentences: Sequence[Tensor], shar
     Args:
         contestants: on the CPU; the first is what the others are compared with.
         sentences: (1, S) ids each.
-        shares: of every decoder's operations, that compiled code does on one core.
+        shares: of every decoder's operations, those that compiled code does.
         threads: rising numbers of threads.
         repetitions, warmup: see `speed.measure`.
         rule: which sentences they are, in words.
@@ -75,13 +77,15 @@ def scaling(contestants: Sequence[Contestant], sentences: Sequence[Tensor], shar
             found.setdefault(one.decoder, {})[count] = {
                 **speed_figures(times[at], times[0]), "against_fewest_threads": gain,
                 "against_fewest_threads_low": low, "against_fewest_threads_high": high}
-    first = contestants[0]
+    first, ends = contestants[0], [seconds[threads[at]] for at in (-1, 0)]
     metric: dict[str, Any] = {
         "baseline": f"{first.family} {first.decoder}", "sentences": len(sentences), "rule": rule,
         "repetitions": repetitions, "cores": usable_cores(), "threads": list(threads),
         "decoders": {decoder: {"compiled_share": shares[decoder],
-                               "by_threads": {str(count): one for count, one in by_threads.items()}}
-                     for decoder, by_threads in found.items()}}
+                               "by_threads": {str(count): one for count, one in by_threads.items()},
+                               "most_against_fewest_threads": quotient(*(
+                                   np.stack([times[0], times[at]], 1) for times in ends)).named("speedup_vs_greedy")}
+                     for at, (decoder, by_threads) in enumerate(found.items())}}
     return Finding(metric, _draw(found, shares))
 
 
@@ -100,7 +104,6 @@ def _draw(found: Mapping[str, Mapping[int, Mapping[str, float]]], shares: Mappin
         axes.margins(x=0.08)
     baseline, fewest = next(iter(found)), min(threads)
     chart.name_axes(against, "threads", f"times as fast as {baseline}", "both with as many threads")
-    chart.name_axes(gain, "threads", f"times as fast as with {fewest} thread{'s' if fewest > 1 else ''}",
-                    "compiled code uses one core")
+    chart.name_axes(gain, "threads", f"times as fast as with {fewest} thread{'s' if fewest > 1 else ''}", "")
     chart.add_legend(figure, 3)
     return figure

@@ -51,9 +51,10 @@ def candidates(measurements: Measurements, families: Mapping[str, str], decoders
 
 
 def sweep(family: str, measurements: Measurements, decoders: Mapping[str, Mapping[str, Any]]) -> Sweep:
-    """The measured decoders of a family that search K candidates per position."""
+    """The measured decoders of a family that search K candidates per position, in float32."""
     steps = [(k, decoder, measured) for (own, decoder), measured in measurements.decoders.items()
-             if own == family and (k := candidates_per_position(decoders[decoder])) is not None]
+             if own == family and decoders[decoder].get("quantization", "float32") == "float32"
+             and (k := candidates_per_position(decoders[decoder])) is not None]
     return sorted(steps, key=lambda step: step[:2])
 
 

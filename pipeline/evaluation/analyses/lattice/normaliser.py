@@ -58,14 +58,14 @@ def ask(context: LatticeContext) -> Finding:
     timings = measure([Contestant(system, name, partial(decoder, scorer)) for system, scorer in scorers.items()],
                       chosen, repetitions=params.analyses.repetitions, warmup=params.speed.warmup, device=run.device,
                       batch_sizes=(1,))[1].medians
-    low, high = interval(bleu[NORMALISER][1] - bleu[SOFTMAX][1])
+    low, high = interval(bleu[NORMALISER].resampled - bleu[SOFTMAX].resampled, len(sources))
     ratio, slowest, fastest = speed_ratio(timings[1], timings[0])
     metric = {
         "decoder": name, "device": run.device.type, "sentences": len(sources), "timed_sentences": len(chosen),
         "same_output": sum(map(list.__eq__, *words.values())) / len(sources),
-        **{system: {"bleu": bleu[system][0], "milliseconds": 1000 * float(seconds.mean())}
+        **{system: {"bleu": bleu[system].bleu, "milliseconds": 1000 * float(seconds.mean())}
            for system, seconds in zip(SYSTEMS, timings, strict=True)},
-        "difference": bleu[NORMALISER][0] - bleu[SOFTMAX][0], "difference_low": low, "difference_high": high,
+        "difference": bleu[NORMALISER].bleu - bleu[SOFTMAX].bleu, "difference_low": low, "difference_high": high,
         "speedup": ratio, "speedup_low": slowest, "speedup_high": fastest}
     return Finding(metric, _draw(metric))
 

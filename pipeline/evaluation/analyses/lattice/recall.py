@@ -8,6 +8,7 @@ of different words among which a position can choose.
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ from pipeline.evaluation.analyses.finished_run import FinishedRun
 from pipeline.evaluation.analyses.lattice.context import ROWS, LatticeContext
 from pipeline.evaluation.analyses.lattice.shared_vocabulary import SharedVocabulary
 from pipeline.evaluation.analyses.sentences import Sentences, make_batches
+from pipeline.evaluation.bootstrap import Estimate, Floats, interval, resample
 from pipeline.evaluation.reference import REFERENCE_DECODERS
 from pipeline.evaluation.rows import read_lines, texts_of
 from pipeline.model.lattice import LatticeTransformer
@@ -38,8 +40,30 @@ _STYLES = {"-": "solid", "--": "dashed", ":": "dotted"}
 Ranked = tuple[Tensor, Tensor]
 """(B, N) ranks of the gold words from 0, and (B, N, sizes) how many words their position can choose from."""
 Method = Callable[[Sentences], Ranked]
-Curves = dict[str, dict[str, list[float]]]
-"""The `recall` of each method and its mean number of `words` at each K."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a method offered for the gold words of N sentences, at each of S values of K."""
+
+    hits: Floats
+    """(N, S) gold words among the candidates."""
+    offered: Floats
+    """(N, S) candidates, summed over the positions."""
+    words: Floats
+    """(N,) gold words, of which there is one per position."""
+
+    def recall(self) -> Floats:
+        """(S,) share of the gold words."""
+        return self.hits.sum(0) / self.words.sum()
+
+    def choice(self) -> Floats:
+        """(S,) mean number of words that a position can choose from."""
+        return self.offered.sum(0) / self.words.sum()
+
+
+Curves = dict[str, Counted]
+"""By method."""
 
 
 def ask(context: LatticeContext) -> Finding:
@@ -54,7 +78,8 @@ def ask(context: LatticeContext) -> Finding:
     longest = min(network.settings.max_length for network in (context.lattice, context.nat) if network is not None)
     golds = {name: make_batches(pairs, rows=ROWS, longest=longest, device=run.device) for name, pairs in texts.items()}
     sizes = sorted(run.params.analyses.candidates)
-    return recall(golds, sizes, context.lattice, _shared_vocabulary(run, sizes[-1]), context.nat)
+    return recall(golds, sizes, context.lattice, _shared_vocabulary(run, sizes[-1]), context.nat,
+                  samples=run.params.evaluation.bootstrap_samples)
 
 
 def _shared_vocabulary(run: FinishedRun, k: int) -> SharedVocabulary:
@@ -67,8 +92,8 @@ def _shared_vocabulary(run: FinishedRun, k: int) -> SharedVocabulary:
 
 
 def recall(golds: Mapping[str, tuple[Sequence[Sentences], int]], sizes: Sequence[int], lattice: LatticeTransformer,
-           shared: SharedVocabulary, nat: MaskedTransformer | None) -> Finding:
-    """Measure recall at every K.
+           shared: SharedVocabulary, nat: MaskedTransformer | None, *, samples: int) -> Finding:
+    """Measure recall at every K, and what the position-aware counts gain over as many shared words.
 
     Args:
         golds: by name, batches of sentences, and how many sentences are not in them.
@@ -76,6 +101,7 @@ def recall(golds: Mapping[str, tuple[Sequence[Sentences], int]], sizes: Sequence
         lattice: has the count model.
         shared: of at least the largest K.
         nat: None where there is no such network.
+        samples: resamples of the bootstrap.
     """
     methods: dict[str, Method] = {
         "position_aware": lambda sentences: by_position(lattice, sentences, sizes),
@@ -85,24 +111,55 @@ def recall(golds: Mapping[str, tuple[Sequence[Sentences], int]], sizes: Sequence
     metric, curves = {}, {}
     for gold, (batches, left_out) in golds.items():
         curves[gold] = measure_recall(batches, sizes, methods)
-        by_size = {name: {what: dict(zip(map(str, sizes), values, strict=True)) for what, values in curve.items()}
-                   for name, curve in curves[gold].items()}
+        found = curves[gold]
+        by_size = {name: {what: dict(zip(map(str, sizes), values.tolist(), strict=True))
+                          for what, values in (("recall", one.recall()), ("words", one.choice()))}
+                   for name, one in found.items()}
         metric[gold] = {"sentences": sum(len(batch.source) for batch in batches), "sentences_left_out": left_out,
                         "words": sum(int((batch.target != PAD).sum()) for batch in batches), **by_size}
+        if found:
+            metric[gold]["gain_over_shared"] = {f"{words:.0f}": gain.named("recall") for words, gain in gains(
+                found["position_aware"], found["shared"], samples).items()}
     return Finding(metric, _draw(curves, sizes))
 
 
+def gains(mine: Counted, theirs: Counted, samples: int) -> dict[float, Estimate]:
+    """How much more one method recalls than another one that offers as many words, by their number.
+
+    The other method's recall is interpolated between its values of K, on a logarithmic axis. Numbers of words that it
+    does not span are left out.
+
+    Args:
+        mine, theirs: of the same sentences.
+        samples: resamples of the bootstrap.
+    """
+    times, words = resample(len(mine.words), samples), mine.choice()
+    within = (words >= theirs.choice()[0]) & (words <= theirs.choice()[-1])
+    recalls = [one.hits.sum(0) / one.words.sum() for one in (mine, theirs)]
+    resampled = [times @ one.hits / (times @ one.words)[:, None] for one in (mine, theirs)]
+
+    def over(own: Floats, other: Floats) -> Floats:
+        return own - np.interp(np.log(words), np.log(theirs.choice()), other)
+
+    found = over(*recalls)
+    spread = np.array([over(*both) for both in zip(*resampled, strict=True)])
+    return {float(words[at]): Estimate(float(found[at]), *interval(spread[:, at], len(mine.words)))
+            for at in np.flatnonzero(within)}
+
+
 def measure_recall(batches: Sequence[Sentences], sizes: Sequence[int], methods: Mapping[str, Method]) -> Curves:
-    """The share of gold words whose rank is below K, and the mean number of words to choose from."""
-    ranks, offered = defaultdict(list), defaultdict(list)
+    """Count, per sentence, the gold words whose rank is below K, and the words to choose from."""
+    hits, offered, words = defaultdict(list), defaultdict(list), list[Floats]()
     for sentences in batches:
         present = (sentences.target != PAD).cpu()
+        words.append(present.sum(1).double().numpy())
         for name, method in methods.items():
-            rank, words = method(sentences)
-            ranks[name].append(rank.cpu()[present].numpy())
-            offered[name].append(words.cpu().expand(*present.shape, -1)[present].numpy())
-    return {name: {"recall": (np.concatenate(ranks[name])[:, None] < np.array(sizes)).mean(0).tolist(),
-                   "words": np.concatenate(offered[name]).mean(0).tolist()} for name in methods if ranks[name]}
+            rank, choice = (one.cpu() for one in method(sentences))
+            inside = (rank.unsqueeze(2) < torch.tensor(sizes)) & present.unsqueeze(2)
+            hits[name].append(inside.sum(1).double().numpy())
+            offered[name].append((choice * present.unsqueeze(2)).sum(1).double().numpy())
+    return {name: Counted(np.concatenate(hits[name]), np.concatenate(offered[name]), np.concatenate(words))
+            for name in methods if hits[name]}
 
 
 def by_position(lattice: LatticeTransformer, sentences: Sentences, sizes: Sequence[int]) -> Ranked:
@@ -139,11 +196,11 @@ def _draw(curves: Mapping[str, Curves], sizes: Sequence[int]) -> Figure:
     for gold, style in styles.items():
         for (name, label), colour in chart.coloured(METHODS.items()):
             if name in curves[gold]:
-                values = [100 * share for share in curves[gold][name]["recall"]]
+                values = (100 * curves[gold][name].recall()).tolist()
                 chart.curve(by_k, sizes, values, colour, label=label if style == "-" else "", style=style)
-                chart.curve(by_words, curves[gold][name]["words"], values, colour, style=style)
+                chart.curve(by_words, curves[gold][name].choice().tolist(), values, colour, style=style)
     chart.powers_of_two(by_k, sizes)
-    most = max((curve["words"][-1] for found in curves.values() for curve in found.values()), default=1.0)
+    most = max((float(curve.choice()[-1]) for found in curves.values() for curve in found.values()), default=1.0)
     chart.powers_of_two(by_words, [2.0 ** power for power in range(0, int(np.log2(most)) + 2, 2)])
     chart.name_axes(by_k, "K (shared vocabulary: per source word)", "gold words among the candidates, %",
                     "gold: " + ", ".join(f"{gold} ({_STYLES[style]})" for gold, style in styles.items()))
