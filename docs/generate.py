@@ -79,15 +79,19 @@ def choice() -> str:
                                              and one["identical_to_greedy"] == 1
                                              and params.greedy_of(one["decoder"]) == "greedy")
 
+    def as_right(run: str) -> Callable[[Row], bool]:
+        least = find(run, baseline(), "greedy")["f05"] - TOLERANCE
+        return lambda one: one["f05"] >= least
+
     task = "[correction](docs/results.md#grammatical-error-correction) (`PROFILE={}`)"
     wishes = [(model, wish, fastest(run, kept)) for model, run in (("d=128, CPU", RUN), ("d=512, CPU", BASE))
               for wish, kept in (("the shortest time", nearly(run, "greedy")),
                                  ("the text of greedy search", exact(run)),
                                  ("the quality of beam search", nearly(run, "beam5")))]
     return table(
-        ["model, device", "you want", "family", "decoder", "quality", "speed / `beam5`", "speed / `greedy`"],
+        ["model, device", "you want", "family", "decoder", "quality", "× `beam5`", "× `greedy`"],
         [*(row(*wish) for wish in wishes),
-         *(row(model, task.format(Path(run).name), fastest(run, exact(run)))
+         *(row(model, task.format(Path(run).name), fastest(run, as_right(run)))
            for model, run in (("d=128, CPU", CORRECTION), ("d=512, CPU", CORRECTION_BASE)))], texts=5)
 
 
@@ -202,8 +206,8 @@ def claims() -> str:
     return "\n\n".join((
         *(f"{title}, [{run}](../{run}): {measured(f'{run}/speed.json')}" for title, run in LEDGERS.items()),
         table(["", "finding", "paper", *ledgers, "why"], rows, texts=7),
-        f"Together they decide {decided} of {len(FINDINGS)} findings. They do not measure "
-        f"{len(FINDINGS) - len(rows)} or parts of them."))
+        f"Together they decide {decided} of {len(FINDINGS)} findings. {len(FINDINGS) - len(rows)} or parts of them are "
+        "measured by none."))
 
 
 def service() -> str:
