@@ -12,7 +12,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: install repro test docs clean
-# Two commands at once would install into one environment.
+# One after the other, as they are named: `make -j clean repro` would remove what it installs.
 .NOTPARALLEL:
 
 install:

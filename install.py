@@ -15,6 +15,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 OLDEST, NEWEST = (3, 11), (3, 13)
 """The oldest and the newest Python version that were tried."""
@@ -26,6 +28,8 @@ INSTALLED, DOWNLOADED = {"cpu": 2.0, "cuda": 6.0}, {"cpu": 0.6, "cuda": 3.0}
 """Gigabytes of an environment and of its downloads, per build of PyTorch; measured, and rounded up."""
 UNREACHABLE = ("Connection", "Timeout", "timed out", "ProxyError", "SSLError", "NameResolution", "IncompleteRead")
 """Words in pip's messages about a failed network."""
+FULL = "No space left on device"
+"""Words in pip's message about a full disk, on which it may have written a part of a package."""
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
 
@@ -91,7 +95,7 @@ def explain(output: str, torch: str) -> str:
         output: of pip.
         torch: the requirement of PyTorch's CPU build; empty: any build.
     """
-    if "No space left on device" in output:
+    if FULL in output:
         return (f"the disk is full: see df -h {tempfile.gettempdir()} {ROOT}; free some (rm -r ~/.cache/pip), "
                 "or name a folder with more space in TMPDIR")
     if any(word in output for word in UNREACHABLE):
@@ -121,6 +125,7 @@ class Environment:
             return {}
 
     def write(self, notes: dict) -> None:
+        """Replace the notes; with `unfinished`, the environment is made anew unless they are replaced once more."""
         with open(self._notes, "w", encoding="utf-8") as file:
             json.dump(notes, file)
 
@@ -201,14 +206,43 @@ def install(environment: Environment, extras: set, torch: str) -> None:
         environment.make()
         if not cpu and platform.system() == "Linux":
             _check_space_for_cuda(environment, pin)
-    environment.write({**wanted, "unfinished": True})
+    if new or flaw or notes:  # not one of the user's own
+        environment.write({**wanted, "unfinished": True})
     extra = ",".join(wanted["extras"])
     print(f"installing {extra} into .venv; the first time this takes minutes", flush=True)
     # Without compilation: modules are compiled when they are first imported, and many never are.
     done = environment.pip_install("--no-compile", "-c", "constraints.txt", "-e", f".[{extra}]", *filter(None, [cpu]))
     if done.returncode:
+        if notes and not flaw and FULL not in done.stderr:  # pip has left the environment as it was
+            environment.write(notes)
         raise Refusal(explain(done.stderr, cpu))
     environment.write(wanted)
+
+
+@contextmanager
+def alone(folder: str) -> Iterator:
+    """Wait until no other installation into the environment of a folder is under way, and keep others waiting.
+
+    Raises:
+        Refusal: the folder's file for this purpose cannot be written or locked.
+    """
+    import fcntl  # Windows has none, and is refused in one line
+
+    path = os.path.join(folder, ".install.lock")
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("waiting for another installation into .venv", flush=True)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError as error:
+        raise Refusal(f"{path}: cannot be locked: {error.strerror}; check the permissions of the folder, and that its "
+                      "file system has locks") from None
+    try:
+        yield
+    finally:
+        os.close(descriptor)  # which ends the lock, as the end of the process does
 
 
 def _check_space_for_cuda(environment: Environment, pin: str) -> None:
@@ -229,7 +263,8 @@ def main() -> None:
     try:
         check_machine(sys.version_info, platform.python_implementation(), platform.system(), platform.machine(),
                       platform.libc_ver())
-        install(Environment(os.path.join(ROOT, ".venv")), set(options.extras.split(",")), options.torch)
+        with alone(ROOT):
+            install(Environment(os.path.join(ROOT, ".venv")), set(options.extras.split(",")), options.torch)
     except Refusal as refusal:
         sys.exit(f"error: {refusal}")
     except KeyboardInterrupt:

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 
 import pytest
@@ -162,11 +163,19 @@ def test_a_killed_installation_is_begun_anew(environment: Prepared) -> None:
     assert environment.done == ["make", ".[development,pipeline]"] and environment.notes()["torch"] == "cpu"
 
 
-def test_a_failed_installation_is_tried_again(environment: Prepared) -> None:
-    environment.fails = "ERROR: no such package"
+@pytest.mark.parametrize("fails, anew", [("ERROR: no such package", False),
+                                         ("ERROR: [Errno 28] No space left on device", True)])
+def test_a_failed_installation_is_tried_again(environment: Prepared, fails: str, anew: bool) -> None:
+    """What works already goes on working, unless pip may have broken it."""
+    before, environment.fails = environment.notes(), fails
     for _ in range(2):
-        with pytest.raises(Refusal, match="no such package"):
+        with pytest.raises(Refusal):
             install.install(environment, {"development"}, "")
+    assert environment.done == [".[development,pipeline]", *["make"] * anew, ".[development,pipeline]"]
+    assert anew or environment.notes() == before
+    environment.fails, environment.done = "", []
+    install.install(environment, {"pipeline"}, "")
+    assert environment.done == (["make", ".[development,pipeline]"] if anew else [])
 
 
 @pytest.mark.parametrize("change, reason", [
@@ -189,6 +198,30 @@ def test_an_environment_of_the_users_own_is_kept(tmp_path: Path) -> None:
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / ".installed").touch()  # as it was before it held notes
     prepared = Prepared(tmp_path / ".venv")
+    for prepared.fails, error in (("ERROR: Connection", Refusal), ("killed", KeyboardInterrupt)):
+        with pytest.raises(error):
+            install.install(prepared, {"pipeline"}, "")
+    prepared.fails = ""
     install.install(prepared, {"pipeline"}, "")
-    assert prepared.done == [".[pipeline]"]
+    assert prepared.done == [".[pipeline]"] * 3
     assert prepared.notes()["extras"] == ["pipeline"]
+
+
+def test_a_second_installation_waits_for_the_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done: list[str] = []
+
+    def second() -> None:
+        with install.alone(str(tmp_path)):
+            done.append("second")
+
+    thread, told = Thread(target=second), ""
+    with install.alone(str(tmp_path)):
+        thread.start()
+        while not told:
+            told = capsys.readouterr().out
+        done.append("first")
+    thread.join()
+    assert done == ["first", "second"] and told == "waiting for another installation into .venv\n"
+    with pytest.raises(Refusal, match=r"\.install\.lock: cannot be locked: No such file"), \
+            install.alone(str(tmp_path / "absent")):
+        pass
