@@ -101,6 +101,15 @@ def test_the_corpus_has_a_data_card(workspace: Path) -> None:
         assert {row["reference2"] for row in rows} == {"abc" if split == "test" else ""}
 
 
+def test_corrections_keep_both_sides(workspace: Path, change_params: Callable[[dict[str, Any]], None]) -> None:
+    change_params({"corpus": {"target_language": "en"}})
+    assert main(["export", "corpus", "--output", "out/corpus"]) == 0
+    assert '`{"source": "…", "target": "…"}`' in card(Path("out/corpus"))[1]
+    rows = [json.loads(line) for line in Path("out/corpus/test.jsonl").read_text().splitlines()]
+    for side in ("source", "target"):
+        assert [row[side] for row in rows] == layout.read_lines(layout.CORPUS / f"test.{side}")
+
+
 def test_datasets_loads_the_corpus(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every line of every split, whatever it contains, by its card; and the source `huggingface` reads it back."""
     datasets = pytest.importorskip("datasets", reason="the extra `huggingface` is not installed")

@@ -4,6 +4,7 @@ Both begin with YAML, as the Hugging Face Hub reads it. They name no path of the
 """
 
 import inspect
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -19,6 +20,7 @@ from pipeline.interop.model_folder import ModelSettings
 from pipeline.measures import MEASURES
 from pipeline.params import Params
 from pipeline.sources.settings import CorpusSettings
+from pipeline.sources.splits import Languages
 
 if TYPE_CHECKING:
     from pipeline.model.transformer import Transformer
@@ -111,7 +113,7 @@ Trained on {_SIDES.get(training.get("data", ""), "data that the checkpoint does 
 def data_card(params: Params, licence: str) -> str:
     """The card of the corpus of the current folder, as `export_corpus` writes it."""
     corpus, kept = params.corpus, _kept()
-    row = f'{{"translation": {{"{corpus.source_language}": …, "{corpus.target_language}": …}}}}'
+    row = json.dumps(columns((corpus.source_language, corpus.target_language), "…", "…"), ensure_ascii=False)
     head = {"language": _languages(corpus), "license": licence, "task_categories": ["translation"],
             "configs": [{"config_name": "default", "data_files": [
                 {"split": split, "path": f"{split}.jsonl"} for split in layout.SPLITS]}]}
@@ -126,6 +128,15 @@ def data_card(params: Params, licence: str) -> str:
 
 {_licence(corpus, licence)}
 """)
+
+
+def columns(languages: Languages, source: str, target: str) -> dict[str, Any]:
+    """A sentence pair as columns of the exported corpus: `translation`, a dictionary by language, or, where both sides
+    are in one language (corrections), `source` and `target`."""
+    source_language, target_language = languages
+    if source_language == target_language:
+        return {"source": source, "target": target}
+    return {"translation": {source_language: source, target_language: target}}
 
 
 def _card(head: Mapping[str, Any], body: str) -> str:

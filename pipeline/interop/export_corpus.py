@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline import __version__, layout
-from pipeline.interop.cards import data_card
+from pipeline.interop.cards import columns, data_card
 from pipeline.interop.folder import export_folder
 from pipeline.layout import SPLITS
 from pipeline.params import Params
@@ -39,6 +39,6 @@ def _rows(split: str, languages: Languages, most: int) -> Iterator[str]:
     texts = [layout.read_lines(path) for path in (layout.CORPUS / f"{split}.source", *layout.references(split))]
     for source, target, *further in zip(*texts, strict=True):
         further += [""] * (most - 1 - len(further))
-        row = {"translation": dict(zip(languages, (source, target), strict=True)),
-               **{f"reference{number}": text for number, text in enumerate(further, 2)}}
+        row = columns(languages, source, target) | {f"reference{number}": text
+                                                    for number, text in enumerate(further, 2)}
         yield json.dumps(row, ensure_ascii=False) + "\n"
