@@ -23,7 +23,7 @@ from pipeline.corpus.batches import by_tokens
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import count_cut, pad_sources, report_cut
 from pipeline.corpus.pairs import Pairs
-from pipeline.decoding.settings import Decoder, make_decoder
+from pipeline.decoding.settings import Decoder, make_decoder, with_nbest
 from pipeline.distillation_inputs import Sources, choose_penalty, with_penalty, write_extra_sources
 from pipeline.distillation_shards import Shard, merge_shards
 from pipeline.errors import PipelineError
@@ -110,9 +110,8 @@ def distill(params: Params, devices: int | None, accelerator: str, nodes: int = 
     teacher, _ = load_checkpoint(layout.checkpoint(TEACHER), tokenizer.digest)
     path = layout.BPE / "train.pairs"
     pairs = Pairs.open(path, tokenizer.digest)
-    block = params.decoder(settings.decoder)
-    if settings.hypotheses > 1:
-        block = {**block, "nbest": settings.hypotheses}
+    block = with_nbest(settings.decoder, params.decoder(settings.decoder), settings.hypotheses,
+                       "params.yaml: distillation.hypotheses")
     limit = params.length_limit(teacher.settings.max_length)
     fingerprint = teacher_fingerprint(layout.checkpoint(TEACHER), [path, *_further_files(settings)], {
         "decoder": block, "limit": dataclasses.asdict(limit), "distillation": dataclasses.asdict(settings),

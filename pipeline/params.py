@@ -173,10 +173,6 @@ class Params(Checked):
     def _check_distillation(self) -> None:
         """Raise a PipelineError unless the decoder and the corpus can do what distillation asks of them."""
         settings, block = self.distillation, self.decoder(self.distillation.decoder, "distillation.decoder")
-        most = settings.hypotheses if block.get("algorithm") == "sample" else block.get("beams", 1)
-        if settings.hypotheses > most:
-            raise PipelineError(f"params.yaml: distillation.hypotheses: {settings.hypotheses}, but the decoder "
-                                f"{settings.decoder} finds at most {most}; choose one with more beams, or sampling")
         if settings.length_penalty and "beams" not in block:
             raise PipelineError(f"params.yaml: distillation.length_penalty: the decoder {settings.decoder} has no "
                                 "length penalty; choose a beam search, or remove length_penalty")

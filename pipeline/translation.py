@@ -16,7 +16,7 @@ from pipeline.count_model.shortlist import Shortlist
 from pipeline.decoding.forced import Prefixes
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.settings import ForcedDecoder, Terms, make_decoder
+from pipeline.decoding.settings import ForcedDecoder, Terms, make_decoder, with_nbest
 from pipeline.device import pick_device
 from pipeline.engine.door import open_engine
 from pipeline.errors import PipelineError
@@ -63,17 +63,11 @@ class Translator:
             quantization: one of `formats.FORMATS`, in which the model is searched; None: the decoder's own.
 
         Raises:
-            PipelineError: a name is unknown, or the decoder has too few beams or does not suit the vocabulary.
+            PipelineError: a name is unknown, or the decoder finds fewer hypotheses or does not suit the vocabulary.
         """
         limit = params.length_limit(model.longest)
         if isinstance(decoder, str):
-            block = dict(params.decoder(decoder, joint=model.text.joint))
-            if nbest > 1:
-                widest = block.get("beams", block.get("candidates", 1))
-                if nbest > widest:
-                    raise PipelineError(f"--nbest: {nbest} needs a decoder with at least as many beams; {decoder!r} "
-                                        f"has {widest}")
-                block["nbest"] = nbest
+            block = with_nbest(decoder, params.decoder(decoder, joint=model.text.joint), nbest, "--nbest")
             if quantization is not None:
                 block["quantization"] = quantization
             self._quantization = block.setdefault("quantization", FORMATS[0])

@@ -5,7 +5,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,7 +67,7 @@ def test_no_verb(capsys: pytest.CaptureFixture[str]) -> None:
      "--decoder: decoder 'beam99' is unknown; params.yaml has greedy, beam3"),
     (["translate", "--family", "teacher", "--nbest", "0"], "--nbest: 0 must be at least 1"),
     (["translate", "--family", "teacher", "--nbest", "4", "--decoder", "beam3"],
-     "--nbest: 4 needs a decoder with at least as many beams; 'beam3' has 3"),
+     "error: --nbest: 4 must not exceed the beams, 3; choose another decoder than 'beam3'"),
     (["translate", "--family", "teacher", "--device", "tpu"], "device: 'tpu' is unknown; choose cpu, cuda or auto"),
     (["translate", "--family", "teacher", "--input", "absent.txt"], "absent.txt: cannot be read: No such file"),
     (["translate", "--family", "teacher", "--input", "data"], "data: cannot be read: Is a directory"),
@@ -84,10 +86,14 @@ def test_mistakes_are_one_line_and_status_2(workspace: Path, capsys: pytest.Capt
     assert printed.err.count("\n") == 1
 
 
-def test_nbest_needs_a_decoder_that_has_one(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["translate", "--family", "teacher", "--nbest", "2", "--decoder", "greedy"]) == 2
+def test_nbest_needs_a_decoder_that_has_one(workspace: Path, capsys: pytest.CaptureFixture[str],
+                                            change_params: Callable[[dict[str, Any]], None]) -> None:
     # It names what the user typed, not a key of params.yaml that they never wrote.
-    assert capsys.readouterr().err == "error: --nbest: 2 needs a decoder with at least as many beams; 'greedy' has 1\n"
+    change_params({"decoders": {"jacobi": {"algorithm": "jacobi"}}})
+    for decoder in ("greedy", "jacobi"):
+        assert main(["translate", "--family", "teacher", "--nbest", "2", "--decoder", decoder]) == 2
+        assert capsys.readouterr().err == ("error: --nbest: 2 must not exceed 1, what this search finds; choose "
+                                           f"another decoder than '{decoder}'\n")
 
 
 def test_outside_of_a_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,

@@ -9,6 +9,7 @@ import pytest
 
 import pipeline
 from pipeline.blocks import merge
+from pipeline.commands.repro import check_decoders
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
@@ -38,6 +39,7 @@ def check(params: Params) -> None:
         assert params.decoders_of(name)
     for name, block in params.decoders.items():
         make_decoder(name, block, LengthLimit(params.limit.ratio, params.limit.extra))
+    check_decoders(params)
 
 
 def test_the_shipped_parameters() -> None:
@@ -185,7 +187,6 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("decoders.greedy", "greedy", "params.decoders.greedy must be a block of keys, not 'greedy'"),
     ("decoders.beam5", ..., "decoder 'beam5' is unknown"),
     ("distillation.decoder", "beam99", "distillation.decoder: decoder 'beam99' is unknown"),
-    ("distillation.hypotheses", 6, "distillation.hypotheses: 6, but the decoder beam5 finds at most 5; choose"),
     ("distillation", {"decoder": "greedy", "length_penalty": [1]}, "length_penalty: the decoder greedy has no"),
     ("distillation.length_penalty", [-1], r"distillation.length_penalty\[0\]: -1.0 must be at least 0"),
     ("families.ar.start_with.positions", [-1, -1], r"start_with.positions: \[-1, -1\] begins a table that is learned"),
@@ -211,6 +212,27 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 def test_one_mistake(path: str, value: Any, message: str) -> None:
     with pytest.raises(PipelineError, match=message) as caught:
         parse_params(changed(path, value))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("path", "value", "message"), [
+    ("decoders.beam5", {"algorithm": "beam", "beam": 5}, r"decoders.beam5.beam is unknown; did you mean .*beams\?"),
+    ("decoders.beam5.beams", "five", "decoders.beam5.beams is 'five'; it must be of type int"),
+    ("decoders.beam5.nbest", 6, "decoders.beam5.nbest: 6 must not exceed the beams, 5"),
+    ("decoders.pj.start", "noise", "decoders.pj.start: 'noise' is unknown; choose one of padding, source"),
+    ("decoders.greedy.algorithm", "lucky", "decoders.greedy.algorithm: 'lucky' is no file of pipeline/decoding"),
+    ("families.lattice.decoders", ["lattice16", "beam4"],
+     "families.lattice.decoders: beam4 searches ordered models, and lattice is of kind lattice; name another"),
+    ("families.drafter.decoders", [], "families.drafter.decoders: greedy searches ordered models"),
+    ("distillation.decoder", "nat", "distillation.decoder: nat searches masked models, and teacher is of kind ordered"),
+    ("distillation.hypotheses", 6, "distillation.hypotheses: 6 must not exceed the beams, 5; .* than 'beam5'$"),
+    ("distillation", {"decoder": "greedy", "hypotheses": 2}, "distillation.hypotheses: 2 must not exceed 1, w"),
+])
+def test_a_decoder_that_no_stage_could_search_with(path: str, value: Any, message: str) -> None:
+    """Parsing leaves it to `repro`, which refuses it before anything is trained."""
+    params = parse_params(changed(path, value))
+    with pytest.raises(PipelineError, match=f"^params.yaml: {message}") as caught:
+        check_decoders(params)
     assert "\n" not in str(caught.value)
 
 

@@ -237,12 +237,17 @@ def test_lost_placeholders(source: str, translation: str, lost: list[str]) -> No
 
 
 def test_length_candidates_give_an_nbest_list(workspace: Path, change_params: Callable[[dict[str, Any]], None]) -> None:
-    change_params({"decoders": {"masks": {"algorithm": "mask_predict", "iterations": 2, "candidates": 3}}})
+    change_params({"decoders": {"masks": {"algorithm": "mask_predict", "iterations": 2, "candidates": 3},
+                                "paths": {"algorithm": "lattice", "candidates": 2}, "drafts": {
+                                    "algorithm": "lattice_gad"}, "drawn": {"algorithm": "sample"}}})
     params = load_params()
     model = open_family(params, "teacher")
-    Translator(params, model, "masks", nbest=3)
-    with pytest.raises(PipelineError, match="4 needs a decoder with at least as many beams; 'masks' has 3"):
+    for decoder in ("masks", "paths", "drawn"):
+        Translator(params, model, decoder, nbest=3)
+    with pytest.raises(PipelineError, match=r"^--nbest: 4 must not exceed the candidates, 3; .* than 'masks'"):
         Translator(params, model, "masks", nbest=4)
+    with pytest.raises(PipelineError, match=r"^--nbest: 3 must not exceed 1, what this search finds; .* than 'drafts'"):
+        Translator(params, model, "drafts", nbest=3)
 
 
 # Beginnings and terms.
@@ -329,7 +334,7 @@ def test_nbest_and_calls_of_a_lattice(lattice_family: Path, translate: Translate
         assert len(result["hypotheses"]) == len(result["scores"]) == nbest
         assert result["scores"] == sorted(result["scores"], reverse=True)
     status, _, error = translate(text, "--decoder", "counts", "--nbest", "2", family="lattice")
-    assert status == 2 and "2 needs a decoder with at least as many beams; 'counts' has 1" in error
+    assert status == 2 and "--nbest: 2 must not exceed 1, what this search finds" in error
 
 
 def test_without_a_decoder_the_first_of_the_family_is_taken(lattice_family: Path, translate: Translate) -> None:

@@ -58,12 +58,13 @@ def _reproduce(profile: str, jobs: int | None, options: list[str]) -> None:
     load_params()  # a mistake in params.yaml is reported before anything starts
     folder = prepare(profile) if profile else Path()
     write_facts(folder)
+    stages = {} if options else ask_dvc(folder)
+    if not options and not any(stage.has_changed for stage in stages.values()):
+        print("Nothing has changed: data, models and reports are up to date.")
+        return
+    params = load_params(folder / PARAMS)
+    check_decoders(params)
     if not options:
-        stages = ask_dvc(folder)
-        if not any(stage.has_changed for stage in stages.values()):
-            print("Nothing has changed: data, models and reports are up to date.")
-            return
-        params = load_params(folder / PARAMS)
         jobs = jobs or default_jobs(params)
         _announce(params, folder, jobs)
         if jobs > 1:
@@ -76,6 +77,28 @@ def _reproduce(profile: str, jobs: int | None, options: list[str]) -> None:
         if differs_from_commit(folder):
             print(f"{folder}: not committed as it is; experiments in it and other clones start from what is committed: "
                   f"git add {folder} && git commit")
+
+
+def check_decoders(params: "Params") -> None:
+    """Check the decoders of a run, which otherwise only the stages would do that search with them, after trainings.
+
+    Raises:
+        PipelineError: an entry of `decoders` is not valid, or does not suit the kind of a family that names it; or the
+            decoder of distillation does not find as many hypotheses as it should.
+    """
+    from pipeline.decoding.settings import read_entry, with_nbest  # torch, which an unchanged run does not need
+    from pipeline.systems import TEACHER
+
+    distilling, where = params.distillation, "params.yaml: distillation.hypotheses"
+    with_nbest(distilling.decoder, params.decoder(distilling.decoder), distilling.hypotheses, where)
+    named = [("distillation.decoder", TEACHER, distilling.decoder)]
+    named += [(f"families.{name}.decoders", name, decoder) for name in params.systems
+              for decoder in params.decoders_of(name)]
+    for key, family, decoder in named:
+        searched, kind = read_entry(decoder, params.decoder(decoder)).kind, params.family(family).kind
+        if searched != kind:
+            raise PipelineError(f"params.yaml: {key}: {decoder} searches {searched} models, and {family} is of kind "
+                                f"{kind}; name another decoder there")
 
 
 def _announce(params: "Params", folder: Path, jobs: int) -> None:

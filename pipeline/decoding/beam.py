@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pipeline.checks import Checked, Positive
+from pipeline.checks import Checked, Positive, Refused
 from pipeline.decoding.beams import Candidates, Expand, Expansion, LengthPenalty, beam_search
 from pipeline.decoding.forced import Prefixed
 from pipeline.decoding.hypotheses import Hypotheses
@@ -50,7 +50,7 @@ class Settings(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.nbest > self.beams:
-            raise PipelineError(f"nbest: {self.nbest} must not exceed the beams, {self.beams}")
+            raise Refused(f"nbest: {self.nbest} must not exceed the beams, {self.beams}")
 
 
 def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings,

@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from torch import Tensor
 
-from pipeline.checks import Checked, Natural, Positive
+from pipeline.checks import Checked, Natural, Positive, Refused
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import Model
 from pipeline.decoding.verify import Drafter, verify
 from pipeline.engine.sentence import Found, Sentence
-from pipeline.errors import PipelineError
 from pipeline.vocabulary import BOS, EOS, PAD
 
 
@@ -39,7 +38,7 @@ class Settings(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.shortest > self.longest:
-            raise PipelineError(f"shortest: {self.shortest} must not exceed longest, {self.longest}")
+            raise Refused(f"shortest: {self.shortest} must not exceed longest, {self.longest}")
 
 
 def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:

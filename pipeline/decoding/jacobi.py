@@ -23,14 +23,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pipeline.checks import Amount, Checked, Natural, Positive
+from pipeline.checks import Amount, Checked, Natural, Positive, Refused
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Ints, Prefix
 from pipeline.decoding.protocol import Model
 from pipeline.decoding.verify import Drafter, verify
 from pipeline.engine.sentence import Found, Sentence
-from pipeline.errors import PipelineError
 from pipeline.vocabulary import EOS, PAD
 
 STARTS = ("padding", "source")
@@ -60,7 +59,7 @@ class Settings(Blocks):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.start not in STARTS:
-            raise PipelineError(f"start: {self.start!r} is unknown; choose one of {', '.join(STARTS)}")
+            raise Refused(f"start: {self.start!r} is unknown; choose one of {', '.join(STARTS)}")
 
 
 def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings = Settings()) -> Hypotheses:

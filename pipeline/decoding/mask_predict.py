@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pipeline.checks import Checked, Positive
+from pipeline.checks import Checked, Positive, Refused
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import DecoderState, MaskedModel
@@ -44,7 +44,7 @@ class Settings(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.nbest > self.candidates:
-            raise PipelineError(f"nbest: {self.nbest} must not exceed the candidates, {self.candidates}")
+            raise Refused(f"nbest: {self.nbest} must not exceed the candidates, {self.candidates}")
 
 
 @torch.inference_mode()

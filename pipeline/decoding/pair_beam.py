@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from pipeline.checks import Checked, Positive
+from pipeline.checks import Checked, Positive, Refused
 from pipeline.decoding.beams import Candidates, Expand, Expansion, LengthPenalty, beam_search
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
@@ -48,7 +48,7 @@ class Settings(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.nbest > self.finish:
-            raise PipelineError(f"nbest: {self.nbest} must not exceed the hypotheses, {self.finish}")
+            raise Refused(f"nbest: {self.nbest} must not exceed the hypotheses, {self.finish}")
 
     @property
     def finish(self) -> int:

@@ -23,8 +23,9 @@ import importlib
 import importlib.util
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
+from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,6 +33,7 @@ import torch
 from torch import Tensor
 
 from pipeline.blocks import build
+from pipeline.checks import Refused
 from pipeline.count_model.shortlist import Shortlist
 from pipeline.decoding.deduplicate import deduplicated
 from pipeline.decoding.forced import Prefixes, with_prefixes
@@ -67,20 +69,34 @@ class ForcedDecoder(Protocol):
         """
 
 
-def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit,
-                 shortlist: Shortlist | None = None) -> ForcedDecoder:
-    """The function that an entry of `decoders` describes.
+@dataclass(frozen=True)
+class Entry:
+    """An entry of `decoders`, fully checked."""
+
+    algorithm: str
+    module: ModuleType
+    """Its file."""
+    settings: Any
+    """Of the file's `Settings`."""
+    deduplicate: int
+    quantization: str
+
+    @property
+    def kind(self) -> str:
+        """The kind of model that it searches."""
+        return str(getattr(self.module, "KIND", "ordered"))
+
+
+def read_entry(name: str, block: Mapping[str, Any]) -> Entry:
+    """What an entry of `decoders` says.
 
     Args:
         name: of the entry, for error messages.
         block: `algorithm`, the fields of that file's `Settings`, `deduplicate` (default 0: no removal) and
             `quantization` (default float32: none).
-        limit: the greatest length of a translation.
-        shortlist: the part of the vocabulary that is searched for a source; None: all of it. Scores are then relative
-            to that part, and sentences are searched one by one, in threads.
 
     Raises:
-        PipelineError: no such algorithm, a setting that it does not have, or a shortlist that it cannot search.
+        PipelineError: no such algorithm, or a setting that it does not have.
     """
     options = dict(block)
     algorithm = str(options.pop("algorithm", ""))
@@ -96,12 +112,54 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit,
     module = None
     if re.fullmatch(r"[a-z][a-z0-9_]*", algorithm) and importlib.util.find_spec(path):
         module = importlib.import_module(path)
-    if not hasattr(module, "search"):
+    if module is None or not hasattr(module, "search"):
         raise PipelineError(f"params.yaml: decoders.{name}.algorithm: {algorithm!r} is no file of pipeline/decoding "
                             "that has a search")
-    settings = build(module.Settings, options, f"decoders.{name}")  # type: ignore[union-attr]
-    search, kind = module.search, getattr(module, "KIND", "ordered")  # type: ignore[union-attr]
-    takes_terms = getattr(module, "TAKES_TERMS", False)
+    return Entry(algorithm, module, build(module.Settings, options, f"decoders.{name}"), longest, quantization)
+
+
+def with_nbest(name: str, block: Mapping[str, Any], nbest: int, where: str) -> dict[str, Any]:
+    """An entry of `decoders` that finds a number of hypotheses per sentence; for one, the entry as it is.
+
+    Args:
+        name: of the entry.
+        block: its content.
+        nbest: the number of hypotheses.
+        where: the option or key that asks for them, for error messages.
+
+    Raises:
+        PipelineError: the decoder does not find so many, or the entry is not valid.
+    """
+    settings = read_entry(name, block).settings
+    if nbest == 1:
+        return dict(block)
+    try:
+        if not hasattr(settings, "nbest"):
+            raise Refused(f"nbest: {nbest} must not exceed 1, what this search finds")
+        replace(settings, nbest=nbest)
+    except Refused as refused:
+        fault = str(refused).removeprefix("nbest: ")
+        raise PipelineError(f"{where}: {fault}; choose another decoder than {name!r}") from None
+    return {**block, "nbest": nbest}
+
+
+def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit,
+                 shortlist: Shortlist | None = None) -> ForcedDecoder:
+    """The function that an entry of `decoders` describes.
+
+    Args:
+        name: of the entry, for error messages.
+        block: its content, see `read_entry`.
+        limit: the greatest length of a translation.
+        shortlist: the part of the vocabulary that is searched for a source; None: all of it. Scores are then relative
+            to that part, and sentences are searched one by one, in threads.
+
+    Raises:
+        PipelineError: no such algorithm, a setting that it does not have, or a shortlist that it cannot search.
+    """
+    entry = read_entry(name, block)
+    algorithm, module, settings, kind = entry.algorithm, entry.module, entry.settings, entry.kind
+    search, takes_terms = module.search, getattr(module, "TAKES_TERMS", False)
     if shortlist is not None and not getattr(module, "TAKES_SHORTLIST", False):
         raise PipelineError(f"decoders.{name}: {algorithm} cannot search a shortlist; choose greedy or a beam search")
     is_left_to_right = kind == "ordered" or getattr(module, "VERIFIES", False)
@@ -110,7 +168,7 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit,
         if model.kind != kind:
             raise PipelineError(f"decoders.{name}: {algorithm} searches {kind} models, and this one is {model.kind}; "
                                 "choose another decoder for its family")
-        model = open_engine(in_format(model, quantization))
+        model = open_engine(in_format(model, entry.quantization))
         if len(source) and (shortlist is not None or any(terms)):
             found = search_rows(lambda row, sentence: search_one(
                 model, sentence, prefixes[row:row + 1], terms[row] if terms else ()), source,
@@ -121,7 +179,7 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit,
             found = search_in_threads(lambda sentence: search(model, sentence, limit, settings), source)
         else:
             found = search(model, source, limit, settings)
-        return deduplicated(found, longest) if longest else found
+        return deduplicated(found, entry.deduplicate) if entry.deduplicate else found
 
     def search_forced(model: Any, source: Tensor, prefixes: Prefixes, *more: Any) -> Hypotheses:
         if not any(prefixes):
