@@ -314,7 +314,7 @@ def test_fewer_than_one_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert repro("--jobs", "0") == 2 and "--jobs: 0 must be at least 1" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option", ["--interactive", "-i", "--cwd", "-c"])
+@pytest.mark.parametrize("option", ["--interactive", "--inter", "-i", "-fi", "--cwd", "--cwd=..", "-c", "-c.."])
 def test_what_cannot_be_passed_on_is_refused(project: Path, option: str, capsys: pytest.CaptureFixture[str]) -> None:
     """There is no terminal to ask on, and the facts would be those of another folder."""
     assert repro(option) == 2

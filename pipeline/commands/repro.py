@@ -7,6 +7,7 @@ it then runs one stage after the other.
 """
 
 import argparse
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 PASSES_ON = True
 _ASK = "stages have no terminal to ask on, so run `dvc repro --interactive` in the folder of dvc.yaml"
 _ELSEWHERE = "name the profile with --profile, or run `dvc repro` in the folder"
-_REFUSED = {"-i": _ASK, "--interactive": _ASK, "-c": _ELSEWHERE, "--cwd": _ELSEWHERE}
-"""Options of `dvc repro` that would fail or run something else than what is prepared, each with what to do instead."""
+_REFUSED = {"interactive": _ASK, "cwd": _ELSEWHERE}
+"""Options of `dvc repro`, whatever its version, that would fail or run something else than what is prepared, each with
+what to do instead. Their short names are their first letters."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,13 +42,20 @@ def run(arguments: argparse.Namespace, options: list[str]) -> None:
 
     if arguments.jobs is not None and arguments.jobs < 1:
         raise PipelineError(f"--jobs: {arguments.jobs} must be at least 1")
-    for option, remedy in _REFUSED.items():
-        if option in options:
-            raise PipelineError(f"{option}: cannot be passed on to `dvc repro` from here; {remedy}")
+    for option in options:
+        _check_option(option)
     if arguments.profile:
         check_name(arguments.profile, "--profile")
     with locked((PROFILES / arguments.profile if arguments.profile else Path()) / PIPELINE), ending_like_control_c():
         _reproduce(arguments.profile, arguments.jobs, options)
+
+
+def _check_option(option: str) -> None:
+    """Refuse an option of `_REFUSED` as argparse understands it: with its value, shortened, or among short ones."""
+    name = option.partition("=")[0]
+    for refused, remedy in _REFUSED.items():
+        if (len(name) > len("--") and f"--{refused}".startswith(name)) or re.match(rf"-\w*{refused[0]}", name):
+            raise PipelineError(f"{option}: cannot be passed on to `dvc repro` from here; {remedy}")
 
 
 def _reproduce(profile: str, jobs: int | None, options: list[str]) -> None:
