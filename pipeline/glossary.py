@@ -16,8 +16,8 @@ class Glossary:
     """
 
     def __init__(self, terms: Mapping[str, str]) -> None:
-        """Take target phrases by source phrase; both must have words."""
-        self._targets = {" ".join(phrase.split()): target for phrase, target in terms.items()}
+        """Take target phrases by source phrase; both must have words, and are normalised (NFC)."""
+        self._targets = {normalise(phrase): normalise(target) for phrase, target in terms.items()}
         self._phrases = {phrase[0].upper() + phrase[1:]: phrase for phrase in self._targets}
         self._phrases |= {phrase: phrase for phrase in self._targets}
         longest_first = "|".join(map(re.escape, sorted(self._phrases, key=len, reverse=True)))
@@ -43,7 +43,7 @@ class Glossary:
         return cls(terms)
 
     def targets(self, sentence: str) -> list[str]:
-        """The target phrases that the translation of a sentence must contain, each once.
+        """The target phrases that the translation of a sentence, in any Unicode form, must contain, each once.
 
         >>> Glossary({"light": "Leuchte", "light switch": "Schalter"}).targets("Light switch, daylight, light!")
         ['Schalter', 'Leuchte']
@@ -51,5 +51,5 @@ class Glossary:
         if self._pattern is None:
             return []
         found: Iterable[str] = (self._targets[self._phrases[phrase]]
-                                for phrase in self._pattern.findall(" ".join(sentence.split())))
+                                for phrase in self._pattern.findall(normalise(sentence)))
         return list(dict.fromkeys(found))

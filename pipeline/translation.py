@@ -126,7 +126,7 @@ class Translator:
     def _chunk(self, lines: list[str], prefixes: list[str]) -> list[Translation]:
         encoded = self.model.encode(lines)
         forced = [self.model.encode_prefix(prefix) if prefix else [] for prefix in prefixes]
-        wanted = [self._glossary.targets(line) for line in lines]
+        wanted = [[normalise(term, self.model.unicode) for term in self._glossary.targets(line)] for line in lines]
         done = {row: Translation(line, [""], [0.0] if self._scores else None, 0)
                 for row, (line, ids) in enumerate(zip(lines, encoded, strict=True)) if not ids}
         by_length = sorted((row for row in range(len(lines)) if row not in done), key=lambda row: -len(encoded[row]))

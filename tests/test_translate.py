@@ -294,12 +294,21 @@ def test_terms_of_a_glossary(translate: Translate, workspace: Path) -> None:
         assert status == 2 and error.startswith(f"error: {message}")
 
 
+def test_a_term_is_looked_for_in_the_form_of_the_model(
+        translate: Translate, workspace: Path, change_params: Callable[[dict[str, Any]], None]) -> None:
+    change_params({"corpus": {"filters": {"unicode": "NFKC"}}})
+    (workspace / "terms.tsv").write_text("otter\t\uff4c\uff55\uff4d\uff4f\n")  # in wide letters
+    status, printed, error = translate(b"The red otter\n", "--decoder", "beam3", "--glossary", "terms.tsv")
+    assert status == 0 and "lumo" in printed.decode() and "lacks" not in error
+
+
 @pytest.mark.parametrize(("sentence", "targets"), [
     ("The light is on", ["Leuchte"]), ("Light!", ["Leuchte"]), ("lights, daylight", []), ("LIGHT", []),
     ("The light switch", ["Schalter"]), ("a  light\u00a0switch and light, light", ["Schalter", "Leuchte"]),
-    ("use C++ it", ["C++"]), ("ask IT", ["EDV"])])
+    ("use C++ it", ["C++"]), ("ask IT", ["EDV"]), ("a cafe\u0301", ["Caf\u00e9"]), ("a caf\u00e9", ["Caf\u00e9"])])
 def test_which_terms_a_sentence_has(sentence: str, targets: list[str]) -> None:
-    glossary = Glossary({"light": "Leuchte", "light switch": "Schalter", "C++": "C++", "IT": "EDV"})
+    glossary = Glossary({"light": "Leuchte", "light switch": "Schalter", "C++": "C++", "IT": "EDV",
+                         "cafe\u0301": "Cafe\u0301"})
     assert glossary.targets(sentence) == targets
 
 
