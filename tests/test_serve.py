@@ -304,7 +304,7 @@ def test_a_window_is_over_when_a_batch_is_full(held: Held) -> None:
 
 
 def test_a_full_queue_is_told_with_the_time_to_wait(held: Held) -> None:
-    with serving([held], Limits(max_waiting=2)) as client:
+    with serving([held], Limits(max_lines=2, max_waiting=2)) as client:
         first = ask(client, "a")
         assert held.begun.wait(60)
         second = ask(client, "b")
@@ -420,6 +420,7 @@ def test_a_model_folder_is_named_as_the_folder(folder: Path, monkeypatch: pytest
     (["--port", "0", "--host", "no host"], "--host no host --port 0: cannot listen there"),
     (["--port", "0", "--max-body", "0"], "--max-body: 0 must be at least 1"),
     (["--port", "0", "--window", "-1"], "--window: -1.0 must be at least 0"),
+    (["--port", "0", "--max-waiting", "99"], "--max-waiting: 99 is less than the 100 lines that a request may have"),
     (["--port", "0", "--family", "nobody"], "--family: family 'nobody' is unknown"),
     (["--port", "0", "--model", "folder"], "folder"),
 ])

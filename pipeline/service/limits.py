@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pipeline.checks import Amount, Checked, Positive
+from pipeline.checks import Amount, Checked, Positive, Refused
 
 
 @dataclass(frozen=True)
@@ -24,3 +24,9 @@ class Limits(Checked):
     next batch gathers without a window."""
     patience: Amount = 30.0
     """Seconds that a request has to arrive, and that requests under way have to finish when the service is stopped."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_waiting < self.max_lines:
+            raise Refused(f"max_waiting: {self.max_waiting} is less than the {self.max_lines} lines that a request may "
+                          "have, which could never wait; raise it, or lower --max-lines")
