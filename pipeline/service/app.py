@@ -123,6 +123,7 @@ class _Service:
             raise Refused(503, f"too many lines wait for {wanted.model}; try again in {full.seconds} s",
                           {"Retry-After": str(full.seconds)}) from None
         everything, gone = asyncio.gather(*found), asyncio.create_task(_until_gone(request))
+        everything.add_done_callback(_retrieve)
         first: set[asyncio.Future[Any]] = {everything, gone}
         try:
             await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
@@ -156,6 +157,12 @@ async def _read(request: Request, limits: Limits) -> bytes:
 async def _until_gone(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def _retrieve(done: asyncio.Future[Any]) -> None:
+    """Look at the exception of lines that nobody waits for any more, which asyncio would otherwise log as forgotten."""
+    if not done.cancelled():
+        done.exception()
 
 
 def _policy(page: str) -> str:
