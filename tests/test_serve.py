@@ -361,6 +361,19 @@ def test_a_body_that_never_arrives(held: Held) -> None:
         assert (answer.status, json.loads(answer.read())) == (408, {"error": "the body has not arrived within 0.05 s"})
 
 
+@pytest.mark.parametrize("answered", [False, True])
+@pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nHost: x\r\n"])
+def test_a_head_that_never_arrives(held: Held, sent: bytes, answered: bool) -> None:
+    """Neither on a new connection, which is closed, nor on one that has been answered."""
+    with serving([held], Limits(patience=0.05)) as client, \
+            socket.create_connection(("127.0.0.1", client.port), timeout=60) as raw, raw.makefile("rb") as answer:
+        if answered:
+            raw.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert answer.readline() == b"HTTP/1.1 200 OK\r\n"
+        raw.sendall(sent)
+        answer.read()
+
+
 def test_a_service_that_is_stopped_answers_what_is_under_way(held: Held) -> None:
     listening = listen("127.0.0.1", "0")
     client = Client(listening.getsockname()[1])

@@ -29,8 +29,8 @@ _LIMITS = {
     "max_waiting": ("N", "lines that wait for one model; further requests get status 503"),
     "batch_rows": ("N", "lines handed to the search at once"),
     "window": ("MS", "milliseconds that a line waits for others to share its batch, if its model is idle"),
-    "patience": ("S", "seconds that a request has to arrive, and that requests have to finish once the service is "
-                      "stopped"),
+    "patience": ("S", "seconds that the head of a request has to arrive, then its body, and that requests have to "
+                      "finish once the service is stopped"),
 }
 
 

@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.service.answers import explanation_fields, translation_fields
 from pipeline.service.batching import Full, Queue, Search
+from pipeline.service.connections import impatient
 from pipeline.service.limits import Limits
 from pipeline.service.measures import CONTENT_TYPE, Measures
 from pipeline.service.models import Model
@@ -33,8 +34,8 @@ _PAGE = Path(__file__).with_name("page.html")
 def make_server(models: Sequence[Model], limits: Limits) -> uvicorn.Server:
     """A server of some models, to be run on a socket; see `make_app`."""
     return uvicorn.Server(uvicorn.Config(
-        make_app(models, limits), http="h11", ws="none", lifespan="on", log_config=None, access_log=False,
-        server_header=False, timeout_graceful_shutdown=math.ceil(limits.patience)))
+        make_app(models, limits), http=impatient(limits.patience), ws="none", lifespan="on", log_config=None,
+        access_log=False, server_header=False, timeout_graceful_shutdown=math.ceil(limits.patience)))
 
 
 def make_app(models: Sequence[Model], limits: Limits) -> Starlette:

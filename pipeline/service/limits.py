@@ -23,7 +23,8 @@ class Limits(Checked):
     """Milliseconds that a line waits for others to share its batch, if its model is idle. While a model is busy, its
     next batch gathers without a window."""
     patience: Amount = 30.0
-    """Seconds that a request has to arrive, and that requests under way have to finish when the service is stopped."""
+    """Seconds that the head of a request has to arrive, then its body, and that requests under way have to finish when
+    the service is stopped."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
