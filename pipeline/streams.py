@@ -4,9 +4,10 @@ Python's own raise wherever a buffer happens to be full, the last time after the
 """
 
 import io
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr
 from functools import partial
 from typing import Any
 
@@ -51,8 +52,8 @@ def standard_output(product: bool) -> AbstractContextManager[None]:
 
 
 def standard_error() -> AbstractContextManager[None]:
-    """`sys.stderr`, which takes messages only; without a reader they are discarded."""
-    return _guarded("stderr", lambda error: None)
+    """`sys.stderr`, which takes messages only; without a reader, or where it is closed, they are discarded."""
+    return _nowhere() if sys.stderr is None else _guarded("stderr", lambda error: None)
 
 
 def _fail_to_write(product: bool, error: OSError) -> None:
@@ -60,6 +61,13 @@ def _fail_to_write(product: bool, error: OSError) -> None:
         raise PipelineError(f"standard output: cannot be written: {error.strerror}; free some space or write elsewhere")
     if product:
         raise Unread
+
+
+@contextmanager
+def _nowhere() -> Iterator[None]:
+    """A closed `sys.stderr` opened again: `print` takes standard output in its place, and libraries any other file."""
+    with open(os.devnull, "w", encoding="utf-8", errors="backslashreplace") as nothing, redirect_stderr(nothing):
+        yield
 
 
 @contextmanager
@@ -71,7 +79,9 @@ def _guarded(name: str, fail: Callable[[OSError], None]) -> Iterator[None]:
         yield
         return
     raw = _Descriptor(descriptor, fail)
-    guarded = io.TextIOWrapper(raw if before.write_through else io.BufferedWriter(raw), before.encoding, before.errors,
+    # Texts are written as bytes. A message with a name that the encoding lacks is shown, and ends nothing.
+    errors = "backslashreplace" if before.errors == "strict" else before.errors
+    guarded = io.TextIOWrapper(raw if before.write_through else io.BufferedWriter(raw), before.encoding, errors,
                                line_buffering=before.line_buffering, write_through=before.write_through)
     setattr(sys, name, guarded)
     try:

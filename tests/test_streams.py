@@ -13,6 +13,7 @@ import pytest
 import pipeline
 from pipeline import cli
 from pipeline.cli import PRINTING, VERBS, main
+from pipeline.errors import PipelineError
 
 FULL = Path("/dev/full")
 needs_a_full_disk = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
@@ -84,6 +85,27 @@ def test_messages_that_nobody_reads_stop_nothing(nobody_reads: int, monkeypatch:
         monkeypatch.setattr(sys, "stderr", unread)
         assert main(["translate"]) == 0
     assert done == ["all of it"]
+
+
+def test_a_message_that_the_encoding_lacks_stops_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stands_in(monkeypatch, "export", lambda: print("out/\udce9\u2713"))
+    with open(tmp_path / "out", "w", encoding="ascii") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        assert main(["export"]) == 0
+    assert (tmp_path / "out").read_text() == "out/\\udce9\\u2713\n"
+
+
+def test_messages_to_a_closed_standard_error_go_nowhere(monkeypatch: pytest.MonkeyPatch,
+                                                        capsys: pytest.CaptureFixture[str]) -> None:
+    def work() -> None:
+        print("a warning", file=sys.stderr)
+        assert not sys.stderr.isatty()
+        raise PipelineError("\udce9")
+
+    stands_in(monkeypatch, "translate", work)
+    monkeypatch.setattr(sys, "stderr", None)
+    assert main(["translate"]) == 2 and sys.stderr is None
+    assert capsys.readouterr().out == ""
 
 
 def test_a_pipe_that_breaks_elsewhere_is_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
