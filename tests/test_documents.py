@@ -2,11 +2,14 @@
 
 import gzip
 import io
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline.cli import main
 from pipeline.documents.segments import splitter, translate_segments, whole_line
@@ -29,10 +32,20 @@ def reversed_words(sentences: list[str]) -> Iterator[Translation]:
 @pytest.mark.parametrize(("text", "expected"), [
     ("", ""), ("one two", "two one"), ("\n\n", "\n\n"), ("  \t", "  \t"),
     ("\none two\n\n  three four \nfive", "\ntwo one\n\n  four three \nfive"),
-    ("one two\r\nthree four\r\n", "two one\r\nfour three\r\n")])
+    ("one two\r\nthree four\r\n", "two one\r\nfour three\r\n"),
+    pytest.param(f"one{' ' * 100_000}two", "two one", id="a run that takes no time")])
 def test_white_space_between_lines_stays(text: str, expected: str) -> None:
     segment, = translate_segments([text], whole_line, reversed_words)
     assert (segment.source, segment.text, segment.warnings) == (text, expected, ())
+
+
+@given(st.text(" \n\t\ra"))
+def test_lines_are_what_is_between_line_ends_and_their_white_space(text: str) -> None:
+    segment, = translate_segments([text], whole_line, lambda lines: (Translation(line, [f"<{line}>"], None, 1)
+                                                                     for line in lines))
+    lines = [line.strip() for line in text.split("\n")]
+    assert re.findall("<(.*?)>", segment.text, re.DOTALL) == list(filter(None, lines))
+    assert re.sub("[<>]", "", segment.text) == text
 
 
 def test_sentences_are_translated_one_by_one() -> None:

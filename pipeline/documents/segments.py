@@ -17,7 +17,9 @@ Translate = Callable[[list[str]], Iterator["Translation"]]
 """From sentences to their translations."""
 _AT_ONCE = 1024
 """Segments read ahead, so that sentences of similar length can share a batch."""
-_PARTS = re.compile(r"(\s*\n\s*|^\s+|\s+$)")
+_PARTS = re.compile(r"((?<!\s)\s*\n\s*|\A\s+|(?<!\s)\s+\Z)")
+"""White space around line ends, and at both ends. It begins after none: each run is looked at once, not from each of
+its characters."""
 
 
 @dataclass(frozen=True)
