@@ -48,6 +48,14 @@ def test_edits_are_applied_per_annotator(tmp_path: Path) -> None:
         ("It glorps .", ["It glorps .", "It glorps ."]), ("Nobody looked here .", ["Nobody looked here ."])]
 
 
+def test_a_file_is_read_block_by_block(tmp_path: Path) -> None:
+    (tmp_path / "a.m2").write_bytes(b"S All is well .\n\n\xff")
+    sentences = read_m2(tmp_path / "a.m2")
+    assert next(sentences) == ("All is well .", ["All is well ."])
+    with pytest.raises(PipelineError, match=r"a\.m2:3: invalid UTF-8"):
+        next(sentences)
+
+
 def test_every_correction_is_trained_on_and_tested_against(tmp_path: Path) -> None:
     path = write(tmp_path)
     splits = {name: list(entries) for name, entries in read_splits(settings_for(path)).items()}
@@ -72,6 +80,7 @@ def test_the_corpus_stage_writes_all_references(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "message"), [
     ("no block", r"a\.m2:1: 'no block' is not a line of an M2 file"),
+    ("So it begins", r"a\.m2:1: 'So it begins' is not a line of an M2 file"),
     ("A 0 1|||R|||a|||REQUIRED|||-NONE-|||0", r"a\.m2:1: 'A 0 1"),
     ("S a b\nS c d", r"a\.m2:2: 'S c d' is not a line"),
     ("S a b\nA 0|||R|||a|||REQUIRED|||-NONE-|||0", r"a\.m2:2: .* is not an edit; write A START END"),

@@ -10,6 +10,7 @@ and ends at a blank line. Of alternative corrections, separated by `||`, the fir
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -62,12 +63,12 @@ def read_m2(path: Path) -> Iterator[tuple[str, list[str]]]:
     """
     source: list[str] | None = None
     annotators: dict[int, _Edits] = {}
-    for number, line in enumerate([*read_lines(path), ""], start=1):
+    for number, line in enumerate(chain(read_lines(path), [""]), start=1):
         if not line.strip():
             if source is not None:
                 yield " ".join(source), _corrections(source, annotators, f"{path}:{number - 1}")
             source, annotators = None, {}
-        elif source is None and line.startswith("S"):
+        elif source is None and (line == "S" or line.startswith("S ")):
             source = line[1:].split()
         elif source is not None and line.startswith("A "):
             annotator, kind, edit = _read_edit(line, f"{path}:{number}")
