@@ -92,12 +92,10 @@ def convert(hint: Any, value: Any, where: str) -> Any:
                 raise PipelineError(f"params.yaml: {where}: the name {key!r} is read as {type(key).__name__}, not as "
                                     "text; put it in quotes")
         return {key: convert(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
-    if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
-    if hint is float and isinstance(value, str):  # YAML 1.1 reads 1e-9 as a string
+    if hint is float and isinstance(value, (int, float, str)) and not isinstance(value, bool):
         try:
-            return float(value)
-        except ValueError:
+            return float(value)  # YAML 1.1 reads 1e-9 as a string
+        except (ValueError, OverflowError):  # words, or an integer of hundreds of digits
             pass
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
         raise PipelineError(f"params.yaml: {where} is {value!r}; it must be of type {hint.__name__}")

@@ -75,7 +75,7 @@ def with_students(content: dict[str, Any]) -> dict[str, Any]:
         return content  # `parse_params` will refuse it
 
     def start_of(name: str) -> str:
-        return blocks[name].get("start") or TEACHER
+        return convert(str, blocks[name].get("start") or TEACHER, f"params.families.{name}.start")
 
     for system in systems:
         chain = list[str]()

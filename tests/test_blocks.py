@@ -62,6 +62,7 @@ def test_a_small_number_without_a_point_is_a_number() -> None:
     ({"name": "x", "number": True}, "block.number is True; it must be of type int"),
     ({"name": "x", "number": "2"}, "block.number is '2'; it must be of type int"),
     ({"name": "x", "share": "much"}, "block.share is 'much'; it must be of type float"),
+    ({"name": "x", "share": 10 ** 400}, "block.share is 1000*; it must be of type float"),
     ({"name": "x", "share": False}, "block.share is False; it must be of type float"),
     ({"name": "x", "flag": 1}, "block.flag is 1; it must be of type bool"),
     ({"name": "x", "flag": "no"}, "block.flag is 'no'; it must be of type bool"),

@@ -151,6 +151,7 @@ def test_every_preset_trains_longer_than_it_warms_up_and_is_documented(preset: s
 @pytest.mark.parametrize(("preset", "message"), [
     ("systems: [teacher, ar, interleved]", "systems: family 'interleved' is unknown; did you mean interleaved"),
     ("families: {interleved: {training: {steps: 5}}}", "a family of kind ordered must name `order`"),
+    ("families: {ar: {start: [teacher]}}", r"params.families.ar.start is \['teacher'\]; it must be of type str"),
     ("families: {teacher: {data: {side: both}}}", "families.teacher.data.side is 'both', .* set it to raw"),
     ("distillation: {sentences: 9}", "families.ar.data.side is 'both', but distillation.sentences .* only 9 sentences"),
     ("families: {ar: {data: {side: synthetic}}}", "families.ar.data.side is 'synthetic', .* set corpus.noise"),
