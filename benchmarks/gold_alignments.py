@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.alignment_error_rate import Link
+from pipeline.checksums import file_digest
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path
-from pipeline.sources.wheel import download_wheel, sha256
+from pipeline.sources.wheel import download_wheel
 
 PACKAGE, VERSION = "bible_alignments", "0.4.2"
 SHA256 = "84f6b15e706657777824aac811567cb5cb2b38ad2b94497209f5f3c3f67b0984"
@@ -60,11 +61,11 @@ def fetch_wheel(cache: Path = CACHE, digest: str = SHA256) -> Path:
         PipelineError: no network, or a file of another hash.
     """
     kept = cache / f"{PACKAGE}-{VERSION}-py3-none-any.whl"
-    if kept.exists() and sha256(kept) == digest:
+    if kept.exists() and file_digest(kept) == digest:
         return kept
     with tempfile.TemporaryDirectory() as folder:
         wheel = download_wheel(PACKAGE, VERSION, Path(folder))
-        if (found := sha256(wheel)) != digest:
+        if (found := file_digest(wheel)) != digest:
             raise PipelineError(f"{wheel.name}: sha256 is {found} but {digest} is expected; the figures would not be "
                                 "comparable, so get the published file")
         with atomic_path(kept) as aside:

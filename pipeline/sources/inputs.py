@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from pipeline.checksums import file_digest
 from pipeline.sources.settings import CorpusSettings
-from pipeline.sources.wheel import sha256
 
 
 def describe_inputs(settings: CorpusSettings) -> dict[str, Any]:
@@ -20,6 +20,6 @@ def describe_inputs(settings: CorpusSettings) -> dict[str, Any]:
 
 def _describe(path: str) -> dict[str, Any]:
     try:
-        return {"path": path, "size": Path(path).stat().st_size, "sha256": sha256(Path(path))}
+        return {"path": path, "size": Path(path).stat().st_size, "sha256": file_digest(Path(path))}
     except OSError:
         return {"path": path, "size": None, "sha256": None}

