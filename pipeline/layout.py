@@ -51,11 +51,11 @@ def references(split: str = "test") -> list[Path]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Sentences of a corpus file, ended by line feeds (a sentence may contain other line separators of Unicode).
+    """Sentences of a corpus file, ended by line feeds alone: a sentence may contain what else separates lines.
 
     Raises:
         PipelineError: the file is absent, damaged or cannot be read.
     """
     check(path)
     with reading(path):
-        return path.read_text(encoding="utf-8").split("\n")[:-1]
+        return path.read_bytes().decode().split("\n")[:-1]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import pipeline
-from pipeline import files
+from pipeline import files, layout
 from pipeline.errors import PipelineError
 from pipeline.files import atomic_path, locked, read_json, remove, reserve, write_json, write_text
 
@@ -301,3 +301,9 @@ def test_remove_takes_whatever_is_there(tmp_path: Path) -> None:
     remove(tmp_path / "folder")
     remove(tmp_path / "absent")
     assert not list(tmp_path.iterdir())
+
+
+def test_only_line_feeds_end_the_lines_of_a_corpus(tmp_path: Path) -> None:
+    lines = ["one\rtwo\r", "three\u2028four\x0c", ""]
+    (tmp_path / "train.source").write_bytes("".join(line + "\n" for line in lines).encode())
+    assert layout.read_lines(tmp_path / "train.source") == lines
