@@ -51,7 +51,7 @@ def main() -> None:
     network, _ = load_checkpoint(layout.checkpoint(params.baseline), tokenizer.digest,
                                  params.family(params.baseline).order)
     longest = network.settings.max_length
-    lines = [line for line in layout.read_lines(layout.CORPUS / "test.source") if tokenizer.encode_source([line])[0]]
+    lines = [line for line in layout.read_corpus(layout.CORPUS / "test.source") if tokenizer.encode_source([line])[0]]
     result: dict[str, Any] = {**description, "sentences": len(lines), "identical_to_family": {}, "layers": {}}
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent)

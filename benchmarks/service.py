@@ -83,7 +83,7 @@ def main() -> None:
     arguments = parser.parse_args()
     result: dict[str, Any] = {**about(["starlette", "uvicorn", "torch"]), "requests": CLIENTS,
                               "repetitions": REPETITIONS, "rows": []}
-    lines = [line for line in layout.read_lines(layout.CORPUS / "test.source") if line.split()][:CLIENTS]
+    lines = [line for line in layout.read_corpus(layout.CORPUS / "test.source") if line.split()][:CLIENTS]
     with ExitStack() as running:
         ports = {name: running.enter_context(service(load_params().baseline, options))
                  for name, options in SERVICES.items()}

@@ -38,7 +38,7 @@ def main() -> None:
     counts = CountModel.open(layout.counts("both"), Tokenizer.load(layout.BPE).digest)
     lists = {f"{n} candidates, {common} frequent": Shortlist(counts, n, common)
              for n, common in product(arguments.candidates, arguments.frequent)}
-    sources, references = (layout.read_lines(layout.CORPUS / f"{arguments.split}.{side}")[:arguments.lines]
+    sources, references = (layout.read_corpus(layout.CORPUS / f"{arguments.split}.{side}")[:arguments.lines]
                            for side in ("source", "target"))
     batches = [pad_sources([ids], model.longest) for ids in model.encode(sources)]
     sizes = {name: np.mean([len(one(batch[0].numpy())) for batch in batches]) for name, one in lists.items()}

@@ -81,7 +81,7 @@ def choose_penalty(settings: DistillationSettings, teacher: Transformer, tokeniz
         the tokens of the translations over those of the references.
     """
     pairs = Pairs.open(layout.BPE / "validation.pairs", tokenizer.digest)
-    references = layout.read_lines(layout.CORPUS / "validation.target")[:settings.validation_sentences]
+    references = layout.read_corpus(layout.CORPUS / "validation.target")[:settings.validation_sentences]
     rows = sorted(range(len(references)), key=lambda row: -int(pairs.source_lengths[row]))
     found = dict[float, dict[str, float]]()
     for alpha in settings.length_penalty:

@@ -50,7 +50,7 @@ def references(split: str = "test") -> list[Path]:
     return [CORPUS / f"{split}.target", *takewhile(Path.exists, further)]
 
 
-def read_lines(path: Path) -> list[str]:
+def read_corpus(path: Path) -> list[str]:
     """Sentences of a corpus file, ended by line feeds alone: a sentence may contain what else separates lines.
 
     Raises:

@@ -87,7 +87,7 @@ def test_the_hub_reads_the_card(workspace: Path) -> None:
 
 
 def test_the_corpus_has_a_data_card(workspace: Path) -> None:
-    Path(layout.CORPUS, "test.target2").write_text("\n".join("abc" for _ in layout.read_lines(
+    Path(layout.CORPUS, "test.target2").write_text("\n".join("abc" for _ in layout.read_corpus(
         layout.CORPUS / "test.target")) + "\n")
     assert main(["export", "corpus", "--output", "out/corpus", "--licence", "mit"]) == 0
     head, body = card(Path("out/corpus"))
@@ -96,8 +96,8 @@ def test_the_corpus_has_a_data_card(workspace: Path) -> None:
     assert "| train | 300 |" in body and "pairs, one per line" in body
     for split in layout.SPLITS:
         rows = [json.loads(line) for line in Path(f"out/corpus/{split}.jsonl").read_text().splitlines()]
-        assert [row["translation"]["en"] for row in rows] == layout.read_lines(layout.CORPUS / f"{split}.source")
-        assert [row["translation"]["xx"] for row in rows] == layout.read_lines(layout.CORPUS / f"{split}.target")
+        assert [row["translation"]["en"] for row in rows] == layout.read_corpus(layout.CORPUS / f"{split}.source")
+        assert [row["translation"]["xx"] for row in rows] == layout.read_corpus(layout.CORPUS / f"{split}.target")
         assert {row["reference2"] for row in rows} == {"abc" if split == "test" else ""}
 
 
@@ -107,14 +107,14 @@ def test_corrections_keep_both_sides(workspace: Path, change_params: Callable[[d
     assert '`{"source": "…", "target": "…"}`' in card(Path("out/corpus"))[1]
     rows = [json.loads(line) for line in Path("out/corpus/test.jsonl").read_text().splitlines()]
     for side in ("source", "target"):
-        assert [row[side] for row in rows] == layout.read_lines(layout.CORPUS / f"test.{side}")
+        assert [row[side] for row in rows] == layout.read_corpus(layout.CORPUS / f"test.{side}")
 
 
 def test_datasets_loads_the_corpus(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every line of every split, whatever it contains, by its card; and the source `huggingface` reads it back."""
     datasets = pytest.importorskip("datasets", reason="the extra `huggingface` is not installed")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", workspace / "cache")
-    lines = layout.read_lines(layout.CORPUS / "test.target")
+    lines = layout.read_corpus(layout.CORPUS / "test.target")
     lines[0] = 'a "quoted" {name}\\ \u2028 \t \U0001f9a6'
     (layout.CORPUS / "test.target").write_text("".join(line + "\n" for line in lines))
     (layout.CORPUS / "test.target2").write_text("abc\n" * len(lines))
@@ -123,7 +123,7 @@ def test_datasets_loads_the_corpus(workspace: Path, monkeypatch: pytest.MonkeyPa
     read = huggingface.read(huggingface.Settings("out/corpus"), ("en", "xx"))
     assert list(loaded) == list(layout.SPLITS) and loaded["test"]["reference2"] == ["abc"] * len(lines)
     for split in layout.SPLITS:
-        pairs = list(zip(*(layout.read_lines(layout.CORPUS / f"{split}.{side}") for side in ("source", "target")),
+        pairs = list(zip(*(layout.read_corpus(layout.CORPUS / f"{split}.{side}") for side in ("source", "target")),
                          strict=True))
         assert [(row["translation"]["en"], row["translation"]["xx"]) for row in loaded[split]] == pairs
         assert list(read[split]) == pairs

@@ -90,7 +90,7 @@ def test_what_has_no_digest_is_not_checked(made: Path) -> None:
 
 
 READERS: dict[str, Callable[[Path], object]] = {
-    "data/corpus/test.target": layout.read_lines,
+    "data/corpus/test.target": layout.read_corpus,
     "data/bpe/train.pairs": Pairs.open,
     f"checkpoints/teacher/{WEIGHTS}": read_weights,
     f"checkpoints/teacher/{CONFIG}": lambda path: load_checkpoint(path.parent),

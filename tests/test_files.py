@@ -306,4 +306,4 @@ def test_remove_takes_whatever_is_there(tmp_path: Path) -> None:
 def test_only_line_feeds_end_the_lines_of_a_corpus(tmp_path: Path) -> None:
     lines = ["one\rtwo\r", "three\u2028four\x0c", ""]
     (tmp_path / "train.source").write_bytes("".join(line + "\n" for line in lines).encode())
-    assert layout.read_lines(tmp_path / "train.source") == lines
+    assert layout.read_corpus(tmp_path / "train.source") == lines

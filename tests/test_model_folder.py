@@ -115,9 +115,9 @@ def test_a_folder_is_tested_timed_and_inspected_under_its_own_decoders(
     status, printed, _ = run("", "test", "--model", f"{folder}/", "--output", "quality.json")
     figures = json.loads(Path("quality.json").read_text())["decoders"]
     texts = [one.hypotheses[0] for one in Translator.from_pretrained(folder, "beam3", device="cpu")(
-        layout.read_lines(layout.CORPUS / "test.source"))]
+        layout.read_corpus(layout.CORPUS / "test.source"))]
     assert status == 0 and printed.startswith(f"{folder}/ greedy: BLEU ") and list(figures) == ["greedy", "beam3"]
-    assert figures["beam3"]["bleu"] == corpus_bleu(texts, [layout.read_lines(layout.CORPUS / "test.target")]).score
+    assert figures["beam3"]["bleu"] == corpus_bleu(texts, [layout.read_corpus(layout.CORPUS / "test.target")]).score
     status, printed, _ = run("", "speed", "--model", str(folder), "--output", "speed.json")
     rows = json.loads(Path("speed.json").read_text())["decoders"]
     assert status == 0 and [row["name"] for row in rows] == ["greedy", "beam3"] and printed.count("\n") == 3

@@ -137,8 +137,8 @@ def score_peers(params: Params) -> None:
     longest = network.settings.max_length
     limit = params.length_limit(longest)
     pairs = Pairs.open(layout.BPE / "test.pairs", tokenizer.digest)
-    references = [layout.read_lines(path) for path in layout.references("test")]
-    sources = layout.read_lines(layout.CORPUS / "test.source")
+    references = [layout.read_corpus(path) for path in layout.references("test")]
+    sources = layout.read_corpus(layout.CORPUS / "test.source")
     folder, quality = layout.HYPOTHESES / FAMILY, {}
     report = layout.REPORTS / "quality" / f"{FAMILY}.json"
     for one in (report, folder):  # of the former run

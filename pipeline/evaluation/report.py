@@ -33,9 +33,9 @@ def build_report(params: Params) -> None:
         PipelineError: a file is absent or damaged, or the files do not belong together.
     """
     source_file = layout.CORPUS / "test.source"
-    sources, references = layout.read_lines(source_file), []
+    sources, references = layout.read_corpus(source_file), []
     for path in layout.references("test"):
-        references.append(layout.read_lines(path))
+        references.append(layout.read_corpus(path))
         if len(sources) != len(references[-1]):
             raise PipelineError(f"{source_file}: {len(sources)} lines, but {path} has {len(references[-1])}; "
                                 "both sides must have the same sentences")

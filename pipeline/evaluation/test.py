@@ -101,7 +101,7 @@ class TestModule(lightning.LightningModule):
                       for name in self.decoders}
         self.drafts = {name: [one for _, drafts in parts for one in drafts[name]] for name in self.decoders}
         rows = [line.index for line in next(iter(self.lines.values()))]  # all, if no option limits them
-        texts = [layout.read_lines(path) for path in (layout.CORPUS / "test.source", *layout.references("test"))]
+        texts = [layout.read_corpus(path) for path in (layout.CORPUS / "test.source", *layout.references("test"))]
         sources, *references = [[text[row] for row in rows] for text in texts]
         mine = list(self.decoders)[self.trainer.global_rank::self.trainer.world_size]
         for share in self._gather({name: figures_of(self.lines[name], references, sources, self.settings)
@@ -190,7 +190,7 @@ class TestCLI(FamilyCLI):
             others: figures of other decoders, to be kept; None: there are none, and their hypotheses are removed.
         """
         folder, report, names = self.places.hypotheses, self.places.quality, self.model.decoders
-        every = range(len(layout.read_lines(layout.CORPUS / "test.target")))
+        every = range(len(layout.read_corpus(layout.CORPUS / "test.target")))
         limited = _limits(self.settings.trainer.limit_test_batches)
         rows = [line.index for line in self.model.lines[next(iter(names))]] if limited else every
         remove(report)  # so that a run that is killed here leaves no figures of former hypotheses

@@ -34,7 +34,7 @@ class ValidationSample:
         """(1, S) each, to be timed."""
         self._batches = [pad_sources([pairs.source(row) for row in rows[together]], longest).to(device)
                          for together in by_tokens(pairs.source_lengths[rows] + 1, params.evaluation.batch_tokens)]
-        every = [layout.read_lines(path) for path in layout.references("validation")]
+        every = [layout.read_corpus(path) for path in layout.references("validation")]
         self._references = [[one[row] for row in rows] for one in every]
         self._tokenizer, self._bleu_tokenizer = tokenizer, params.evaluation.bleu_tokenizer
 

@@ -36,7 +36,7 @@ def export_corpus(output: Path, params: Params, licence: str) -> None:
 
 
 def _rows(split: str, languages: Languages, most: int) -> Iterator[str]:
-    texts = [layout.read_lines(path) for path in (layout.CORPUS / f"{split}.source", *layout.references(split))]
+    texts = [layout.read_corpus(path) for path in (layout.CORPUS / f"{split}.source", *layout.references(split))]
     for source, target, *further in zip(*texts, strict=True):
         further += [""] * (most - 1 - len(further))
         row = columns(languages, source, target) | {f"reference{number}": text

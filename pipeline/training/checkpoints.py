@@ -63,7 +63,7 @@ class ValidateCLI(_TrainedCLI):
     def own_callbacks(self, given: list[Callback]) -> list[Callback]:
         settings = self.params.family(self.family)
         return [Threads(settings.training.threads),
-                ValidationBleu(self.datamodule.tokenizer, layout.read_lines(layout.CORPUS / "validation.target"),
+                ValidationBleu(self.datamodule.tokenizer, layout.read_corpus(layout.CORPUS / "validation.target"),
                                self.params.length_limit(settings.network.max_length),
                                self.params.evaluation.bleu_tokenizer)]
 

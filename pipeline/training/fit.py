@@ -112,7 +112,7 @@ class FitCLI(FamilyCLI):
             raise PipelineError(f"--trainer.callbacks: WeightAveraging with --trainer.strategy {sharded.NAME}: it "
                                 "needs whole weights; use ddp, or leave it out: candidates are averaged in any case")
         training = settings.training
-        references = layout.read_lines(layout.CORPUS / "validation.target")
+        references = layout.read_corpus(layout.CORPUS / "validation.target")
         limit = self.params.length_limit(settings.network.max_length)
         shown = sys.stderr.isatty() and chosen.enable_progress_bar is not False
         shown = shown and not any(isinstance(one, ProgressBar) for one in given)

@@ -104,7 +104,7 @@ def test_references_are_files_of_as_many_lines(tmp_path: Path, monkeypatch: pyte
     build_corpus(settings_for(write_wheel(tmp_path, training(20) | TEST)), layout.CORPUS, Path("corpus.json"))
     assert layout.references() == [layout.CORPUS / "test.target", layout.CORPUS / "test.target2"]
     assert layout.references("validation") == [layout.CORPUS / "validation.target"]
-    assert [layout.read_lines(path) for path in layout.references()] == [
+    assert [layout.read_corpus(path) for path in layout.references()] == [
         ["Риба пливе.", "Кіт спить.", "Сонце сходить."], ["Риба пливе!", "Кіт спить", "Сонце сходить."]]
     assert {path.name for path in layout.CORPUS.iterdir()} == {
         SUMS, "test.target2", *(f"{split}.{side}" for split in SPLITS for side in ("source", "target"))}

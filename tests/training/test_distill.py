@@ -135,7 +135,7 @@ def test_devices_are_a_number_or_auto(workspace: Path, capsys: pytest.CaptureFix
 def test_several_translations_of_further_sources_too(workspace: Path, change_params: Callable[[dict[str, Any]], None],
                                                      monkeypatch: pytest.MonkeyPatch) -> None:
     """The two best that ended, and none twice; sources that are known, too short or repeated are left out."""
-    known = layout.read_lines(layout.CORPUS / "train.source")[:120]
+    known = layout.read_corpus(layout.CORPUS / "train.source")[:120]
     fresh = [f"{line[:-2]}." for line in known]
     monkeypatch.setattr(files, "read_monolingual", lambda settings, languages: iter(
         [*known, *fresh, "Too short", f" {fresh[3]}\n"]), raising=False)

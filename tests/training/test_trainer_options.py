@@ -50,7 +50,7 @@ def test_limits_of_batches(workspace: Path, monkeypatch: pytest.MonkeyPatch, opt
     averaged = json.loads(CONFIG.read_text())["training"]["averaged"]
     assert {one["step"]: one["bleu"] is not None for one in averaged} == candidates
     assert {len(references) for references in scored} == ({validated} if validated else set())
-    references = layout.read_lines(layout.CORPUS / "validation.target")[:8]
+    references = layout.read_corpus(layout.CORPUS / "validation.target")[:8]
     for found in scored:
         assert len(set(found)) == len(found) and set(found) <= set(references)
 

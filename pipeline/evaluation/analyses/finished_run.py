@@ -84,7 +84,7 @@ class FinishedRun:
 
     def references(self) -> list[list[str]]:
         """The references of the test split, (R, N)."""
-        return [list(layout.read_lines(path)) for path in layout.references("test")]
+        return [list(layout.read_corpus(path)) for path in layout.references("test")]
 
     def spread_sources(self, sources: Sequence[Ids], count: int, longest: int,
                        least: int = 0) -> tuple[list[int], list[Tensor]]:

@@ -85,7 +85,7 @@ def run(workspace: Path, change_params: Change) -> Callable[..., Params]:
         for name, network in {"lattice": lattice(counts=counts, **NETWORK), "nat": masked(**NETWORK)}.items():
             save_checkpoint(layout.checkpoint(name), network.float(), vocabulary, unique_weights(network), {})
         save_drafter(vocabulary)
-        references = layout.read_lines(layout.CORPUS / "test.target")
+        references = layout.read_corpus(layout.CORPUS / "test.target")
         lines = [HypothesisLine(index, text, 1, 1, True) for index, text in enumerate(references[::-1])]
         for name in ("teacher/beam5", "teacher/greedy", "interleaved/greedy"):
             write_hypotheses(layout.HYPOTHESES / f"{name}.jsonl", lines, range(len(lines)))

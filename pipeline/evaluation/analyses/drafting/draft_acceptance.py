@@ -61,7 +61,7 @@ def _validation(context: DraftingContext) -> Validation:
     pairs = context.run.pairs("validation")[:context.settings.validation_sentences]
     order = sorted(range(len(pairs)), key=lambda row: -len(pairs[row][0]))
     sources = [pairs[row][0] for row in order]
-    files = [layout.read_lines(path) for path in layout.references("validation")]
+    files = [layout.read_corpus(path) for path in layout.references("validation")]
     references = [[lines[row] for row in order] for lines in files]
     tokenizer = context.run.params.evaluation.bleu_tokenizer
 

@@ -54,7 +54,7 @@ def ask(context: DraftingContext) -> Finding:
 
 def _edit_ratio(context: DraftingContext, rows: Sequence[int]) -> EditRatio:
     """In words, of translations of these rows of the test split."""
-    lines = layout.read_lines(layout.CORPUS / "test.source")
+    lines = layout.read_corpus(layout.CORPUS / "test.source")
     words = [tokenize(lines[row]) for row in rows]
     return lambda at, found: edit_distance(words[at], tokenize(context.texts(found)[0])) / max(len(words[at]), 1)
 
