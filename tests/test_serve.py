@@ -36,7 +36,7 @@ from pipeline.params import parse_params
 from pipeline.service.app import make_server
 from pipeline.service.limits import Limits
 from pipeline.service.models import Explanation, Model, Searched
-from pipeline.service.requests import Refused, Wanted, parse
+from pipeline.service.requests import NotServed, Wanted, parse
 from pipeline.strict_yaml import read_yaml
 from pipeline.text_model import open_family
 from pipeline.trace import Fate, Marked, MarkedRound, Trace
@@ -264,7 +264,7 @@ _JSON = _VALUE | st.dictionaries(st.sampled_from(["text", "model", "decoder", "o
 def test_a_body_is_understood_or_refused(body: bytes) -> None:
     try:
         wanted = parse(body, {"ar": ["greedy"]}, LIMITS)
-    except Refused as refused:
+    except NotServed as refused:
         assert 400 <= refused.status < 500 and "\n" not in str(refused)
     else:
         assert wanted == Wanted(wanted.lines, "ar", "greedy") and all(isinstance(line, str) for line in wanted.lines)

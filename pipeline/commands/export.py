@@ -86,10 +86,10 @@ def _export_library(arguments: argparse.Namespace, params: "Params") -> None:
     from pipeline import __version__, layout
     from pipeline.corpus.bpe import Tokenizer
     from pipeline.interop import export_ctranslate2, export_huggingface
-    from pipeline.interop.folder import check_output, copy_models, export_folder
+    from pipeline.interop.folder import check_replaceable, copy_models, export_folder
     from pipeline.model.checkpoint import load_checkpoint
 
-    check_output(arguments.output)  # before a model is loaded
+    check_replaceable(arguments.output)  # before a model is loaded
     tokenizer = Tokenizer.load(layout.BPE)
     network, config = load_checkpoint(layout.checkpoint(arguments.family), tokenizer.digest,
                                       params.family(arguments.family).order)

@@ -8,7 +8,7 @@ from pipeline import __version__, layout
 from pipeline.checksums import file_digest
 from pipeline.corpus.bpe import JOINT_MODELS, SEPARATE_MODELS, Tokenizer
 from pipeline.interop.cards import model_card
-from pipeline.interop.folder import check_output, export_folder
+from pipeline.interop.folder import check_replaceable, export_folder
 from pipeline.interop.model_folder import CARD, ModelSettings, describe
 from pipeline.model.checkpoint import CONFIG, WEIGHTS, load_checkpoint
 from pipeline.params import Params
@@ -27,7 +27,7 @@ def export_model(output: Path, params: Params, family: str, licence: str) -> Non
         PipelineError: `output` is not an earlier export or cannot be written; the checkpoint is missing or damaged; a
             decoder of the family does not suit its vocabulary.
     """
-    check_output(output)  # before a model is loaded
+    check_replaceable(output)  # before a model is loaded
     tokenizer = Tokenizer.load(layout.BPE)
     checkpoint, corpus = layout.checkpoint(family), params.corpus
     network, config = load_checkpoint(checkpoint, tokenizer.digest, params.family(family).order)

@@ -16,7 +16,7 @@ MARKER = "fast_nmt_export.json"
 SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
 
 
-def check_output(output: Path) -> None:
+def check_replaceable(output: Path) -> None:
     """Raise a PipelineError if an export to `output` would replace anything but an earlier export."""
     if os.path.lexists(output) and not (output / MARKER).is_file():
         raise PipelineError(f"{output}: exists and is no earlier export (it has no {MARKER}); remove it or choose "
@@ -32,7 +32,7 @@ def export_folder(output: Path, description: Mapping[str, Any]) -> Iterator[Path
     Raises:
         PipelineError: `output` is not an earlier export, or cannot be written.
     """
-    check_output(output)
+    check_replaceable(output)
     with atomic_path(output) as aside:
         aside.mkdir()
         yield aside

@@ -26,7 +26,7 @@ from pipeline.service.connections import impatient
 from pipeline.service.limits import Limits
 from pipeline.service.measures import CONTENT_TYPE, Measures
 from pipeline.service.models import Model
-from pipeline.service.requests import Refused, Wanted, parse
+from pipeline.service.requests import NotServed, Wanted, parse
 
 _PAGE = Path(__file__).with_name("page.html")
 
@@ -53,7 +53,7 @@ def make_app(models: Sequence[Model], limits: Limits) -> Starlette:
     return Starlette(
         routes=routes, lifespan=service.searching,
         middleware=[Middleware(_Measured, measures=service.measures, paths={route.path for route in routes})],
-        exception_handlers={HTTPException: _plain_refusal, Refused: _refusal, ClientDisconnect: _nobody_listens,
+        exception_handlers={HTTPException: _plain_refusal, NotServed: _refusal, ClientDisconnect: _nobody_listens,
                             Exception: _failure})
 
 
@@ -107,22 +107,22 @@ class _Service:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         body = await _read(request, self._limits)
         if kind != "application/json":  # which pages of other sites cannot send
-            raise Refused(415, "send the body as Content-Type: application/json")
+            raise NotServed(415, "send the body as Content-Type: application/json")
         return parse(body, self._decoders, self._limits)
 
     async def _search(self, request: Request, wanted: Wanted, search: Search) -> list[Any]:
         """The results for all lines.
 
         Raises:
-            Refused: too many lines wait.
+            NotServed: too many lines wait.
             ClientDisconnect: the client has gone away; what has not begun is dropped.
         """
         queue = self._queues[wanted.model]
         try:
             found = queue.put(search, wanted.lines)
         except Full as full:
-            raise Refused(503, f"too many lines wait for {wanted.model}; try again in {full.seconds} s",
-                          {"Retry-After": str(full.seconds)}) from None
+            raise NotServed(503, f"too many lines wait for {wanted.model}; try again in {full.seconds} s",
+                            {"Retry-After": str(full.seconds)}) from None
         everything, gone = asyncio.gather(*found), asyncio.create_task(_until_gone(request))
         everything.add_done_callback(_retrieve)
         first: set[asyncio.Future[Any]] = {everything, gone}
@@ -149,9 +149,9 @@ async def _read(request: Request, limits: Limits) -> bytes:
                 if size <= limits.max_body:
                     body += chunk
     except TimeoutError:
-        raise Refused(408, f"the body has not arrived within {limits.patience:g} s") from None
+        raise NotServed(408, f"the body has not arrived within {limits.patience:g} s") from None
     if size > limits.max_body:
-        raise Refused(413, f"the body has {size} bytes, and at most {limits.max_body} are read")
+        raise NotServed(413, f"the body has {size} bytes, and at most {limits.max_body} are read")
     return bytes(body)
 
 

@@ -10,7 +10,7 @@ from pipeline.service.limits import Limits
 _FIELDS = ("text", "model", "decoder")
 
 
-class Refused(Exception):
+class NotServed(Exception):
     """A request that is not served. The message is one line for the client."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
@@ -36,14 +36,14 @@ def parse(body: bytes, decoders: Mapping[str, Sequence[str]], limits: Limits) ->
         limits: for the lines.
 
     Raises:
-        Refused: the body is something else.
+        NotServed: the body is something else.
 
     >>> parse(b'{"text": "a line"}', {"ar": ["greedy", "beam5"]}, Limits())
     Wanted(lines=['a line'], model='ar', decoder='greedy')
     """
     fields = _object(body)
     if unknown := sorted(fields.keys() - set(_FIELDS)):
-        raise Refused(400, f"{unknown[0]!r} is not a field; the fields are {', '.join(_FIELDS)}")
+        raise NotServed(400, f"{unknown[0]!r} is not a field; the fields are {', '.join(_FIELDS)}")
     model = _choice(fields, "model", list(decoders))
     decoder = _choice(fields, "decoder", decoders[model])
     return Wanted(_lines(fields.get("text"), limits), model, decoder)
@@ -53,32 +53,32 @@ def _object(body: bytes) -> dict[str, Any]:
     try:
         fields = json.loads(body.decode())
     except UnicodeDecodeError as error:
-        raise Refused(400, f"the body is not UTF-8 (byte {error.start + 1})") from None
+        raise NotServed(400, f"the body is not UTF-8 (byte {error.start + 1})") from None
     except (ValueError, RecursionError) as error:
-        raise Refused(400, f"the body is not JSON: {error}") from None
+        raise NotServed(400, f"the body is not JSON: {error}") from None
     if not isinstance(fields, dict):
-        raise Refused(400, 'the body is not a JSON object such as {"text": "a line"}')
+        raise NotServed(400, 'the body is not a JSON object such as {"text": "a line"}')
     return fields
 
 
 def _choice(fields: dict[str, Any], field: str, known: Sequence[str]) -> str:
     chosen = fields.get(field, known[0])
     if not isinstance(chosen, str) or chosen not in known:
-        raise Refused(400, f"{field}: {json.dumps(chosen)[:100]} is unknown; choose one of {', '.join(known)}")
+        raise NotServed(400, f"{field}: {json.dumps(chosen)[:100]} is unknown; choose one of {', '.join(known)}")
     return chosen
 
 
 def _lines(text: Any, limits: Limits) -> list[str]:
     lines = [text] if isinstance(text, str) else text
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-        raise Refused(400, "text must be a string, or a list of strings")
+        raise NotServed(400, "text must be a string, or a list of strings")
     if len(lines) > limits.max_lines:
-        raise Refused(400, f"text has {len(lines)} lines, and at most {limits.max_lines} are translated at once")
+        raise NotServed(400, f"text has {len(lines)} lines, and at most {limits.max_lines} are translated at once")
     for number, line in enumerate(lines, 1):
         words = len(line.split())
         if words > limits.max_words:
-            raise Refused(400, f"line {number} of text has {words} words, and at most {limits.max_words} are "
-                               "translated; split it into sentences")
+            raise NotServed(400, f"line {number} of text has {words} words, and at most {limits.max_words} are "
+                                 "translated; split it into sentences")
         if any("\ud800" <= letter <= "\udfff" for letter in line):
-            raise Refused(400, f"line {number} of text has half of a surrogate pair, which is no character")
+            raise NotServed(400, f"line {number} of text has half of a surrogate pair, which is no character")
     return lines
