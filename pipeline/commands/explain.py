@@ -4,7 +4,7 @@ Every call of the verifier is two rows: D, the draft, and V, the verifier's pred
 
   in colour         otherwise
   green             piece       accepted: the verifier's argmax
-  blue              (piece)     accepted although the verifier's argmax is another piece (GAD++ only)
+  blue              (piece)     accepted although the verifier's argmax is another piece (decoders with ++ only)
   bold red          [piece]     the first difference of draft and verifier; the verifier's piece is accepted
   dim, struck out   ~piece~     dropped
 
