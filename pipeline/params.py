@@ -219,12 +219,13 @@ class Params(Checked):
         """The format in which a decoder's model is searched; see `pipeline.model.formats.FORMATS`."""
         return str(self.decoders[decoder].get("quantization", "float32")) if decoder in self.decoders else "float32"
 
-    def greedy_of(self, decoder: str) -> str:
-        """The greedy search by the same model as a decoder's: a quantised model is a model of its own."""
+    def greedy_of(self, decoder: str) -> str | None:
+        """The greedy search by the same model as a decoder's, if there is one: a quantised model is a model of its own.
+        """
         own = self.quantization_of(decoder)
-        searches = [name for name, block in self.decoders.items() if block.get("algorithm") == "greedy"
-                    and "deduplicate" not in block and self.quantization_of(name) == own]
-        return "greedy" if own == "float32" or not searches else searches[0]
+        searches = (name for name, block in self.decoders.items() if block.get("algorithm") == "greedy"
+                    and "deduplicate" not in block and self.quantization_of(name) == own)
+        return "greedy" if own == "float32" else next(searches, None)
 
     def counterparts(self) -> dict[str, str]:
         """The baseline's decoder with which each decoder and peer is compared: the same one, or the first with as many

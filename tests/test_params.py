@@ -288,13 +288,14 @@ def test_no_file(tmp_path: Path) -> None:
 
 
 def test_a_quantised_decoder_has_an_exact_counterpart_and_a_quantised_reference() -> None:
-    params = parse_params(merge(shipped(), {"families": {"ar": {"decoders": [
-        "greedy_int8", "gad_int8", "beam10_int8", "greedy", "beam5", "beam10"]}}}))
+    params = parse_params(merge(shipped(), {"decoders": {"gad_bfloat16": {
+        "algorithm": "gad", "quantization": "bfloat16"}}, "families": {"ar": {"decoders": [
+            "greedy_int8", "gad_int8", "beam10_int8", "greedy", "beam5", "beam10"]}}}))
     counterparts = params.counterparts()
     assert [counterparts[name] for name in ("greedy_int8", "beam5_int8", "pair_beam10_int8", "greedy")] == [
         "greedy", "beam5", "beam10", "greedy"]
-    assert [params.greedy_of(name) for name in ("gad_int8", "gad", "ctranslate2_greedy_int8")] == [
-        "greedy_int8", "greedy", "greedy"]
+    assert [params.greedy_of(name) for name in ("gad_int8", "gad", "gad_bfloat16", "ctranslate2_greedy_int8")] == [
+        "greedy_int8", "greedy", None, "greedy"]
 
 
 def test_copies_of_the_source_need_one_vocabulary() -> None:

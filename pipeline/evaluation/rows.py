@@ -151,7 +151,7 @@ def timed_decoders(speed: Mapping[str, Any]) -> list[Name]:
 
 def assemble_rows(quality: Path, speed: Mapping[str, Any], texts: Mapping[Name, Sequence[str]],
                   bleu: Mapping[Name, Scores],
-                  greedy_of: Callable[[str], str] = lambda decoder: "greedy") -> list[Row]:
+                  greedy_of: Callable[[str], str | None] = lambda _: "greedy") -> list[Row]:
     """Join the quality files and the speed report, in the order of the latter.
 
     Args:
@@ -159,7 +159,7 @@ def assemble_rows(quality: Path, speed: Mapping[str, Any], texts: Mapping[Name, 
         speed: from `read_speed`.
         texts: hypotheses (N,) of every decoder in `speed`.
         bleu: their BLEU on the same resamples.
-        greedy_of: the greedy search that a decoder's texts are compared with, see `Params.greedy_of`.
+        greedy_of: the greedy search that a decoder's texts are compared with, or None, see `Params.greedy_of`.
 
     Raises:
         PipelineError: a decoder was scored but not timed or the reverse, or families were scored differently.
@@ -172,7 +172,8 @@ def assemble_rows(quality: Path, speed: Mapping[str, Any], texts: Mapping[Name, 
     return [Row(family=name[0], decoder=name[1], **scores[name], **_speed_columns(entry),
                 p_value_vs_ar=(p_value(bleu[name], bleu[speed["baseline"], entry["counterpart"]])
                                if "counterpart" in entry else None),
-                identical_to_greedy=_share_identical(texts[name], texts.get((judges[name[0]], greedy_of(name[1])))))
+                identical_to_greedy=_share_identical(texts[name], texts.get(
+                    (judges[name[0]], greedy_of(name[1]) or ""))))  # no decoder has an empty name
             for name, entry in zip(timed_decoders(speed), speed["contestants"], strict=True)]
 
 
