@@ -179,12 +179,20 @@ def test_the_right_verb_counts_where_it_is_more_probable(tiny: Tiny) -> None:
     run = SimpleNamespace(network=lambda _: network, device=torch.device("cpu"),
                           tokenizer=SimpleNamespace(encode_source=encode, encode_target=encode))
     pairs = [Contrast("ab", "cd", "ce", 0), Contrast("abcdef", "de", "dh", 0), Contrast("abc", "ba", "bbb", 0)]
-    found = agreeing(cast(FinishedRun, run), "any", pairs)
-    alone = [float(agreeing(cast(FinishedRun, run), "any", [pair])[0, 0]) for pair in pairs]
+
+    def log_probability(source: str, target: str) -> float:
+        pieces, words = encode([source, target])
+        arranged = network.order.arrange(torch.tensor([words]), torch.tensor([len(words)]))
+        scores = network(pad_sources([pieces], 20), arranged)[0].detach().log_softmax(1)
+        return sum(float(scores[slot, arranged[0, slot]]) for slot in range(len(words) + 1))
+
+    longest_first = sorted(pairs, key=lambda pair: -len(pair.source))
+    expected = [float(log_probability(pair.source, pair.right) > log_probability(pair.source, pair.wrong))
+                for pair in longest_first]
+    assert set(expected) == {0, 1}
+    assert agreeing(cast(FinishedRun, run), "any", pairs).tolist() == [[one, 1] for one in expected]
     turned = [pair._replace(right=pair.wrong, wrong=pair.right) for pair in pairs]
-    by_length = [alone[1], alone[2], alone[0]]  # longest sources first
-    assert found.tolist() == [[one, 1] for one in by_length]
-    assert agreeing(cast(FinishedRun, run), "any", turned)[:, 0].tolist() == [1 - one for one in by_length]
+    assert agreeing(cast(FinishedRun, run), "any", turned).tolist() == [[1 - one, 1] for one in expected]
 
 
 def test_agreement_is_compared_by_distance() -> None:
