@@ -32,6 +32,7 @@ from pipeline.count_model.model import CountModel
 from pipeline.decoding import beam, lattice
 from pipeline.decoding.chain import Edges, best_paths, viterbi
 from pipeline.decoding.limits import LengthLimit
+from pipeline.engine.door import open_engine
 from pipeline.evaluation.analyses.random_weights import random_model
 from pipeline.files import write_json
 from pipeline.model.checkpoint import column_major
@@ -83,7 +84,7 @@ def measure(settings: NetworkSettings, vocabulary: int, rounds: int) -> dict[str
     pieces = torch.randint(len(SPECIALS), vocabulary, (rounds, 1, WORDS), generator=random)
     sources = [torch.nn.functional.pad(source, (0, 1), value=EOS) for source in pieces]
     autoregressive = random_model(OrderSettings("left_to_right"), vocabulary, settings)
-    model = random_lattice(settings, vocabulary)
+    model: RandomLattice = open_engine(random_lattice(settings, vocabulary))
 
     def beam_search(item: int) -> float:
         def search() -> None:
