@@ -11,8 +11,8 @@ words and their end (31, or 16 with two words a step, or 8 with four). One beam 
 * `orders`: every multi-token order against `ar`.
 * `depth`: the interleaved order with 2 decoder layers against `ar` with 6, under as many encoder layers.
 
-A second run with a timer around each verb tells the sentence's fixed costs E (encode and start) from those of a call, s
-(step, select and the search's own), so that a ratio can be read off: (E + n s) / (E' + n' s') with n calls.
+Searches of half as many words take turns with them, and tell the sentence's fixed costs E from those of a call, s, in
+the search as it is: a sentence of n calls takes E + n s, so a ratio is (E + n s) / (E' + n' s').
 """
 
 import time
@@ -25,8 +25,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, median_ratio, table
-from benchmarks.step import NETWORK, VERBS, Timed, shares
+from benchmarks.clock import RESULTS, Floats, Turn, about, argument_parser, interleave, median_ratio, table
+from benchmarks.step import NETWORK
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import Decoder, make_decoder
 from pipeline.evaluation.analyses.random_weights import random_model
@@ -35,6 +35,8 @@ from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.vocabulary import SPECIALS
 
 WORDS = SOURCE = 30
+FEWER = 15
+"""Words of the shorter outputs."""
 VOCABULARY = 3000
 WARMUP = 3
 BASELINE = "ar"
@@ -52,9 +54,9 @@ class System:
     network: NetworkSettings = NETWORK
     algorithm: str = "beam"
 
-    def decoder(self, beams: int) -> Decoder:
+    def decoder(self, beams: int, words: int) -> Decoder:
         block = {"algorithm": "greedy"} if beams == 1 else {"algorithm": self.algorithm, "beams": beams}
-        return make_decoder(self.algorithm, block, LengthLimit(ratio=0, extra=WORDS, longest=WORDS))
+        return make_decoder(self.algorithm, block, LengthLimit(ratio=0, extra=words, longest=words))
 
 
 AR = System(OrderSettings("left_to_right"))
@@ -72,34 +74,44 @@ def measure(systems: Mapping[str, System], beams: int, vocabulary: int, rounds: 
     random = torch.Generator().manual_seed(1)
     sources = [torch.randint(len(SPECIALS), vocabulary, (1, SOURCE), generator=random) for _ in range(rounds)]
     models = {name: random_model(system.order, vocabulary, system.network) for name, system in systems.items()}
-    decoders = {name: system.decoder(beams) for name, system in systems.items()}
+    calls: dict[str, int] = {}
 
-    verbs = {name: np.zeros((rounds, len(VERBS))) for name in systems}
-    calls = {name: np.zeros(rounds) for name in systems}
+    def translating(name: str, words: int) -> Turn:
+        decode = systems[name].decoder(beams, words)
 
-    def plain(name: str) -> Turn:
-        return lambda item: _translate(decoders[name], models[name], sources[item])[0]
-
-    def dissecting(name: str) -> Turn:
         def turn(item: int) -> float:
-            timed = Timed(models[name])
-            taken, calls[name][item] = _translate(decoders[name], timed, sources[item])
-            verbs[name][item] = list(timed.seconds.values())
+            taken, calls[f"{name} {words}"] = _translate(decode, models[name], sources[item])
             return taken
         return turn
 
-    seconds = interleave({name: plain(name) for name in systems}, rounds, warmup=WARMUP)
-    dissected = interleave({name: dissecting(name) for name in systems}, rounds, warmup=1)
-    parts = {name: {**shares(dissected[name], verbs[name], calls[name]),
-                    "ms_per_sentence": 1e3 * float(np.median(seconds[name]))} for name in systems}
+    seconds = interleave({f"{name} {words}": translating(name, words) for name in systems for words in (WORDS, FEWER)},
+                         rounds, warmup=WARMUP)
+    parts = {name: fit(*(points[f"{name} {words}"] for words in (WORDS, FEWER) for points in (seconds, calls)))
+             for name in systems}
     others = [name for name in systems if name != BASELINE]
     return {
         "beams": beams, "vocabulary": vocabulary,
         "systems": {name: {"order": asdict(system.order), "algorithm": system.algorithm if beams > 1 else "greedy",
                            "network": asdict(system.network), **parts[name]} for name, system in systems.items()},
-        "ratios": {name: median_ratio(seconds[BASELINE], seconds[name]) for name in others},
-        "ratios_by_arithmetic": {name: _total(parts[BASELINE]) / _total(parts[name]) for name in others},
+        "ratios": {name: median_ratio(seconds[f"{BASELINE} {WORDS}"], seconds[f"{name} {WORDS}"]) for name in others},
     }
+
+
+def fit(seconds: Floats, calls: int, shorter: Floats, fewer: int) -> dict[str, float]:
+    """What a sentence costs whatever its length and what each call adds to it, from outputs of two lengths.
+
+    Args:
+        seconds: (N,) of each sentence.
+        calls: of its decoder, the same for all.
+        shorter: (N,) of the same sentences with shorter outputs.
+        fewer: calls of these.
+
+    >>> fit(np.array([0.005]), 4, np.array([0.003]), 2)
+    {'calls': 4, 'ms_per_sentence': 5.0, 'fixed_ms': 1.0, 'ms_per_call': 1.0}
+    """
+    longer, less = (1e3 * float(np.median(one)) for one in (seconds, shorter))
+    per_call = (longer - less) / (calls - fewer)
+    return {"calls": calls, "ms_per_sentence": longer, "fixed_ms": longer - calls * per_call, "ms_per_call": per_call}
 
 
 def _translate(decode: Decoder, model: Any, source: Tensor) -> tuple[float, int]:
@@ -108,23 +120,8 @@ def _translate(decode: Decoder, model: Any, source: Tensor) -> tuple[float, int]
     found = decode(model, source)
     taken = time.perf_counter() - start
     if bool(found.ended.any()):
-        raise ValueError("the search ended before its limit: its time is not that of 30 words")
+        raise ValueError("the search ended before its limit: its time is not that of as many words")
     return taken, int(found.calls[0])
-
-
-def _fixed(parts: Mapping[str, float]) -> float:
-    """E, milliseconds a sentence."""
-    return parts["encode_ms"] + parts["start_ms"]
-
-
-def _own(parts: Mapping[str, float]) -> float:
-    """The search's share of s, milliseconds a call."""
-    return (parts["select_us_per_call"] + parts["search_us_per_call"]) / 1e3
-
-
-def _total(parts: Mapping[str, float]) -> float:
-    """E + n s, milliseconds."""
-    return _fixed(parts) + parts["calls"] * (parts["step_us_per_call"] / 1e3 + _own(parts))
 
 
 def measure_double_token(rounds: int) -> dict[str, list[dict[str, Any]]]:
@@ -165,16 +162,15 @@ def describe(network: NetworkSettings) -> str:
 
 
 def show(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """A table of measurements, the arithmetic of each ratio included."""
-    header = [title, "calls", "ms", "encode, start", "step, ms a call", "search", "times faster", "by arithmetic"]
+    """A table of measurements."""
+    header = [title, "calls", "ms", "E, ms", "s, ms a call", "times faster"]
     lines = []
     for row in rows:
         for name, parts in row["systems"].items():
             ratio = row["ratios"].get(name)
-            lines.append([f"{row['setting']}: {name}", f"{parts['calls']:.0f}", f"{parts['ms_per_sentence']:.2f}",
-                          f"{_fixed(parts):.2f}", f"{parts['step_us_per_call'] / 1e3:.3f}", f"{_own(parts):.3f}",
-                          "{:.2f} ({:.2f} to {:.2f})".format(*ratio) if ratio else "",
-                          f"{row['ratios_by_arithmetic'][name]:.2f}" if ratio else ""])
+            lines.append([f"{row['setting']}: {name}", f"{parts['calls']}", f"{parts['ms_per_sentence']:.2f}",
+                          f"{parts['fixed_ms']:.2f}", f"{parts['ms_per_call']:.3f}",
+                          "{:.2f} ({:.2f} to {:.2f})".format(*ratio) if ratio else ""])
     return table(header, lines)
 
 

@@ -4,7 +4,8 @@ tokens and pieces of which width a compiled step and a compiled encoder are the 
     python -m benchmarks.step
 
 A model with random weights (d=128, 2+2 layers, vocabulary 3,000) is searched on outputs of 20 to 30 words, alone in
-its batch. The three verbs are the seam: a timer around each of them tells the model's time from the search's own.
+its batch: as users do, where the whole search may be one compiled call, and step by step from Python. There the three
+verbs are the seam: a timer around each of them tells the model's time from the search's own.
 """
 
 import time
@@ -19,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.clock import RESULTS, Floats, about, argument_parser, interleave, median_ratio, table
+from benchmarks.clock import RESULTS, Floats, Turn, about, argument_parser, interleave, median_ratio, table
 from pipeline.decoding import beam, greedy
 from pipeline.decoding.limits import LengthLimit
 from pipeline.engine import bounds
@@ -98,29 +99,36 @@ def search(model: Any, source: Tensor, words: int, beams: int) -> int:
 
 
 def measure_search(models: dict[str, Transformer], beams: int, source: Tensor, rounds: int) -> dict[str, Any]:
-    """Milliseconds a sentence and microseconds a call, by verb, for both orders in turn."""
+    """Milliseconds a sentence, and step by step from Python microseconds a call by verb, for both orders in turn."""
     sentences = rounds * len(WORDS)
     verbs = {order: np.zeros((sentences, len(VERBS))) for order in models}
     calls = {order: np.zeros(sentences) for order in models}
 
-    def play(order: str) -> Callable[[int], float]:
+    def plain(order: str) -> Turn:
+        return lambda item: timed(partial(search, models[order], source, WORDS[item % len(WORDS)], beams))(item)
+
+    def dissecting(order: str) -> Turn:
         def turn(item: int) -> float:
-            timed = Timed(models[order])
+            model = Timed(models[order])
             start = time.perf_counter()
-            calls[order][item] = search(timed, source, WORDS[item % len(WORDS)], beams)
+            calls[order][item] = search(model, source, WORDS[item % len(WORDS)], beams)
             seconds = time.perf_counter() - start
-            verbs[order][item] = list(timed.seconds.values())
+            verbs[order][item] = list(model.seconds.values())
             return seconds
         return turn
 
-    seconds = interleave({order: play(order) for order in models}, sentences, warmup=len(WORDS))
+    seconds = interleave({order: plain(order) for order in models} | {
+        f"{order}, step by step": dissecting(order) for order in models}, sentences, warmup=len(WORDS))
     return {"beams": beams,
-            "orders": {order: shares(seconds[order], verbs[order], calls[order]) for order in models},
+            "orders": {order: {
+                "calls": float(calls[order].mean()), "ms_per_sentence": 1e3 * float(np.median(seconds[order])),
+                "step_by_step": shares(seconds[f"{order}, step by step"], verbs[order], calls[order])}
+                for order in models},
             "interleaved_times_faster": list(speed_ratio(seconds["left_to_right"], seconds["interleaved"]))}
 
 
 def shares(seconds: Floats, verbs: Floats, calls: Floats) -> dict[str, float]:
-    """Where the time of a sentence goes: medians over sentences.
+    """Where the time of a sentence goes that is searched step by step from Python: medians over sentences.
 
     Args:
         seconds: (N,) of each sentence.
@@ -130,7 +138,7 @@ def shares(seconds: Floats, verbs: Floats, calls: Floats) -> dict[str, float]:
     share = dict(zip(VERBS, verbs.T, strict=True))
     own = seconds - verbs.sum(1)
     return {
-        "calls": float(calls.mean()), "ms_per_sentence": 1e3 * float(np.median(seconds)),
+        "ms_per_sentence": 1e3 * float(np.median(seconds)),
         "encode_ms": 1e3 * float(np.median(share["encode"])), "start_ms": 1e3 * float(np.median(share["start"])),
         "step_us_per_call": 1e6 * float(np.median(share["step"] / calls)),
         "select_us_per_call": 1e6 * float(np.median(share["select"] / calls)),
@@ -259,11 +267,15 @@ def main() -> None:
     encoders = measure_encoders(options.vocabulary, 2 * options.rounds)
     write_json(options.output, {**description, "vocabulary": options.vocabulary, "searches": searches,
                                 "steps": steps, "widths": widths, "encoders": encoders})
-    shares = list(next(iter(searches[0]["orders"].values())))
-    print(table(["search", *(share.replace("_", " ") for share in shares), "times faster"], [
-        [f"{order}, beam {row['beams']}", *(f"{found[share]:.2f}" for share in shares),
+    rows = [(f"{order}, beam {row['beams']}", order, row, found)
+            for row in searches for order, found in row["orders"].items()]
+    print(table(["search", "calls", "ms per sentence", "times faster"], [
+        [name, f"{found['calls']:.2f}", f"{found['ms_per_sentence']:.2f}",
          "" if order == ORDERS[0] else "{:.2f} ({:.2f} to {:.2f})".format(*row["interleaved_times_faster"])]
-        for row in searches for order, found in row["orders"].items()]))
+        for name, order, row, found in rows]))
+    parts = list(rows[0][3]["step_by_step"])
+    print(table(["step by step from Python", *(part.replace("_", " ") for part in parts)], [
+        [name, *(f"{found['step_by_step'][part]:.2f}" for part in parts)] for name, _, _, found in rows]))
     print(table(["step", "rows", "words", "µs", "of it projection", "over left-to-right"], [
         [row["order"], str(row["rows"]), str(row["words"]), f"{row['step_us']:.0f}",
          f"{row['projection_us']:.0f}", f"{row['step_over_left_to_right'][0]:.2f}"] for row in steps]))
