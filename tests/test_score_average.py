@@ -11,7 +11,8 @@ from safetensors.torch import load_file
 from pipeline import layout
 from pipeline.cli import main
 from pipeline.corpus.bpe import Tokenizer
-from pipeline.model.checkpoint import load_checkpoint
+from pipeline.model.checkpoint import load_checkpoint, save_checkpoint, unique_weights
+from pipeline.model.settings import VocabularySettings
 from pipeline.vocabulary import EOS
 
 PAIRS = [("The tiny otter paints the ladder no 1 .", "mip lumo"), ("The red snail", ""),
@@ -92,6 +93,19 @@ def test_the_average_of_a_checkpoint_with_itself_is_itself(workspace: Path) -> N
     before, after = load_file(f"{folder}/weights.safetensors"), load_file("mean/weights.safetensors")
     assert before.keys() == after.keys()
     assert all(before[name].equal(after[name]) for name in before)
+
+
+def test_every_checkpoint_counts_alike_in_an_average(workspace: Path) -> None:
+    folder = layout.checkpoint("teacher")
+    network, config = load_checkpoint(folder)
+    tripled = {name: 3 * weight for name, weight in unique_weights(network).items()}
+    save_checkpoint(Path("tripled"), network, VocabularySettings(**config["vocabulary"]), tripled, config["training"])
+    for folders in ((folder, Path("tripled")), (Path("tripled"), folder)):
+        mean = f"mean of {folders[0].name} first"
+        assert main(["average", *map(str, folders), "--output", mean]) == 0
+        before, after = load_file(folder / "weights.safetensors"), load_file(f"{mean}/weights.safetensors")
+        for name, weight in before.items():
+            torch.testing.assert_close(after[name], 2 * weight)
 
 
 def test_families_are_not_averaged_with_each_other(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
