@@ -53,6 +53,15 @@ def attack(engine: str, name: str, folder: Path, findings: Path, seconds: float,
             "seconds": round(time.monotonic() - begun, 1)}
 
 
+def lines_run(name: str, folder: Path, findings: Path, seed: int) -> tuple[int, int]:
+    """How many lines of a reader's files its kept inputs run, and how many there are."""
+    measured = run("coverage", name, folder, findings, 0, seed)
+    if measured.returncode != 0:
+        raise RuntimeError(f"{name}, coverage: this program has failed: {measured.stderr[-2000:]}")
+    ran, lines = map(int, measured.stdout.split())
+    return ran, lines
+
+
 def run(engine: str, name: str, folder: Path, findings: Path, seconds: float,
         seed: int) -> subprocess.CompletedProcess[str]:
     """A process of `benchmarks.fuzz_worker`."""
@@ -78,8 +87,7 @@ def main() -> None:
         for name in options.readers:
             entry: dict[str, Any] = {engine: attack(engine, name, folder, options.findings, seconds, options.seed)
                                      for engine in ENGINES}
-            measured = run("coverage", name, folder, options.findings, 0, options.seed)
-            ran, lines = map(int, measured.stdout.split()) if measured.returncode == 0 else (None, None)
+            ran, lines = lines_run(name, folder, options.findings, options.seed)
             known = sorted(options.findings.glob(f"{name.replace(' ', '_').replace(':', '')}-*.txt"))
             readers[name] = {**entry, "lines": lines, "lines_run": ran, "findings": [path.stem for path in known]}
             print(f"{name}: {len(known)} findings", flush=True)

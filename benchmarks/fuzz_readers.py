@@ -303,7 +303,7 @@ READERS: dict[str, Reader] = {
     "tsv": Reader(lambda content, places: _all(tsv.read_columns(places.file("a.tsv", content))),
                   _one(b"lamp\tLampe\nred\trot\n"), ("pipeline/sources/readers/tsv.py",), ("a", "\t", "\n")),
     "prefixes": Reader(lambda content, places: _all(read_prefixes(read_lines(places.file("a", content)), "a")),
-                       _one(b"lamp\tLa\nred\n"), ("pipeline/documents.plain.py",), ("a", "\t", "\n")),
+                       _one(b"lamp\tLa\nred\n"), ("pipeline/documents/plain.py",), ("a", "\t", "\n")),
     "po": Reader(_po, _one(files.CATALOGUE.encode()),
                  ("pipeline/sources/readers/po.py", "pipeline/documents/po.py"), _PO),
     "mo": Reader(_mo, _one(files.compiled_catalogue({"": "x", "lamp": "Lampe", "c\4red\0reds": "rot\0rote"})),

@@ -25,6 +25,8 @@ _COMPILED = ("pipeline.engine", "pipeline.model", "pipeline.decoding", "pipeline
              "pipeline.count_model.look_up", "pipeline.training", "pipeline.families")
 """What numba or torch compiles, or imports in seconds: it is not instrumented."""
 _LONGEST = 1 << 17
+_TRACED = 60
+"""How many times longer an input may take while its lines are counted."""
 _STATE = struct.Struct("<4Q")
 
 
@@ -61,14 +63,16 @@ class State:
 class Trial:
     """Gives inputs to a reader and keeps one input per kind of failure."""
 
-    def __init__(self, name: str, read: Callable[[bytes], object], state: State, findings: Path, origin: str) -> None:
+    def __init__(self, name: str, read: Callable[[bytes], object], state: State, findings: Path, origin: str,
+                 patience: float = HANG) -> None:
         self._name, self._read, self._state, self._findings, self._origin = name, read, state, findings, origin
+        self._patience = patience
         self._known = {path.stem.rpartition("-")[2] for path in findings.glob("*.txt")}
 
     def __call__(self, content: bytes) -> None:
         content = content[:_LONGEST]
         self._state.begin(content)
-        faulthandler.dump_traceback_later(HANG, exit=True)
+        faulthandler.dump_traceback_later(self._patience, exit=True)
         try:
             self._read(content)
         except KeyboardInterrupt:
@@ -203,7 +207,7 @@ def _measure(name: str, folder: Path, seed: int) -> None:
     readers = importlib.import_module("benchmarks.fuzz_readers")
     reader, places, corpus = _open(readers, name, folder)
     trial = Trial(name, lambda content: reader.read(content, places), State(corpus.with_suffix(".coverage")),
-                  corpus.with_suffix(".again"), "coverage")
+                  corpus.with_suffix(".again"), "coverage", patience=_TRACED * HANG)
     for path in sorted(corpus.iterdir()):
         trial(path.read_bytes())
     invent(trial, reader.structured(places.run), 60, seed, most=300)

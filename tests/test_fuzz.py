@@ -1,13 +1,15 @@
 """A slice of `benchmarks.fuzz`: every reader ends with its content or with one printable line."""
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
+from benchmarks import fuzz
 from benchmarks.fuzz_files import write_run
-from benchmarks.fuzz_readers import READERS, Places
+from benchmarks.fuzz_readers import READERS, ROOT, Places
 from benchmarks.fuzz_worker import State, Trial
 
 EXAMPLES = 12
@@ -18,6 +20,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fuzz") / "run"
     write_run(folder)
     return folder
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_files_whose_lines_are_counted_are_there(name: str) -> None:
+    assert [path for path in READERS[name].code if not (ROOT / path).is_file()] == []
+
+
+def test_lines_that_cannot_be_counted_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz, "run", lambda *_: subprocess.CompletedProcess([], 1, "", "no such file"))
+    with pytest.raises(RuntimeError, match="tsv, coverage: this program has failed: no such file"):
+        fuzz.lines_run("tsv", tmp_path, tmp_path, 1)
 
 
 def trial(name: str, read: Any, folder: Path) -> Trial:
