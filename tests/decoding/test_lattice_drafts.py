@@ -70,15 +70,17 @@ def foreknowing(verifier: Transformer, source: Tensor, decoys: int = 2) -> Scrip
 @pytest.mark.parametrize("name", SEARCHES)
 @pytest.mark.parametrize("block", [1, 3, 4])
 def test_who_knows_what_comes_is_asked_seldom(tiny: Tiny, name: str, block: int) -> None:
-    for seed, length in ((2, 3), (3, 6), (5, 8)):
+    outcomes = set()
+    for seed, length in ((3, 6), (5, 8), (29, 9), (32, 8)):
         verifier, source = tiny(seed=seed), sources(length)
         expected = greedy.search(verifier, source, LIMIT)
-        if not int(expected.lengths):
-            continue
+        assert int(expected.lengths) > 0
+        outcomes.add(bool(expected.ended))
         found = SEARCHES[name](foreknowing(verifier, source), source, block)
         assert torch.equal(found.tokens, expected.tokens)
         # A draft and the verifier's own token a call; of what is drafted, nothing is wrong.
         assert int(found.calls) == -(-int(expected.calls) // (block + 1))
+    assert outcomes == {True, False}  # an end, and a cut at the limit
 
 
 @pytest.mark.parametrize("name", SEARCHES)

@@ -66,7 +66,7 @@ def test_a_narrow_beam_places_all_terms(tiny: Tiny, beams: int) -> None:
 
 def test_a_term_that_is_the_best_translation_leads_to_it(tiny: Tiny) -> None:
     """With the score that beam search gives it."""
-    network, source = tiny(seed=3), sources(6, 9, 4, 7, 5)
+    network, source, led = tiny(seed=4), sources(6, 9, 4, 7, 5), 0
     for row in range(len(source)):
         one = source[row:row + 1, :int((source[row] != PAD).sum())]
         settings = beam.Settings(4, LengthPenalty(), 1)
@@ -76,6 +76,8 @@ def test_a_term_that_is_the_best_translation_leads_to_it(tiny: Tiny) -> None:
             again = beam.search(network, one, LIMIT, beam.Settings(12, LengthPenalty(), 1), [words])
             assert again.tokens[0, 0, :again.lengths[0, 0]].tolist() == words
             assert again.scores[0, 0].item() == pytest.approx(plain.scores[0, 0].item(), abs=1e-9)
+            led += 1
+    assert led >= 3
 
 
 def test_without_terms_the_expansion_is_beam_searchs(tiny: Tiny) -> None:
