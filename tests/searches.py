@@ -35,6 +35,12 @@ def searched_by(algorithm: str, tiny: Callable[..., Transformer]) -> Any:
             "masked": masked}[kind]()
 
 
-def decoder(algorithm: str, quantization: str = "float32") -> Decoder:
+def decoder(algorithm: str, quantization: str = "float32", limit: LengthLimit = LIMIT) -> Decoder:
     return make_decoder(algorithm, {"algorithm": algorithm, "quantization": quantization,
-                                    **SETTINGS.get(algorithm, {})}, LIMIT)
+                                    **SETTINGS.get(algorithm, {})}, limit)
+
+
+def short_and_long(algorithm: str) -> tuple[Decoder, Decoder]:
+    """Decoders whose outputs are cut after 4 and after 23 words."""
+    short, long = (decoder(algorithm, limit=LengthLimit(ratio=0, extra=words, longest=words)) for words in (4, 23))
+    return short, long
