@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -92,6 +93,40 @@ def test_each_peer_runs_in_the_quickest_of_its_ways(folders: dict[str, Path]) ->
         assert all(only.run(batch, lambda: 0.0).seconds > 0 for batch in (sentences[0], sources(VOCABULARY)[:3]))
 
 
+@pytest.mark.parametrize(("device", "single", "batched"), [
+    ("cpu", Setup(4, {"CT2_USE_MKL": "0"}), Setup(1, {"CT2_USE_MKL": "1"}, parts=3)), ("cuda", Setup(1), Setup(1))])
+def test_a_way_for_sentences_and_one_for_batches_are_chosen_from_all(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str, single: Setup, batched: Setup) -> None:
+    started = []
+
+    class Scripted:
+        def __init__(self, name: str, folder: Path, settings: PeerSettings, setup: Setup, *_: Any) -> None:
+            self.name, self.settings, self.setup, self.closed = name, settings, setup, False
+            started.append(self)
+
+        def __enter__(self) -> "Scripted":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self.close()
+
+        def close(self) -> None:
+            self.closed = True
+
+        def translate(self, source: list[list[int]], words: int) -> Answer:
+            return Answer(1.0 if self.setup == (single if len(source) == 1 else batched) else 2.0, [])
+
+    monkeypatch.setattr("pipeline.evaluation.peers.Peer", Scripted)
+    monkeypatch.setattr("pipeline.interop.peers.process.PAUSE", 0)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    sentences = [row[row != PAD].unsqueeze(0) for row in sources(VOCABULARY)[:3]]
+    with timed_peers({"ct2_greedy": PEERS["ct2_greedy"]}, lambda _: tmp_path, LIMIT, sentences, 0,
+                     torch.device(device)) as (only,):
+        assert (only.single.setup, only.batched.setup) == (single, batched)
+        assert [one.setup for one in started if not one.closed] == [single, *([batched] if batched != single else [])]
+    assert len(started) == (9 if device == "cpu" else 1) and all(one.closed for one in started)
+
+
 def test_a_batch_and_a_sentence_may_want_different_ways() -> None:
     class Named:
         def __init__(self, name: str) -> None:
@@ -131,8 +166,20 @@ def test_ways_of_a_library() -> None:
     assert setups("hf", 1, 1) == [Setup(1)]
     assert [way.threads for way in setups("hf", 8, 32)] == [1, 8]
     assert {(way.threads, way.parts) for way in setups("ctranslate2", 2, 1)} == {(1, 1), (2, 1)}
-    assert {(way.threads, way.parts) for way in setups("ctranslate2", 8, 3)} == {(1, 1), (8, 1), (1, 3)}
+    assert {(way.threads, way.parts, way.environment.get("CT2_USE_MKL")) for way in setups("ctranslate2", 8, 3)} == {
+        (*share, choice) for share in ((1, 1), (8, 1), (1, 3)) for choice in (None, "0", "1")}
     assert len(setups("ctranslate2", 2, 32)) == 9
+
+
+@pytest.mark.parametrize("environment", [{}, {"CT2_USE_MKL": "0"}, {"CT2_USE_MKL": "1"}])
+def test_a_process_gets_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> None:
+    monkeypatch.delenv("CT2_USE_MKL", raising=False)
+    monkeypatch.setenv("OTHER", "kept")
+    with patch("subprocess.Popen") as process:
+        Peer("ct2_greedy", tmp_path, PEERS["ct2_greedy"], Setup(3, environment, parts=2)).close()
+    (command,), named = process.call_args
+    assert command[-3:] == ["3", "2", "cpu"] and named["env"]["OTHER"] == "kept"
+    assert named["env"].get("CT2_USE_MKL") == environment.get("CT2_USE_MKL")
 
 
 def test_what_a_process_dies_of_is_said(tmp_path: Path) -> None:
