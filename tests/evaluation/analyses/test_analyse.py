@@ -23,6 +23,8 @@ from pipeline.evaluation import analyses
 from pipeline.evaluation.analyses import finished_run
 from pipeline.evaluation.analyses.analyse import analyse, find_questions
 from pipeline.evaluation.analyses.finding import not_measured
+from pipeline.evaluation.analyses.lattice import recall
+from pipeline.evaluation.analyses.lattice.context import open_context
 from pipeline.evaluation.quality import HypothesisLine, write_hypotheses
 from pipeline.evaluation.speed import Timings, speed_report
 from pipeline.files import read_json, write_json, write_text
@@ -196,6 +198,15 @@ def test_without_a_drafter_the_files_say_so(run: Callable[..., Params]) -> None:
 def test_without_a_nat_its_recall_is_missing(run: Callable[..., Params]) -> None:
     analyse(run("lattice"), PICTURES, REPORT)
     assert "nat" not in figures()["recall"]["references"]
+
+
+def test_without_translations_of_the_teacher_recall_is_of_the_references(run: Callable[..., Params]) -> None:
+    params = run("lattice")
+    teacher = dataclasses.replace(params.families["teacher"], decoders=("greedy",))
+    params = dataclasses.replace(params, families=params.families | {"teacher": teacher})
+    context = open_context(finished_run.FinishedRun.open(params))
+    (layout.HYPOTHESES / "teacher/beam5.jsonl").unlink()
+    assert set(recall.ask(context).metric) == {"references"}
 
 
 @pytest.mark.parametrize("families", [(), ("nat",)])
