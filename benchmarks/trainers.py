@@ -80,7 +80,8 @@ def train_ours(data: PairBatches, slices: list[Slice], options: Namespace, tick:
         max_steps=len(slices), accelerator=options.device, devices=1, precision=PRECISIONS[options.precision],  # type: ignore[arg-type]
         gradient_clip_val=CLIP, logger=False, enable_checkpointing=False, enable_progress_bar=False,
         enable_model_summary=False, callbacks=[Clock()])
-    trainer.fit(module, DataLoader(data, sampler=slices, batch_size=None))  # type: ignore[arg-type]  # of slices
+    ready = [data[one] for one in slices]
+    trainer.fit(module, DataLoader(ready, batch_size=None))  # type: ignore[arg-type]  # a list is a data set
 
 
 class ReadyBatches(Dataset[dict[str, Any]]):
