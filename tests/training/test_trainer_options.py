@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from fitting import COMMAND, CONFIG, CURVE, WEIGHTS, WORK, Broken, break_at, curve, fit
 from torch import Tensor
 
@@ -84,7 +85,8 @@ def test_fast_dev_run_keeps_nothing(uninterrupted: Path, workspace: Path, monkey
     ([VALIDATE, "0.1"], "0.1"),
     (["--trainer.overfit_batches", "2"], "--trainer.overfit_batches"),
     (["--trainer.val_check_interval", "0.01"], "val_check_interval"),
-    (["--trainer.accelerator", "gpu"], "No supported gpu backend found"),
+    pytest.param(["--trainer.accelerator", "gpu"], "No supported gpu backend found", marks=pytest.mark.skipif(
+        torch.accelerator.is_available(), reason="has a GPU")),
 ])
 def test_options_that_cannot_be(workspace: Path, capsys: pytest.CaptureFixture[str], options: list[str],
                                 message: str) -> None:
