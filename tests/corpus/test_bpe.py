@@ -185,6 +185,8 @@ def test_a_vocabulary_too_large_names_the_largest_possible(tmp_path: Path, corpu
     largest = int(str(caught.value).split("at most ")[1].split(",")[0])
     train_bpe(replace(JOINT, vocabulary=largest), corpus, tmp_path / "bpe", tmp_path / "report.json")
     assert Tokenizer.load(tmp_path / "bpe").target_size == largest
+    with pytest.raises(PipelineError, match=f"at most {largest}, not {largest + 1}"):
+        train_bpe(replace(JOINT, vocabulary=largest + 1), corpus, tmp_path / "more", tmp_path / "report.json")
 
 
 def test_a_vocabulary_too_small_names_the_smallest_possible(tmp_path: Path, corpus: Path) -> None:
@@ -192,6 +194,8 @@ def test_a_vocabulary_too_small_names_the_smallest_possible(tmp_path: Path, corp
         train_bpe(replace(JOINT, vocabulary=20), corpus, tmp_path / "bpe", tmp_path / "report.json")
     smallest = int(str(caught.value).split("vocabulary to ")[1].split()[0])
     train_bpe(replace(JOINT, vocabulary=smallest), corpus, tmp_path / "bpe", tmp_path / "report.json")
+    with pytest.raises(PipelineError, match=f"vocabulary to {smallest} or more"):
+        train_bpe(replace(JOINT, vocabulary=smallest - 1), corpus, tmp_path / "less", tmp_path / "report.json")
 
 
 def test_a_missing_or_empty_corpus_is_an_error(tmp_path: Path) -> None:
