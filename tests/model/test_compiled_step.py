@@ -50,6 +50,18 @@ def test_it_is_the_plain_step(tiny: Tiny, order: str, norm: str, activation: str
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize(("width", "heads"), [(16, 2), (20, 2), (24, 3), (12, 1)])
+def test_heads_may_have_any_size(tiny: Tiny, norm: str, width: int, heads: int) -> None:
+    network = tiny("interleaved", norm=norm, width=width, heads=heads)
+    assert isinstance(network, Compiled) and network.packs.decoder is not None
+    compiled = walk(network, 3)
+    with use_engine("torch"):
+        plain = walk(network, 3)
+    for found, expected in zip(compiled, plain, strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
 def test_it_runs_where_it_should(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
     inner = decoder.step

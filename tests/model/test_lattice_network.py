@@ -12,8 +12,10 @@ from torch import Tensor
 
 from pipeline.decoding import lattice as search
 from pipeline.decoding.limits import LengthLimit
+from pipeline.engine.door import open_engine, use_engine
 from pipeline.errors import PipelineError
 from pipeline.model.checkpoint import column_major, load_weights, unique_weights
+from pipeline.model.formats import COMPILED, in_format
 from pipeline.model.lattice import LatticeTransformer
 from pipeline.model.layers import DecoderLayer
 from pipeline.model.settings import ACTIVATIONS, NORMS, POSITIONS, TIES, NetworkSettings
@@ -136,6 +138,17 @@ def test_a_batch_equals_its_sentences() -> None:
         for found, of_all in zip(network.candidates(alone, 9, 5), proposed, strict=True):
             assert torch.equal(found, of_all[row:row + 1])
         assert torch.equal(network.length(alone), lengths[row:row + 1])
+
+
+@pytest.mark.parametrize("quantization", COMPILED)
+def test_heads_of_a_size_that_the_compiled_scorer_refuses_have_the_same_edges(quantization: str) -> None:
+    network, words = open_engine(in_format(lattice(width=20, heads=2), quantization)), random_words(1)
+    assert network.packs.decoder is not None and network.packs.scorer is None
+    found = all_edges(network, sources(5), words)
+    with use_engine("torch"):
+        expected = all_edges(network, sources(5), words)
+    for mine, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(mine, theirs, **EXACT)
 
 
 @pytest.mark.parametrize("norm", NORMS)
