@@ -36,7 +36,7 @@ from pipeline.evaluation.speed import synchronise
 from pipeline.files import write_json
 from pipeline.model.checkpoint import column_major
 from pipeline.model.drafter import make_drafter
-from pipeline.model.formats import COMPILED, FORMATS
+from pipeline.model.formats import COMPILED, FORMATS, in_format
 from pipeline.model.heads import BlockwiseHeads
 from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.vocabulary import EOS, SPECIALS
@@ -147,7 +147,9 @@ def measure(width: int, precision: str, size: int, vocabulary: int, rounds: int,
 
 def _take_turns(names: Iterable[str], entries: Mapping[str, tuple[str, Mapping[str, Any]]], precision: str,
                 sources: Sequence[Tensor], verifier: Any, model: Any) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Seconds and calls of each search, greedy search by `verifier` among them, and the seconds of its `encoder`."""
+    """Seconds and calls of each search, greedy search by `verifier` among them, and the seconds of its encoder, all in
+    one format."""
+    encoder = open_engine(in_format(verifier, precision))
     decoders = {name: _decoder(name, *entries[name], precision) for name in names}
     calls = {name: np.zeros(len(sources)) for name in decoders}
 
@@ -165,7 +167,7 @@ def _take_turns(names: Iterable[str], entries: Mapping[str, tuple[str, Mapping[s
     def encode(item: int) -> float:
         synchronise(sources[item].device)
         start = time.perf_counter()
-        verifier.encode(sources[item])
+        encoder.encode(sources[item])
         synchronise(sources[item].device)
         return time.perf_counter() - start
 
