@@ -3,10 +3,9 @@
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from shutil import copytree, ignore_patterns
+from shutil import copy, copytree, ignore_patterns
 from typing import Any
 
-import pytest
 from dvc.repo import Repo
 
 ROOT = Path(__file__).parents[1]
@@ -34,12 +33,19 @@ def test_no_report_is_older_than_its_code() -> None:
     assert not list(stale(ROOT)), "make repro, and commit dvc.lock and reports"
 
 
-@pytest.mark.parametrize("path", ["pipeline/evaluation/speed.py", "params.yaml", "reports/decoders.json"])
-def test_whatever_git_has_of_a_stage_is_noticed(tmp_path: Path, path: str) -> None:
-    copied = tmp_path / "copy"
-    copytree(ROOT, copied, ignore=ignore_patterns(".venv", "data", "checkpoints", "profiles", "cache", ".*_cache"))
-    changed = copied / path
-    content = changed.read_text()
-    changed.write_text(content.replace("batch_tokens: 600", "batch_tokens: 601") if path == "params.yaml"
-                       else content + "\n")
-    assert any(path.split("/")[0] in line for line in stale(copied))
+def test_whatever_git_has_of_a_stage_is_noticed(tmp_path: Path) -> None:
+    for name in (".dvc", *CODE, ".dvcignore", "dvc.lock", "dvc.yaml"):
+        if (ROOT / name).is_dir():
+            copytree(ROOT / name, tmp_path / name, ignore=ignore_patterns("cache", "tmp", "__pycache__"))
+        else:
+            copy(ROOT / name, tmp_path / name)
+    for command in (["init", "--quiet"], ["add", "dvc.lock"]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    before = set(stale(tmp_path))
+    for path, old, new in (("pipeline/evaluation/speed.py", "\n", "\n\n"), ("reports/decoders.json", "\n", "\n\n"),
+                           ("params.yaml", "batch_tokens: 600", "batch_tokens: 601")):
+        changed = tmp_path / path
+        changed.write_text(changed.read_text().replace(old, new))
+    found = {line.partition("dvc.yaml:")[2] for line in set(stale(tmp_path)) - before}
+    assert found >= {"speed: pipeline/evaluation/speed.py: modified", "report: reports/decoders.json: modified",
+                     "teacher: params.yaml: {'data': 'modified'}"}
