@@ -2,7 +2,7 @@
 
 import os
 from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -36,16 +36,22 @@ def interleave(contestants: Mapping[str, Turn], items: int, *, warmup: int) -> d
     Returns:
         (items,) seconds of each contestant.
     """
-    names = list(contestants)
-    orders = turns(len(names))
     for item in range(warmup):
-        for name in names:
-            contestants[name](item % items)
-    seconds = {name: np.zeros(items) for name in names}
-    for item in range(items):
-        for who in orders[item % len(orders)]:
-            seconds[names[who]][item] = contestants[names[who]](item)
+        for turn in contestants.values():
+            turn(item % items)
+    seconds = {name: np.zeros(items) for name in contestants}
+    for item, name in in_turns(contestants, items):
+        seconds[name][item] = contestants[name](item)
     return seconds
+
+
+def in_turns(names: Iterable[str], rounds: int) -> Iterator[tuple[int, str]]:
+    """Every round with every contestant, in an order of play that changes from round to round."""
+    contestants = list(names)
+    orders = turns(len(contestants))
+    for number in range(rounds):
+        for who in orders[number % len(orders)]:
+            yield number, contestants[who]
 
 
 def median_ratio(numerator: Floats, denominator: Floats, samples: int = 2000, seed: int = 1) -> list[float]:

@@ -91,7 +91,7 @@ def main() -> None:
     results = [measure(settings, vocabulary, arguments.rounds) for settings, vocabulary in MODELS]
     for result in results:
         network, milliseconds = result["network"], result["milliseconds"]
-        token = (milliseconds["greedy search"] - milliseconds["encoder"]) / WORDS
+        token = (milliseconds["greedy search"] - milliseconds["encoder"]) / result["calls"]["greedy search"]
         print(f"\nd={network['width']}, {network['encoder_layers']}+{network['decoder_layers']} layers: a token of "
               f"greedy search takes {token:.3f} ms, the encoder {milliseconds['encoder']:.2f} ms")
         print(table(["a round", "greedy tokens", "95 %"], [

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.clock import RESULTS, about, argument_parser, table
+from benchmarks.clock import RESULTS, about, argument_parser, in_turns, table
 from pipeline import layout
 from pipeline.files import write_json
 from pipeline.params import load_params
@@ -91,11 +91,10 @@ def main() -> None:
             for clients in (1, CLIENTS):
                 runs: dict[str, list[dict[str, float]]] = {name: [] for name in ports}
                 texts = set()
-                for _ in range(REPETITIONS):
-                    for name, port in ports.items():
-                        found, figures = asyncio.run(load(port, decoder, lines, clients))
-                        runs[name].append(figures)
-                        texts.add(tuple(found))
+                for _, name in in_turns(ports, REPETITIONS):
+                    found, figures = asyncio.run(load(ports[name], decoder, lines, clients))
+                    runs[name].append(figures)
+                    texts.add(tuple(found))
                 assert len(texts) == 1, "translations differ"
                 # Of the repetition with the median throughput.
                 result["rows"] += [{"service": name, "decoder": decoder, "clients": clients,

@@ -12,6 +12,7 @@ import numpy as np
 import sacrebleu
 import torch
 
+from benchmarks.clock import in_turns
 from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
@@ -47,16 +48,16 @@ def main() -> None:
         searches = {name: make_decoder(decoder, params.decoder(decoder), limit, shortlist)
                     for name, shortlist in {"whole vocabulary": None, **lists}.items()}
         seconds, texts = {name: np.full(len(batches), np.inf) for name in searches}, {}
-        for _ in range(arguments.turns):
-            for name, search in searches.items():
-                found = []
-                for row, batch in enumerate(batches):
-                    began = time.thread_time()
-                    found.append(search(model.network, batch))
-                    seconds[name][row] = min(seconds[name][row], time.thread_time() - began)
-                texts[name] = model.text.decode_targets(one.best_words()[0] for one in found)
+        for _, name in in_turns(searches, arguments.turns):
+            found = []
+            for row, batch in enumerate(batches):
+                began = time.thread_time()
+                found.append(searches[name](model.network, batch))
+                seconds[name][row] = min(seconds[name][row], time.thread_time() - began)
+            texts[name] = model.text.decode_targets(one.best_words()[0] for one in found)
         whole = texts["whole vocabulary"]
-        for name, translations in texts.items():
+        for name in searches:
+            translations = texts[name]
             same = sum(one == other for one, other in zip(translations, whole, strict=True)) / len(whole)
             print(f"{decoder}, {name}: {sizes.get(name, model.network.vocabularies[1]):.0f} pieces, "
                   f"{1000 * seconds[name].mean():.3f} ms, "
