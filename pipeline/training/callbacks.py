@@ -188,13 +188,16 @@ class ResumePoint(Callback):
                 os.replace(self._path, self._previous)
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Do not count the batch that is about to begin: the resumed run counts it again, and validates by this count.
+        """Count only the batches of whole steps: a resumed run begins with a step, and validates by this count.
 
-        The resume point contains the curve because DVC removes the stage's plots before it runs the stage again.
+        Lightning also counts the batch that is about to begin, and those of a step that is not complete. The resume
+        point contains the curve because DVC removes the stage's plots before it runs the stage again.
         """
         checkpoint[CURVE] = read_curve(self._curve)
-        progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]["total"]
-        progress["ready"] = progress["completed"]
+        progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
+        begun = progress["current"]["processed"] % trainer.accumulate_grad_batches
+        for counts in (progress["total"], progress["current"]):
+            counts |= dict.fromkeys(counts, counts["processed"] - begun)
 
 
 class Progress(Callback):

@@ -9,6 +9,7 @@ import pytest
 import torch
 from fitting import CONFIG, WEIGHTS, WORK, Broken, break_at, curve, fit
 
+from pipeline.families.base import TranslationModule
 from pipeline.training.candidates import INDEX, Candidate, Candidates
 from pipeline.training.resume import CURVE, FINGERPRINT, PREVIOUS, RESUME, begin
 
@@ -110,6 +111,25 @@ def test_a_training_ends_alike_whatever_was_truncated(uninterrupted: Path, works
     assert CONFIG.read_bytes() == (uninterrupted / CONFIG).read_bytes()
     assert curve(workspace) == curve(uninterrupted)
     assert f"{WORK / RESUME}: truncated or damaged\n" in capsys.readouterr().out
+
+
+def test_a_training_goes_on_from_any_checkpoint_of_the_users(
+        workspace: Path, change_params: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a step, within the next one, and just before a validation."""
+    change_params({"training": {"accumulate": 2}})
+    save = ("--trainer.callbacks+=ModelCheckpoint", "--trainer.callbacks.every_n_train_steps", "1",
+            "--trainer.callbacks.save_top_k", "-1", "--trainer.callbacks.filename", "{step}",
+            "--trainer.callbacks.dirpath", "saved")
+
+    def on_train_batch_end(self: TranslationModule, outputs: Any, batch: Any, batch_idx: int) -> None:
+        if batch_idx == 6:
+            self.trainer.save_checkpoint("saved/within.ckpt")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TranslationModule, "on_train_batch_end", on_train_batch_end)
+        expected = fit(workspace, *save), CONFIG.read_bytes()
+    for name in ("step=3", "within", "step=4"):
+        assert (fit(workspace, "--ckpt_path", f"saved/{name}.ckpt"), CONFIG.read_bytes()) == expected, name
 
 
 def test_a_run_in_double_precision_goes_on(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
