@@ -182,8 +182,19 @@ class Params(Checked):
 
     @property
     def starts(self) -> dict[str, str]:
-        """The family from which each student, lattices included, starts."""
+        """The family that must be trained before each student, lattices included: its `start`."""
         return {**self.students, **self.lattices}
+
+    def start_of(self, name: str) -> str | None:
+        """The family whose weights a family's training copies at first, whatever the systems are; None: it copies none.
+
+        Raises:
+            PipelineError: there is no such family.
+        """
+        family = self.family(name)
+        if name == TEACHER or not family.takes_weights:
+            return None
+        return self.starts.get(name) or family.start or TEACHER
 
     def length_limit(self, positions: int) -> "LengthLimit":
         """The limit of translations by a model with some positions; see `LimitSettings.within`."""

@@ -266,6 +266,10 @@ def test_the_shipped_presets_have_names() -> None:
 def test_every_system_has_a_start() -> None:
     params = parse_params(shipped())
     assert params.starts == {**params.students, **params.lattices} and "lattice" in params.starts
+    starts = {"teacher": None, "ar": "teacher", "drafter": "ar", "blockwise": None, "nat": "mask_predict",
+              "mask_predict": "teacher"}  # also of families that no system needs
+    assert {name: params.start_of(name) for name in starts} == starts
+    assert parse_params(changed("families.ar.warm_start", False)).start_of("ar") is None
     assert [params.family(name).arguments()["masking"] for name in ("nat", "mask_predict")] == ["all", "uniform"]
 
 

@@ -178,10 +178,8 @@ class FitCLI(FamilyCLI):
 
     def _start(self) -> Path | None:
         """The file of the weights that training starts from; None: it starts from random ones, or a checkpoint."""
-        start = self.params.starts.get(self.family)
-        if start is None or not self.params.family(self.family).takes_weights or self.settings.ckpt_path is not None:
-            return None
-        return layout.checkpoint(start) / WEIGHTS
+        start = self.params.start_of(self.family)
+        return None if start is None or self.settings.ckpt_path is not None else layout.checkpoint(start) / WEIGHTS
 
     @cached_property
     def inputs(self) -> dict[str, str]:

@@ -193,16 +193,18 @@ def test_mistakes_are_one_line(workspace: Path, change_params: ChangeParams, cap
     assert WEIGHTS.read_bytes() == before
 
 
-def test_a_student_starts_from_its_teacher(workspace: Path, change_params: ChangeParams) -> None:
+@pytest.mark.parametrize("family", ["interleaved", "of_no_system"])
+def test_a_student_starts_from_its_teacher(workspace: Path, change_params: ChangeParams, family: str) -> None:
     """One step at a learning rate of almost nothing: the student's weights are the teacher's."""
-    change_params({"optimisation": {"learning_rate": 1e-12}, "training": {"steps": 1, "average": 1}})
+    change_params({"optimisation": {"learning_rate": 1e-12}, "training": {"steps": 1, "average": 1},
+                   "families": {family: {"order": {"name": "interleaved"}}}})
     teacher = read_weights(WEIGHTS)
-    fit(workspace, family="interleaved")
-    student = read_weights(Path("checkpoints/interleaved/weights.safetensors"))
+    fit(workspace, family=family)
+    student = read_weights(layout.checkpoint(family) / "weights.safetensors")
     assert student.keys() == teacher.keys()
     for name, weight in teacher.items():
         torch.testing.assert_close(student[name], weight, rtol=0, atol=1e-8)
-    assert json.loads(Path("checkpoints/interleaved/config.json").read_text())["order"]["name"] == "interleaved"
+    assert json.loads((layout.checkpoint(family) / "config.json").read_text())["order"]["name"] == "interleaved"
 
 
 def test_a_student_of_another_direction_takes_what_has_none(workspace: Path, change_params: ChangeParams) -> None:

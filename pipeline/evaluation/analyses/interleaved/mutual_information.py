@@ -62,7 +62,8 @@ def trained_alike(params: Params) -> list[Trained]:
             continue
         alike = replace(settings, order=wanted)
         found += [Trained(name, other) for other, theirs in ordered.items()
-                  if replace(theirs, decoders=alike.decoders) == alike and params.starts[other] == params.starts[name]]
+                  if replace(theirs, decoders=alike.decoders) == alike
+                  and params.start_of(other) == params.start_of(name)]
     return found
 
 
