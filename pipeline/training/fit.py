@@ -36,8 +36,8 @@ from pipeline.training.curve import Curve
 from pipeline.training.finite import StopIfNotFinite
 from pipeline.training.resume import FINGERPRINT, begin
 
-_TRAINER_KEYS = ("max_steps", "accumulate_grad_batches", "gradient_clip_val", "precision", "val_check_interval",
-                 "limit_val_batches", "callbacks")
+_TRAINER_KEYS = ("max_steps", "accumulate_grad_batches", "gradient_clip_val", "gradient_clip_algorithm", "precision",
+                 "plugins", "val_check_interval", "limit_val_batches", "callbacks")
 """Options of the trainer that change the result; the others may differ when a run is resumed."""
 _DIVIDING = ("fsdp", "deepspeed", "modelparallel")
 """Words in the names of Lightning's strategies that divide the weights, other than `sharded`, which is ours."""
@@ -188,10 +188,12 @@ class FitCLI(FamilyCLI):
         config["trainer"] = {key: config["trainer"][key] for key in _TRAINER_KEYS}
         given = config.pop("ckpt_path")
         settings, start = self.params.family(self.family), Path(given) if given is not None else self._start()
-        files = self.datamodule.training_paths()
+        files = [*self.datamodule.training_paths(), self.datamodule.folder / "validation.pairs",
+                 layout.CORPUS / "validation.target"]
         if settings.verifier is not None:
             files.append(layout.checkpoint(settings.verifier) / WEIGHTS)
-        chosen = [config, plain(settings.training), plain(settings.start_with), self.params.evaluation.bleu_tokenizer]
+        chosen = [config, plain(settings.training), plain(settings.start_with), plain(self.params.limit),
+                  self.params.evaluation.bleu_tokenizer]
         unfinished = _start_of(self.places.work) if self._continues else None
         return {
             "parameters": digest(json.dumps(chosen, sort_keys=True, default=str).encode()),

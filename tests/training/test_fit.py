@@ -22,6 +22,7 @@ from pipeline.families.base import TranslationModule
 from pipeline.files import remove
 from pipeline.model.checkpoint import read_weights
 from pipeline.model.layers import sinusoids
+from pipeline.training.fit import FitCLI
 from pipeline.training.metrics import CorpusBleu
 
 ChangeParams = Callable[[dict[str, Any]], None]
@@ -147,6 +148,28 @@ def test_other_parameters_begin_anew(workspace: Path, change_params: ChangeParam
     said = capsys.readouterr().out
     assert f"{WORK / 'resume.ckpt'}: of a run with other parameters; starting anew\n" in said
     assert "continuing from" not in said
+
+
+@pytest.mark.parametrize(("changes", "options", "file", "part"), [
+    ({"limit": {"extra": 5}}, [], None, "parameters"),
+    ({}, ["--trainer.gradient_clip_algorithm", "value"], None, "parameters"),
+    ({}, ["--trainer.plugins", "TorchSyncBatchNorm"], None, "parameters"),
+    ({}, [], layout.CORPUS / "validation.target", "data"),
+    ({}, [], layout.BPE / "validation.pairs", "data"),
+], ids=["limit", "clipping", "plugins", "references", "validation"])
+def test_whatever_decides_the_result_is_in_the_fingerprint(
+        workspace: Path, change_params: ChangeParams, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any],
+        options: list[str], file: Path | None, part: str) -> None:
+    """By which an unfinished run finds out whether it may continue."""
+    found = list[dict[str, str]]()
+    monkeypatch.setattr(FitCLI, "fit", lambda self, **_: found.append(self.inputs))
+    assert main([*COMMAND]) == 0
+    change_params(changes)
+    if file is not None:
+        file.write_bytes(file.read_bytes() + b"\n")
+    assert main([*COMMAND, *options]) == 0
+    before, after = found
+    assert [name for name, value in after.items() if before[name] != value] == [part]
 
 
 def test_accumulated_slices_train_the_same_model(workspace: Path, change_params: ChangeParams) -> None:
