@@ -131,7 +131,6 @@ class TestCLI(FamilyCLI):
 
     verb = "test"
     model: TestModule
-    datamodule: PairsDataModule
     trainer: Any  # Lightning declares few of its attributes
 
     def __init__(self, params: Params, family: str, decoders: list[str] | None, options: list[str],

@@ -13,7 +13,7 @@ from pipeline.families.base import TranslationModule
 from pipeline.files import write_text
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.params import load_params
-from pipeline.training.callbacks import Threads, ValidationBleu
+from pipeline.training.callbacks import Threads
 from pipeline.training.command_line import FamilyCLI
 
 PREDICTIONS = "predictions.txt"
@@ -40,8 +40,6 @@ def predict(family: str, options: list[str]) -> None:
 class _TrainedCLI(FamilyCLI):
     """A verb that reads weights: those of --ckpt_path, by default the family's."""
 
-    datamodule: PairsDataModule
-
     def weights(self, model: TranslationModule, path: str | None) -> str | None:
         """Load a folder of weights into the module, or leave a file of Lightning's to the trainer.
 
@@ -61,11 +59,7 @@ class ValidateCLI(_TrainedCLI):
     verb = "validate"
 
     def own_callbacks(self, given: list[Callback]) -> list[Callback]:
-        settings = self.params.family(self.family)
-        return [Threads(settings.training.threads),
-                ValidationBleu(self.datamodule.tokenizer, layout.read_corpus(layout.CORPUS / "validation.target"),
-                               self.params.length_limit(settings.network.max_length),
-                               self.params.evaluation.bleu_tokenizer)]
+        return [Threads(self.params.family(self.family).training.threads), self.validation_bleu()]
 
     def validate(self, model: TranslationModule, datamodule: PairsDataModule, ckpt_path: str | None, verbose: bool,
                  **_: Any) -> None:

@@ -25,6 +25,7 @@ from pipeline.fingerprint import code_digest, digest, digest_files
 from pipeline.model.settings import VocabularySettings
 from pipeline.params import Params
 from pipeline.training import places, saved
+from pipeline.training.callbacks import ValidationBleu
 from pipeline.training.quiet import quiet_lightning
 from pipeline.training.resume import read_state
 from pipeline.training.together import EndWhenTold, Together, ended_in_one_line, limit_patience
@@ -51,6 +52,7 @@ class FamilyCLI(LightningCLI):
     """
 
     verb: str
+    datamodule: PairsDataModule
 
     def __init__(self, params: Params, family: str, options: list[str], *, in_place: bool = False,
                  module: type[lightning.LightningModule] | None = None, **configuration: Any) -> None:
@@ -89,6 +91,12 @@ class FamilyCLI(LightningCLI):
     def own_loggers(self) -> list[Logger]:
         """The verb's loggers, in addition to those that options have given."""
         return []
+
+    def validation_bleu(self) -> ValidationBleu:
+        """The callback that scores the family's translations of the validation split."""
+        limit = self.params.length_limit(self.params.family(self.family).network.max_length)
+        return ValidationBleu(self.datamodule.tokenizer, layout.read_lines(layout.CORPUS / "validation.target"), limit,
+                              self.params.evaluation.bleu_tokenizer)
 
     def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]  # only this verb's parser is made
         return {self.verb: LightningCLI.subcommands()[self.verb]}

@@ -29,7 +29,7 @@ from pipeline.fingerprint import code_digest, digest, digest_files
 from pipeline.model.checkpoint import DECODER, WEIGHTS, load_weights, save_checkpoint
 from pipeline.params import load_params
 from pipeline.training import saved, sharded
-from pipeline.training.callbacks import KeepCandidates, Patience, Progress, ResumePoint, Threads, ValidationBleu
+from pipeline.training.callbacks import KeepCandidates, Patience, Progress, ResumePoint, Threads
 from pipeline.training.candidates import Candidates
 from pipeline.training.command_line import FamilyCLI
 from pipeline.training.curve import Curve
@@ -62,7 +62,6 @@ class FitCLI(FamilyCLI):
 
     verb = "fit"
     model: TranslationModule
-    datamodule: PairsDataModule
     trainer: Any  # Lightning declares few of its attributes
     _continues = False
     """Whether --ckpt_path is `last`, so that whatever an unfinished run began with, it goes on."""
@@ -107,20 +106,16 @@ class FitCLI(FamilyCLI):
         if any(isinstance(one, StochasticWeightAveraging) for one in given):
             raise PipelineError("--trainer.callbacks: StochasticWeightAveraging averages epochs, and a run is a single "
                                 "one; use WeightAveraging or EMAWeightAveraging, which average steps")
-        settings, chosen = self.params.family(self.family), self.settings.trainer
+        training, chosen = self.params.family(self.family).training, self.settings.trainer
         if chosen.strategy == sharded.NAME and any(isinstance(one, WeightAveraging) for one in given):
             raise PipelineError(f"--trainer.callbacks: WeightAveraging with --trainer.strategy {sharded.NAME}: it "
                                 "needs whole weights; use ddp, or leave it out: candidates are averaged in any case")
-        training = settings.training
-        references = layout.read_corpus(layout.CORPUS / "validation.target")
-        limit = self.params.length_limit(settings.network.max_length)
         shown = sys.stderr.isatty() and chosen.enable_progress_bar is not False
         shown = shown and not any(isinstance(one, ProgressBar) for one in given)
         callbacks: list[Callback] = [
             Threads(training.threads),
             StopIfNotFinite(),  # before those that save
-            # Before those that read what it logs.
-            ValidationBleu(self.datamodule.tokenizer, references, limit, self.params.evaluation.bleu_tokenizer),
+            self.validation_bleu(),  # before those that read what it logs
             RichProgressBar(refresh_rate=20) if shown else Progress(),
         ]
         if training.patience:
