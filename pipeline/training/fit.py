@@ -85,7 +85,7 @@ class FitCLI(FamilyCLI):
         if chosen.barebones:
             raise PipelineError("--trainer.barebones: keeps no weights, of which a training here takes the average; "
                                 "leave it out (--trainer.fast_dev_run true tries everything quickly)")
-        strategy = chosen.strategy if isinstance(chosen.strategy, str) else chosen.strategy.class_path
+        strategy = self._strategy
         if any(word in strategy.lower().replace("_", "") for word in _DIVIDING):
             raise PipelineError(f"--trainer.strategy: {strategy}: divides the weights among devices, and a training "
                                 f"here keeps and averages whole ones; use ddp, or {sharded.NAME} if memory is short")
@@ -102,12 +102,19 @@ class FitCLI(FamilyCLI):
         training = self.params.family(self.family).training
         self.candidates = Candidates(self.places.work / "candidates", training.average, training.average_by)
 
+    @property
+    def _strategy(self) -> str:
+        """The name of the chosen strategy, or the path of its class if it has none."""
+        chosen = self.settings.trainer.strategy
+        name: str = chosen if isinstance(chosen, str) else chosen.class_path
+        return sharded.NAME if name == sharded.PATH else name
+
     def own_callbacks(self, given: list[Callback]) -> list[Callback]:
         if any(isinstance(one, StochasticWeightAveraging) for one in given):
             raise PipelineError("--trainer.callbacks: StochasticWeightAveraging averages epochs, and a run is a single "
                                 "one; use WeightAveraging or EMAWeightAveraging, which average steps")
         training, chosen = self.params.family(self.family).training, self.settings.trainer
-        if chosen.strategy == sharded.NAME and any(isinstance(one, WeightAveraging) for one in given):
+        if self._strategy == sharded.NAME and any(isinstance(one, WeightAveraging) for one in given):
             raise PipelineError(f"--trainer.callbacks: WeightAveraging with --trainer.strategy {sharded.NAME}: it "
                                 "needs whole weights; use ddp, or leave it out: candidates are averaged in any case")
         shown = sys.stderr.isatty() and chosen.enable_progress_bar is not False

@@ -18,4 +18,6 @@ class ShardedStrategy(ModelParallelStrategy):
         super().setup_environment()
 
 
+PATH = f"{ShardedStrategy.__module__}.{ShardedStrategy.__qualname__}"
+"""What options may call it instead of `NAME`."""
 StrategyRegistry.register(NAME, ShardedStrategy, description="FSDP2 over all devices")

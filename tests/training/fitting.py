@@ -16,6 +16,9 @@ WORK = Path("checkpoints/.work/teacher")
 CURVE = Path("reports/training/teacher")
 COMMAND = ("fit", "--family", "teacher", "--in-place", "--trainer.accelerator", "cpu",
            "--trainer.log_every_n_steps", "3")
+SHARDED = ("--trainer.strategy", "pipeline.training.sharded.ShardedStrategy",
+           "--trainer.strategy.process_group_backend", "gloo")
+"""The strategy `sharded` by its class, which has options."""
 STUDENTS: dict[str, Any] = {
     "families": {
         "masked": {"kind": "masked", "decoders": ["mask_predict"]},

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from fitting import COMMAND, CONFIG, CURVE, STUDENTS, WEIGHTS, WORK, Broken, break_at, curve, fit
+from fitting import COMMAND, CONFIG, CURVE, SHARDED, STUDENTS, WEIGHTS, WORK, Broken, break_at, curve, fit
 from torch import Tensor
 
 import pipeline
@@ -89,11 +89,13 @@ def test_a_run_of_any_kind_that_broke_off_goes_on(lattice_family: Path, change_p
     assert "continuing from" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("strategy", [("--trainer.strategy", "sharded"), SHARDED], ids=["name", "class"])
 @pytest.mark.parametrize("family", STUDENTS["families"])
 def test_weights_that_are_read_part_by_part_are_not_divided(lattice_family: Path, change_params: ChangeParams,
-                                                            capsys: pytest.CaptureFixture[str], family: str) -> None:
+                                                            capsys: pytest.CaptureFixture[str], family: str,
+                                                            strategy: tuple[str, ...]) -> None:
     change_params(STUDENTS)
-    assert main([*COMMAND[:2], family, *COMMAND[3:], "--trainer.strategy", "sharded"]) == 2
+    assert main([*COMMAND[:2], family, *COMMAND[3:], *strategy]) == 2
     kind = STUDENTS["families"][family]["kind"]
     assert f"--trainer.strategy: sharded: a family of kind {kind} reads parts" in capsys.readouterr().err
 

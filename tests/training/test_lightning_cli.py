@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from fitting import CONFIG, WEIGHTS, Broken, break_at, fit
+from fitting import CONFIG, SHARDED, WEIGHTS, Broken, break_at, fit
 from lightning_utilities.core.imports import RequirementCache
 
 from pipeline.cli import main
@@ -280,6 +280,7 @@ def test_a_given_stop_is_obeyed(workspace: Path) -> None:
     ("fit", ["--trainer.strategy", "nothing"], "strategy='nothing'"),
     ("fit", ["--trainer.strategy", "fsdp"], "--trainer.strategy: fsdp: divides the weights among devices"),
     ("fit", ["--trainer.strategy", "sharded", f"{CALLBACKS}+=EMAWeightAveraging"], "needs whole weights; use ddp"),
+    ("fit", [*SHARDED, f"{CALLBACKS}+=EMAWeightAveraging"], "needs whole weights; use ddp"),
     ("fit", ["--trainer.strategy", "FSDPStrategy"], "FSDPStrategy: divides the weights among devices"),
     ("fit", ["--trainer.logger", "WandbLogger"], "pip install -U 'wandb>=999'"),
     ("fit", ["--trainer.max_steps", "many"], "trainer.max_steps"),
