@@ -127,6 +127,7 @@ class KeepCandidates(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.is_global_zero:
+            self._candidates.begin()
             self._candidates.forget_after(trainer.global_step)
         self._last = trainer.global_step
 

@@ -37,6 +37,11 @@ class Candidates:
         """
         self._folder, self._count, self._by = folder, count, by
 
+    def begin(self) -> None:
+        """Write an empty list unless there is one: a run that has no candidates yet has lost none."""
+        if not os.path.exists(self._folder / INDEX):
+            self._write_index([])
+
     def add(self, candidate: Candidate, weights: dict[str, Tensor]) -> None:
         """Keep weights, and remove those that are no longer among the N."""
         write_weights(self._path(candidate), weights)
@@ -69,7 +74,7 @@ class Candidates:
                 read_weights(self._path(one))
             except PipelineError:
                 return self._path(one)
-        return None if known else index
+        return None if os.path.exists(index) else index
 
     def average(self) -> tuple[dict[str, Tensor], list[Candidate]]:
         """The mean of the candidates' weights, and the candidates.
