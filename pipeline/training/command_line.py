@@ -113,7 +113,12 @@ class FamilyCLI(LightningCLI):
         if self.settings.family != self.family:
             raise PipelineError(f"--config: configures the family {self.settings.family!r}, but --family names "
                                 f"{self.family!r}; leave --family out")
-        chosen, word = self.settings.trainer.default_root_dir, self.settings.ckpt_path
+        trainer = self.settings.trainer
+        if self.verb == "fit" and trainer.val_check_interval is None:
+            # In batches, of which options may let a step have more or fewer than the block does.
+            every = self.params.family(self.family).training.validate_every
+            trainer.val_check_interval = every * trainer.accumulate_grad_batches
+        chosen, word = trainer.default_root_dir, self.settings.ckpt_path
         if word == "last" and self.verb == "fit":
             self.settings.ckpt_path = None  # it continues the run that the same command began without it
         resolved = self.parser.dump(self.config, skip_none=False)
@@ -256,8 +261,8 @@ def family_config(params: Params, family: str) -> dict[str, Any]:
         "trainer": {
             "max_steps": training.steps, "max_epochs": 1, "accumulate_grad_batches": training.accumulate,
             "gradient_clip_val": training.clip or None, "precision": training.precision,
-            # In batches, and across "epochs": a run is one pass over an endless stream.
-            "val_check_interval": training.validate_every * training.accumulate, "check_val_every_n_epoch": None,
+            # The interval between validations is counted across "epochs": a run is one pass over an endless stream.
+            "check_val_every_n_epoch": None,
             "num_sanity_val_steps": 0, "use_distributed_sampler": False, "log_every_n_steps": 50,
             "deterministic": "warn",
         },

@@ -27,6 +27,8 @@ VALIDATE, LIMIT = "--trainer.limit_val_batches", "--trainer.limit_train_batches"
     ([VALIDATE, "0.5"], {8: True, 12: True}, 2),
     ([LIMIT, "3"], {3: False}, 0),
     ([LIMIT, "0.5"], {4: True, 6: False}, 8),
+    (["--trainer.accumulate_grad_batches", "2"], {8: True, 12: True}, 8),
+    (["--trainer.accumulate_grad_batches", "2", "--trainer.val_check_interval", "4"], {10: True, 12: True}, 8),
     (["--trainer.num_sanity_val_steps", "2"], {8: True, 12: True}, 8),
     (["--trainer.check_val_every_n_epoch", "1"], {8: True, 12: True}, 8),
 ], ids=lambda value: " ".join(value).replace("--trainer.", "") if isinstance(value, list) else None)
@@ -56,13 +58,17 @@ def test_limits_of_batches(workspace: Path, monkeypatch: pytest.MonkeyPatch, opt
         assert len(set(found)) == len(found) and set(found) <= set(references)
 
 
-def test_a_run_without_validations_goes_on(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = fit(workspace, VALIDATE, "0"), curve_of_losses()
+@pytest.mark.parametrize("options", [(VALIDATE, "0"), ("--trainer.val_check_interval", "10")],
+                         ids=["without", "before the first"])
+def test_a_run_without_validations_goes_on(workspace: Path, monkeypatch: pytest.MonkeyPatch,
+                                           capsys: pytest.CaptureFixture[str], options: tuple[str, str]) -> None:
+    expected = fit(workspace, *options), curve_of_losses()
     with monkeypatch.context() as patch, pytest.raises(Broken):
         break_at(patch, 9)
-        fit(workspace, VALIDATE, "0")
-    assert (WORK / "resume.ckpt").exists()
-    assert (fit(workspace, VALIDATE, "0"), curve_of_losses()) == expected
+        fit(workspace, *options)
+    capsys.readouterr()
+    assert (fit(workspace, *options), curve_of_losses()) == expected
+    assert f"continuing from {WORK / 'resume.ckpt'}\n" in capsys.readouterr().out
 
 
 def curve_of_losses() -> str:
