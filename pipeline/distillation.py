@@ -119,24 +119,11 @@ def distill(params: Params, devices: int | None, accelerator: str, nodes: int = 
         "bleu_tokenizer": params.evaluation.bleu_tokenizer if settings.length_penalty else None})
     shards = shards_folder(layout.WORK / ".shards", fingerprint)
     extra, penalty = shards / "extra.pairs", shards / "penalty.json"
-    # The first process prepares both before it starts the others, which find them.
-    if settings.extra_sources and not is_recorded(extra):
-        write_extra_sources(params, tokenizer, extra)
-        record(shards, [extra.name])
-    if settings.length_penalty and not is_recorded(penalty):
-        device = "cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu"
-        write_json(penalty, choose_penalty(settings, teacher.to(device), tokenizer, lambda alpha: make_decoder(
-            settings.decoder, with_penalty(block, alpha), limit), params.evaluation.bleu_tokenizer))
-        record(shards, [penalty.name])
-    if settings.length_penalty:
-        check(penalty)
-    chosen = read_json(penalty) if settings.length_penalty else None
-    decode = make_decoder(settings.decoder, with_penalty(block, chosen["alpha"]) if chosen else block, limit)
-    sources = Sources(pairs, settings.sentences, Pairs.open(extra) if settings.extra_sources else None)
     quiet_lightning()
     if devices is None and (accelerator == "cpu" or not torch.cuda.is_available()):
         # Batched search gains more from one process per core than from the threads of one process.
-        devices = min(torch.get_num_threads(), -(-len(sources.rows) // settings.shard_rows))
+        known = -(-min(len(pairs), settings.sentences or len(pairs)) // settings.shard_rows)
+        devices = torch.get_num_threads() if settings.extra_sources else min(torch.get_num_threads(), known)
     together = Together(layout.WORK, lambda: fingerprint)
     trainer = lightning.Trainer(accelerator=accelerator, devices="auto" if devices is None else devices,
                                 num_nodes=nodes, callbacks=[together, EndWhenTold()], logger=False,
@@ -145,6 +132,21 @@ def distill(params: Params, devices: int | None, accelerator: str, nodes: int = 
     limit_patience(trainer)
     with ended_in_one_line():
         together.meet(trainer)
+        # A launcher's other processes wait for the first one; those that Lightning starts later find what it wrote.
+        if trainer.is_global_zero and settings.extra_sources and not is_recorded(extra):
+            write_extra_sources(params, tokenizer, extra)
+            record(shards, [extra.name])
+        if trainer.is_global_zero and settings.length_penalty and not is_recorded(penalty):
+            device = "cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu"
+            write_json(penalty, choose_penalty(settings, teacher.to(device), tokenizer, lambda alpha: make_decoder(
+                settings.decoder, with_penalty(block, alpha), limit), params.evaluation.bleu_tokenizer))
+            record(shards, [penalty.name])
+        trainer.strategy.barrier()
+        if settings.length_penalty:
+            check(penalty)
+        chosen = read_json(penalty) if settings.length_penalty else None
+        decode = make_decoder(settings.decoder, with_penalty(block, chosen["alpha"]) if chosen else block, limit)
+        sources = Sources(pairs, settings.sentences, Pairs.open(extra) if settings.extra_sources else None)
         _distill(trainer, DistillationModule(teacher, decode, sources, shards, settings), tokenizer.target_size, chosen)
 
 

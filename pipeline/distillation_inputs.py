@@ -67,7 +67,7 @@ def with_penalty(block: Mapping[str, Any], alpha: float) -> dict[str, Any]:
 
 def choose_penalty(settings: DistillationSettings, teacher: Transformer, tokenizer: Tokenizer,
                    make: Callable[[float], Decoder], bleu_tokenizer: str) -> dict[str, Any]:
-    """The exponent of the length penalty under which the teacher's validation BLEU is best.
+    """The exponent of the length penalty under which the teacher's validation BLEU is best; one process finds it.
 
     Args:
         settings: the exponents to choose from, and the number of validation sentences.
@@ -85,7 +85,7 @@ def choose_penalty(settings: DistillationSettings, teacher: Transformer, tokeniz
     rows = sorted(range(len(references)), key=lambda row: -int(pairs.source_lengths[row]))
     found = dict[float, dict[str, float]]()
     for alpha in settings.length_penalty:
-        decode, bleu, tokens = make(alpha), CorpusBleu(bleu_tokenizer), 0
+        decode, bleu, tokens = make(alpha), CorpusBleu(bleu_tokenizer, of_all_devices=False), 0
         for batch in map(rows.__getitem__, by_tokens(pairs.source_lengths[rows], settings.batch_tokens)):
             source = pad_sources([pairs.source(row) for row in batch], teacher.settings.max_length)
             words = decode(teacher, source.to(teacher.projection.weight.device)).best_words()

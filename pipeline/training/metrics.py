@@ -18,11 +18,12 @@ class CorpusBleu(Metric):
     is_differentiable = False
     counts: Tensor
 
-    def __init__(self, tokenizer: str) -> None:
+    def __init__(self, tokenizer: str, of_all_devices: bool = True) -> None:
         """Args:
             tokenizer: sacreBLEU's name of it; see `EvaluationSettings.bleu_tokenizer`.
+            of_all_devices: whether `compute`, which all devices then call, is over what each of them has added.
         """
-        super().__init__()
+        super().__init__(sync_on_compute=of_all_devices)
         self._bleu = make_bleu(tokenizer)
         sums = 2 + 2 * self._bleu.max_ngram_order
         # Tokens of the hypotheses and of the references; then, per order, n-grams that match and all n-grams.

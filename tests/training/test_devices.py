@@ -77,10 +77,13 @@ for name, drawn in ALIKE.items():
 from pipeline import files
 if os.environ["RANK"] == "0":
     files.remove = lambda path, remove=files.remove: (time.sleep(0.1), remove(path))
+else:
+    from pipeline import distillation
+    distillation.choose_penalty = None
 from pipeline.cli import main
 """
 """Every sentence draws alike. The first process takes its time over files; the second must not come back, perhaps to
-train again, meanwhile."""
+train again, meanwhile. What is chosen for all, the first one chooses."""
 
 
 def on_two_nodes(code: str) -> list[str]:
@@ -128,6 +131,7 @@ def test_two_processes_distill_and_train_like_one(
     # Each device draws its own dropout; one of two has nothing to validate.
     change_params(merge(STUDENTS, {
         "network": {"dropout": 0.0}, "training": {"validation_sentences": 5},
+        "distillation": {"length_penalty": [0.0, 1.0], "validation_sentences": 6},
         "families": {name: {"training": {"steps": 4}} for name in students}}))
     for name, drawn in ALIKE.items():
         monkeypatch.setattr(torch, name, drawn)
