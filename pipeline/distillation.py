@@ -24,7 +24,13 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import count_cut, pad_sources, report_cut
 from pipeline.corpus.pairs import Pairs
 from pipeline.decoding.settings import Decoder, make_decoder, with_nbest
-from pipeline.distillation_inputs import Sources, choose_penalty, with_penalty, write_extra_sources
+from pipeline.distillation_inputs import (
+    Sources,
+    choose_penalty,
+    describe_extra_sources,
+    with_penalty,
+    write_extra_sources,
+)
 from pipeline.distillation_shards import Shard, merge_shards
 from pipeline.errors import PipelineError
 from pipeline.files import read_json, remove, write_json
@@ -115,7 +121,7 @@ def distill(params: Params, devices: int | None, accelerator: str, nodes: int = 
     limit = params.length_limit(teacher.settings.max_length)
     fingerprint = teacher_fingerprint(layout.checkpoint(TEACHER), [path, *_further_files(settings)], {
         "decoder": block, "limit": dataclasses.asdict(limit), "distillation": dataclasses.asdict(settings),
-        "corpus": dataclasses.asdict(params.corpus) if settings.extra_sources else None,
+        "corpus": describe_extra_sources(params) if settings.extra_sources else None,
         "bleu_tokenizer": params.evaluation.bleu_tokenizer if settings.length_penalty else None})
     shards = shards_folder(layout.WORK / ".shards", fingerprint)
     extra, penalty = shards / "extra.pairs", shards / "penalty.json"

@@ -1,6 +1,7 @@
 """What distillation uses apart from its teacher: the sources, and a length penalty chosen on validation."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.corpus.pairs import IdArray, Pairs, write_pairs
 from pipeline.decoding.settings import Decoder
+from pipeline.fingerprint import code_digest
 from pipeline.model.transformer import Transformer
 from pipeline.params import DistillationSettings, Params
+from pipeline.sources.inputs import describe_inputs
 from pipeline.sources.monolingual import read_monolingual
 from pipeline.training.metrics import CorpusBleu
 
@@ -41,6 +44,12 @@ class Sources:
     def __getitem__(self, row: int) -> IdArray:
         """The ids of the source of a row."""
         return self.pairs.source(row) if row < len(self.pairs) else self._extra.source(row - len(self.pairs))
+
+
+def describe_extra_sources(params: Params) -> dict[str, Any]:
+    """All on which the extra sources depend, other than the corpus that was built: settings, the user's files, code."""
+    return {"settings": asdict(params.corpus), "files": describe_inputs(params.corpus),
+            "code": code_digest("lines.py", "sources/**/*.py")}
 
 
 def write_extra_sources(params: Params, tokenizer: Tokenizer, path: Path) -> None:

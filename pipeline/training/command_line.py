@@ -95,7 +95,7 @@ class FamilyCLI(LightningCLI):
     def validation_bleu(self) -> ValidationBleu:
         """The callback that scores the family's translations of the validation split."""
         limit = self.params.length_limit(self.params.family(self.family).network.max_length)
-        return ValidationBleu(self.datamodule.tokenizer, layout.read_lines(layout.CORPUS / "validation.target"), limit,
+        return ValidationBleu(self.datamodule.tokenizer, layout.read_corpus(layout.CORPUS / "validation.target"), limit,
                               self.params.evaluation.bleu_tokenizer)
 
     def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]  # only this verb's parser is made

@@ -45,6 +45,10 @@ class Broken(Exception):
     pass
 
 
+def broken_off(*arguments: object) -> None:
+    raise Broken
+
+
 @pytest.mark.parametrize("finished", [0, 1, 4])
 def test_cut_short_it_goes_on(workspace: Path, monkeypatch: pytest.MonkeyPatch, uninterrupted: tuple[bytes, bytes],
                               finished: int) -> None:
@@ -134,12 +138,21 @@ def test_devices_are_a_number_or_auto(workspace: Path, capsys: pytest.CaptureFix
 
 def test_several_translations_of_further_sources_too(workspace: Path, change_params: Callable[[dict[str, Any]], None],
                                                      monkeypatch: pytest.MonkeyPatch) -> None:
-    """The two best that ended, and none twice; sources that are known, too short or repeated are left out."""
+    """The two best that ended, and none twice; sources that are known, too short or repeated are left out.
+
+    The sources are those of the file as it is, whatever an unfinished run has read.
+    """
     known = layout.read_corpus(layout.CORPUS / "train.source")[:120]
     fresh = [f"{line[:-2]}." for line in known]
+    monkeypatch.setattr(files, "inputs", lambda settings: ["more"])
     monkeypatch.setattr(files, "read_monolingual", lambda settings, languages: iter(
-        [*known, *fresh, "Too short", f" {fresh[3]}\n"]), raising=False)
+        [*known, *Path("more").read_text().splitlines(), "Too short", f" {fresh[3]}\n"]), raising=False)
     change_params({"distillation": {"sentences": 90, "hypotheses": 2, "extra_sources": True}})
+    with monkeypatch.context() as patch, pytest.raises(Broken):
+        patch.setattr(DistillationModule, "predict_step", broken_off)
+        Path("more").write_text("\n".join(fresh[:7]))
+        distill()
+    Path("more").write_text("\n".join(fresh))
     distill()
     tokenizer = Tokenizer.load(layout.BPE)
     raw, distilled = Pairs.open(layout.BPE / "train.pairs"), Pairs.open(PAIRS, tokenizer.digest)
@@ -168,7 +181,7 @@ def test_the_length_penalty_is_that_of_the_best_validation(
     scores = [1.0, 3.0, 2.0]
     monkeypatch.setattr(CorpusBleu, "compute", lambda self: torch.tensor(scores.pop(0)))
     with monkeypatch.context() as patch, pytest.raises(Broken):
-        patch.setattr(DistillationModule, "predict_step", lambda *arguments: (_ for _ in ()).throw(Broken))
+        patch.setattr(DistillationModule, "predict_step", broken_off)
         distill()
     distill()
     assert scores == [] and bleu_tokenizers == {"char"}
