@@ -139,7 +139,10 @@ class DrafterModule(TranslationModule):
 
     @torch.no_grad()
     def _wrong(self, blocks: Blocks) -> Tensor:
-        """Which predictions differ from their training targets, (B, T)."""
+        """Which predictions differ from their training targets, (B, T).
+
+        Their states are computed with gradients: without, `attend` would round otherwise.
+        """
         predicted = self.network.draft_logits(blocks.states.flatten(0, 1), blocks.previous.flatten()).argmax(1)
         return (predicted.view_as(blocks.gold) != blocks.gold) & (blocks.gold != PAD)
 
