@@ -158,6 +158,9 @@ class FamilySettings(Checked):
         super().__post_init__()
         if self.needs_encoder and not self.network.encoder_layers:
             raise PipelineError(f"families: network.encoder_layers: a family of kind {self.kind} needs at least 1")
+        if not self.takes_weights and self.start_with != StartSettings():
+            raise PipelineError(f"families: start_with: a family of kind {self.kind} with warm_start "
+                                f"{str(self.warm_start).lower()} copies nothing from its start; remove start_with")
         positions = self.start_with.positions
         if positions is not None and self.network.positions != "learned":
             raise PipelineError(f"families: start_with.positions: {list(positions)} begins a table that is learned; "
