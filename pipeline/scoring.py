@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Self, cast
 
+import numpy as np
 import torch
 
+from pipeline.corpus.batches import by_tokens
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.decoding.protocol import is_ordered
@@ -28,10 +30,12 @@ class PairLine(NamedTuple):
 class Scorer:
     """Log-probabilities of given translations."""
 
-    def __init__(self, model: TextModel, device: str = "auto") -> None:
+    def __init__(self, model: TextModel, device: str = "auto", batch_tokens: int = 512) -> None:
         """Args:
             model: of a family or of a model folder; is moved to the device.
             device: cpu, cuda or auto.
+            batch_tokens: tokens of the longer sides of the pairs that are scored together, padding included, or one
+                pair that has more.
 
         Raises:
             PipelineError: the model is of a kind that gives translations no probability.
@@ -41,24 +45,23 @@ class Scorer:
                                 "ordered family")
         self.device = torch.device(pick_device(device))
         self.network, self.tokenizer = model.network.to(self.device), cast(Tokenizer, model.text)
-        self.longest, self.unicode = model.longest, model.unicode
+        self.longest, self.unicode, self._batch_tokens = model.longest, model.unicode, batch_tokens
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path, device: str = "auto") -> Self:
+    def from_pretrained(cls, folder: str | Path, device: str = "auto", batch_tokens: int = 512) -> Self:
         """A scorer by the model of a model folder; see `Translator.from_pretrained`."""
-        return cls(open_folder(Path(folder))[0], device)
+        return cls(open_folder(Path(folder))[0], device, batch_tokens)
 
     def score(self, source: str, translation: str) -> tuple[float, int]:
         """The score of one pair, as of a call."""
         [found] = self([PairLine("pair", source, translation)])
         return found
 
-    @torch.inference_mode()
     def __call__(self, pairs: Sequence[PairLine]) -> list[tuple[float, int]]:
-        """Score pairs as one batch.
+        """Score pairs, those of similar length together.
 
         Returns:
-            Per pair, the summed log-probability of its slots, end symbols included, and their number.
+            Per pair, in their order, the summed log-probability of its slots, end symbols included, and their number.
 
         Raises:
             PipelineError: a source or a translation is longer than the model's limit.
@@ -70,6 +73,17 @@ class Scorer:
                 if len(ids) >= self.longest:
                     raise PipelineError(f"{pair.name}: a {what} of {len(ids)} pieces is longer than the model's "
                                         f"{self.longest - 1}; split the pair, or leave it out")
+        lengths = np.array([1 + max(map(len, sides)) for sides in zip(sources, targets, strict=True)], np.int64)
+        longest_first, found = np.argsort(-lengths, kind="stable"), dict[int, tuple[float, int]]()
+        for together in by_tokens(lengths[longest_first], self._batch_tokens):
+            rows = longest_first[together].tolist()
+            scores = self._scored([sources[row] for row in rows], [targets[row] for row in rows])
+            found |= zip(rows, scores, strict=True)
+        return [found[row] for row in range(len(pairs))]
+
+    @torch.inference_mode()
+    def _scored(self, sources: list[list[int]], targets: list[list[int]]) -> list[tuple[float, int]]:
+        """What a call returns, of the ids of pairs that make one batch."""
         lengths = torch.tensor([len(target) for target in targets])
         padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(target, dtype=torch.long) for target in targets],
                                                  batch_first=True, padding_value=PAD)

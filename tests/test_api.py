@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 from model_folders import LINES, export
 
 import pipeline
@@ -40,6 +41,21 @@ def test_a_score_in_python_is_that_of_the_family(folder: Path) -> None:
     together = Scorer(open_family(load_params(), "teacher"), device="cpu")(pairs)
     assert scorer(pairs) == together
     for pair, (score, tokens) in zip(pairs, together, strict=True):
+        assert scorer.score(pair.source, pair.translation) == (pytest.approx(score, abs=1e-3), tokens)
+    assert scorer([]) == []
+
+
+def test_pairs_of_similar_length_are_scored_together(folder: Path) -> None:
+    """In batches within a budget of the longer side's tokens; the results are in the order of the pairs."""
+    scorer = Scorer.from_pretrained(folder, device="cpu", batch_tokens=60)
+    shapes = list[tuple[torch.Size, ...]]()
+    scorer.network.register_forward_pre_hook(lambda module, ids: shapes.append(tuple(one.shape for one in ids)))
+    pairs = [PairLine("a pair", line, " ".join(["mip lumo"] * count)) for line in LINES if line for count in (9, 1, 3)]
+    found = scorer(pairs)
+    batches = [(source[0], max(source[1], target[1])) for source, target in shapes]
+    assert sum(rows for rows, _ in batches) == len(pairs) and max(rows for rows, _ in batches) > 1
+    assert all(rows == 1 or rows * longest <= 60 for rows, longest in batches)
+    for pair, (score, tokens) in zip(pairs, found, strict=True):
         assert scorer.score(pair.source, pair.translation) == (pytest.approx(score, abs=1e-3), tokens)
 
 
