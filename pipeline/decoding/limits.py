@@ -11,7 +11,11 @@ from pipeline.vocabulary import PAD
 
 @dataclass(frozen=True)
 class LengthLimit:
-    """At most `ratio` * source pieces + `extra` words (source end symbol included), and at most `longest`."""
+    """At most `ratio` * source pieces + `extra` words (source end symbol included), and at most `longest`.
+
+    A search step by step takes as many whole steps as hold these words and an end symbol. So in an order of z words per
+    step, a translation may have up to z - 1 words more, and up to z more if it is cut.
+    """
 
     ratio: float = 2.0
     extra: int = 10
@@ -23,7 +27,7 @@ class LengthLimit:
                                 "leave no room for a single word")
 
     def words(self, source: Tensor) -> Tensor:
-        """The greatest numbers of words (B,) in translations of the rows of `source` (B, S)."""
+        """The greatest numbers of words (B,) for the rows of `source` (B, S), before whole steps are taken."""
         return source.new_tensor(self._words(source))
 
     def steps(self, source: Tensor, order: Order) -> Tensor:
