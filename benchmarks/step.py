@@ -25,7 +25,7 @@ from pipeline.decoding import beam, greedy
 from pipeline.decoding.limits import LengthLimit
 from pipeline.engine import bounds
 from pipeline.evaluation.analyses.random_weights import random_model
-from pipeline.evaluation.speed import speed_ratio
+from pipeline.evaluation.bootstrap import speed_ratio
 from pipeline.files import write_json
 from pipeline.model.orders import Order
 from pipeline.model.settings import NetworkSettings, OrderSettings

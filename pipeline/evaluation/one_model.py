@@ -15,10 +15,11 @@ import numpy as np
 from pipeline.corpus.padding import pad_sources
 from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
+from pipeline.evaluation.bootstrap import speed_ratio
 from pipeline.evaluation.clock import clock_device, spread
 from pipeline.evaluation.peers import Numbering, timed_peers
 from pipeline.evaluation.quality import score
-from pipeline.evaluation.speed import Contestant, costs_of, measure, speed_ratio
+from pipeline.evaluation.speed import Contestant, costs_of, measure
 from pipeline.params import EvaluationSettings, Params, SpeedSettings
 from pipeline.peer_settings import PeerSettings
 from pipeline.text_model import SearchSettings, TextModel

@@ -5,10 +5,10 @@ from dataclasses import asdict
 
 from pipeline import layout
 from pipeline.errors import PipelineError
-from pipeline.evaluation.bootstrap import Resampled
 from pipeline.evaluation.claims import judge
 from pipeline.evaluation.figures import DARK, quality_speed_png
 from pipeline.evaluation.page import Texts, render_page
+from pipeline.evaluation.resampled_bleu import Resampled
 from pipeline.evaluation.rows import (
     Row,
     assemble_rows,

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import PipelineError
-from pipeline.evaluation.bootstrap import Scores, p_value
 from pipeline.evaluation.quality import HypothesisLine, Quality, read_hypotheses
+from pipeline.evaluation.resampled_bleu import Scores, p_value
 from pipeline.files import read_json
 from pipeline.measures import MEASURES
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.errors import PipelineError
-from pipeline.evaluation.bootstrap import Estimate, Floats, interval, ratio, resample
+from pipeline.evaluation.bootstrap import Floats, speed_ratio
 from pipeline.evaluation.reference import REFERENCE_DECODERS
 from pipeline.vocabulary import PAD
 
@@ -170,22 +170,6 @@ def _measure_batches(contestants: Sequence[Timed], batches: Sequence[Tensor], re
         finally:
             gc.enable()
     return Timings(tuple((one.family, one.decoder) for one in contestants), seconds, tokens, calls)
-
-
-def speed_ratio(baseline: Floats, other: Floats) -> Estimate:
-    """How many times as fast `other` is, with the 95 % interval of a paired bootstrap over the sentences.
-
-    It is the ratio of total times, so that a sentence counts by how long it takes, as it does for a user. The interval
-    describes what another test set would change; the noise of the machine is in the repetitions.
-
-    Args:
-        baseline, other: (N,) seconds of the same sentences, or of the same batches.
-
-    >>> speed_ratio(np.array([4.0, 2.0]), np.array([2.0, 1.0]))
-    Estimate(value=2.0, low=2.0, high=2.0)
-    """
-    costs = np.stack([baseline, other], 1)
-    return Estimate(float(ratio(costs.sum(0))), *interval(ratio(resample(len(costs)) @ costs), len(costs)))
 
 
 def costs_of(timings: Mapping[int, Timings], at: int, rows: Bools | slice = slice(None)) -> dict[str, float | None]:

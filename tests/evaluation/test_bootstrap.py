@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 
 from pipeline.errors import PipelineError
-from pipeline.evaluation.bootstrap import Resampled, Scores, interval, p_value, quotient, resample
+from pipeline.evaluation.bootstrap import interval, quotient, resample
+from pipeline.evaluation.resampled_bleu import Resampled, Scores, p_value
 
 REFERENCES = [f"{number} {mood} gardeners water the {plant} before the sirens, don't they?" for number, (mood, plant)
               in enumerate(product(("calm", "rude", "late"), ("fern", "moss", "vine", "reed")), start=2)]

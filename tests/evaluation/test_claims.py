@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from pipeline.errors import PipelineError
-from pipeline.evaluation.bootstrap import Estimate, Resampled
+from pipeline.evaluation.bootstrap import Estimate
 from pipeline.evaluation.claims import judge
 from pipeline.evaluation.claims.findings import DENG, FINDINGS, IMAMURA, ZHANG
 from pipeline.evaluation.claims.quality import CLAIMS
 from pipeline.evaluation.quality import score
+from pipeline.evaluation.resampled_bleu import Resampled
 from pipeline.params import parse_params
 from pipeline.strict_yaml import read_yaml
 from pipeline.systems import lay_over

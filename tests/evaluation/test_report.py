@@ -13,10 +13,10 @@ from invented_run import MILLISECONDS, SCRIPT, SENTENCES, Run, measured, referen
 
 from pipeline.checksums import record
 from pipeline.errors import PipelineError
-from pipeline.evaluation.bootstrap import Resampled, Scores
 from pipeline.evaluation.page import Texts, choose_samples, mark_differences
 from pipeline.evaluation.quality import score
 from pipeline.evaluation.report import drawn
+from pipeline.evaluation.resampled_bleu import Resampled, Scores
 from pipeline.evaluation.rows import Name, Row, assemble_rows, pareto, read_lines, read_speed, texts_of, timed_decoders
 from pipeline.files import read_json, write_json
 

@@ -7,9 +7,9 @@ import pytest
 from invented_run import MILLISECONDS, Run, measured, references, translations
 
 from pipeline.errors import PipelineError
-from pipeline.evaluation.bootstrap import Resampled, p_value
 from pipeline.evaluation.page import Texts, render_page
 from pipeline.evaluation.quality import score
+from pipeline.evaluation.resampled_bleu import Resampled, p_value
 from pipeline.evaluation.rows import Row, assemble_rows, pareto, read_lines, read_speed, texts_of, timed_decoders
 from pipeline.evaluation.table import columns_of
 

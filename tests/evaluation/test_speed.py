@@ -14,15 +14,8 @@ from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.errors import PipelineError
-from pipeline.evaluation.speed import (
-    Contestant,
-    Timings,
-    make_batches,
-    measure,
-    speed_ratio,
-    speed_report,
-    turns,
-)
+from pipeline.evaluation.bootstrap import speed_ratio
+from pipeline.evaluation.speed import Contestant, Timings, make_batches, measure, speed_report, turns
 from pipeline.vocabulary import PAD
 
 CPU = torch.device("cpu")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pipeline.evaluation.bootstrap import Floats, Scores
+from pipeline.evaluation.bootstrap import Floats
 from pipeline.evaluation.claims.analysed import judge_analyses
 from pipeline.evaluation.claims.drafts import judge_drafts
 from pipeline.evaluation.claims.exact import judge_exact
@@ -17,6 +17,7 @@ from pipeline.evaluation.claims.findings import FINDINGS
 from pipeline.evaluation.claims.judgement import Judgement, all_of
 from pipeline.evaluation.claims.quality import judge_quality
 from pipeline.evaluation.claims.speed import judge_speed
+from pipeline.evaluation.resampled_bleu import Scores
 from pipeline.evaluation.rows import Name, Row
 
 

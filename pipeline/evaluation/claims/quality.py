@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.evaluation.bootstrap import Estimate, Scores, interval
+from pipeline.evaluation.bootstrap import Estimate, interval
 from pipeline.evaluation.claims.judgement import NOT_COMPARABLE, Judgement, compared, in_words, missing
+from pipeline.evaluation.resampled_bleu import Scores
 from pipeline.evaluation.rows import Name
 
 

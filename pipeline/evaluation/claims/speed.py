@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.evaluation.bootstrap import Estimate, Floats, quotient
+from pipeline.evaluation.bootstrap import Estimate, Floats, quotient, speed_ratio
 from pipeline.evaluation.claims.judgement import (
     FALSE,
     FEWEST,
@@ -22,7 +22,6 @@ from pipeline.evaluation.claims.judgement import (
     rounded,
 )
 from pipeline.evaluation.rows import Name
-from pipeline.evaluation.speed import speed_ratio
 
 _AT_LEAST = 1.9
 _ALIKE = 0.1

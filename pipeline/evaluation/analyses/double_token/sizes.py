@@ -20,8 +20,8 @@ from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.orders import LEFT_TO_RIGHT, OrderContext
 from pipeline.evaluation.analyses.random_weights import random_model
-from pipeline.evaluation.bootstrap import Floats, quotient
-from pipeline.evaluation.speed import Contestant, measure, speed_ratio
+from pipeline.evaluation.bootstrap import Floats, quotient, speed_ratio
+from pipeline.evaluation.speed import Contestant, measure
 from pipeline.model.settings import OrderSettings
 
 FAMILY, BEAM, PAIR_BEAM = "double_token", "beam10", "pair_beam10"

@@ -22,8 +22,8 @@ from pipeline.engine.door import open_engine
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.drafting.context import DraftingContext
 from pipeline.evaluation.analyses.finding import Finding, not_measured
-from pipeline.evaluation.bootstrap import Floats
-from pipeline.evaluation.speed import Contestant, measure, speed_ratio
+from pipeline.evaluation.bootstrap import Floats, speed_ratio
+from pipeline.evaluation.speed import Contestant, measure
 
 _ROWS = 64
 """Sentences per batch where only quality is measured."""

@@ -18,10 +18,10 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.drafting.context import DraftingContext, no_entries
 from pipeline.evaluation.analyses.finding import Finding
-from pipeline.evaluation.bootstrap import Floats, ratio
+from pipeline.evaluation.bootstrap import Floats, ratio, speed_ratio
 from pipeline.evaluation.metrics.edits import tokenize
 from pipeline.evaluation.rows import Name
-from pipeline.evaluation.speed import Contestant, measure, speed_ratio
+from pipeline.evaluation.speed import Contestant, measure
 
 EditRatio = Callable[[int, Hypotheses], float]
 """From the index of a sentence and its translation."""

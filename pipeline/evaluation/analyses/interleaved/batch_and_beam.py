@@ -17,9 +17,9 @@ from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.orders import OrderContext
-from pipeline.evaluation.bootstrap import Floats
+from pipeline.evaluation.bootstrap import Floats, speed_ratio
 from pipeline.evaluation.reference import REFERENCE_DECODERS
-from pipeline.evaluation.speed import Contestant, measure, speed_ratio
+from pipeline.evaluation.speed import Contestant, measure
 
 SENTENCES, BEAMS = {1: 16, 8: 128, 32: 256}, (1, 4, 8)
 """Sentences by the size of their batches, of which there are 16, 16 and 8: fewer make no interval."""

@@ -16,9 +16,9 @@ from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.orders import OrderContext, Rival
-from pipeline.evaluation.bootstrap import Floats, quotient
+from pipeline.evaluation.bootstrap import Floats, quotient, speed_ratio
 from pipeline.evaluation.rows import Name
-from pipeline.evaluation.speed import Contestant, measure, speed_ratio
+from pipeline.evaluation.speed import Contestant, measure
 
 BINS, TIMED = 8, 16
 """Bins, and the sentences of each that are timed."""

@@ -21,8 +21,8 @@ from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.finished_run import FinishedRun
 from pipeline.evaluation.analyses.orders import OrderContext
-from pipeline.evaluation.bootstrap import Floats
-from pipeline.evaluation.speed import speed_ratio, turns
+from pipeline.evaluation.bootstrap import Floats, speed_ratio
+from pipeline.evaluation.speed import turns
 from pipeline.families.ordered import OrderedModule
 from pipeline.model.settings import VocabularySettings
 

@@ -9,8 +9,9 @@ from torch import Tensor
 from pipeline.decoding.settings import Decoder, make_decoder
 from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.finished_run import FinishedRun
+from pipeline.evaluation.bootstrap import speed_ratio
 from pipeline.evaluation.reference import REFERENCE_DECODERS
-from pipeline.evaluation.speed import Contestant, Floats, speed_ratio
+from pipeline.evaluation.speed import Contestant, Floats
 from pipeline.model.transformer import Transformer
 from pipeline.params import Params
 

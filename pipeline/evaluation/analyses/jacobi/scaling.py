@@ -23,8 +23,8 @@ from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.finished_run import FinishedRun
 from pipeline.evaluation.analyses.jacobi.context import jacobi_contestants, speed_figures
 from pipeline.evaluation.analyses.jacobi.flops import compiled_share
-from pipeline.evaluation.bootstrap import Floats, quotient
-from pipeline.evaluation.speed import Contestant, measure, speed_ratio
+from pipeline.evaluation.bootstrap import Floats, quotient, speed_ratio
+from pipeline.evaluation.speed import Contestant, measure
 
 CPU = torch.device("cpu")
 

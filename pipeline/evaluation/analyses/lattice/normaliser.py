@@ -21,8 +21,9 @@ from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.lattice.context import ROWS, LatticeContext
 from pipeline.evaluation.analyses.sentences import by_length
-from pipeline.evaluation.bootstrap import Resampled, interval
-from pipeline.evaluation.speed import Contestant, measure, speed_ratio
+from pipeline.evaluation.bootstrap import interval, speed_ratio
+from pipeline.evaluation.resampled_bleu import Resampled
+from pipeline.evaluation.speed import Contestant, measure
 from pipeline.model.lattice import LatticeTransformer
 
 NORMALISER, SOFTMAX = SYSTEMS = ("normaliser", "softmax")
