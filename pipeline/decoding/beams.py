@@ -113,7 +113,7 @@ def beam_search(model: Model, source: Tensor, limit: LengthLimit, expand: Expand
     # The S unfinished sentences and their S * K beams.
     sentences, finished = torch.arange(B, device=source.device), _Finished(B, hypotheses, longest * z, end, source)
     first_rows, most = sentences.unsqueeze(1) * K, penalty(steps * z)
-    filled, tokens = source.new_empty(B * K, 0), source.new_tensor(model.order.starts).repeat(B * K, 1)
+    filled, tokens = source.new_empty(B * K, 0), on_device(np.tile(model.order.starts, (B * K, 1)), source.device)
     scores = torch.full((B, K), -torch.inf, device=source.device)
     scores[:, :1] = 0  # initially a sentence has one hypothesis
     for step in range(1, longest + 1):

@@ -83,7 +83,7 @@ class Prefixed:
         forced = state.forced_next(tokens.shape[1])
         if forced is None:
             return logits
-        forced = forced.to(logits.device).unsqueeze(2)
+        forced = forced.to(logits.device, non_blocking=True).unsqueeze(2)
         own = logits.gather(2, forced)
         return logits.masked_fill(forced != PAD, -torch.inf).scatter(2, forced, own.masked_fill(forced != PAD, 0))
 

@@ -55,7 +55,7 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     # Of the rows that have not ended: their sentences, slots and scores.
     sentences = np.arange(B)
     filled, score = slots.clone(), scores
-    tokens = source.new_tensor(model.order.starts).repeat(B, 1)
+    tokens = on_device(np.tile(model.order.starts, (B, 1)), source.device)
     for step in range(longest):
         logits = model.step(tokens, state)
         tokens, gained = score_best(logits)

@@ -10,6 +10,7 @@ from pipeline.checks import AboveZero, Checked, Natural, Positive, Seed
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit, shortest_and_longest
 from pipeline.decoding.protocol import Model
+from pipeline.engine.waiting import on_device
 from pipeline.vocabulary import PAD
 
 
@@ -50,7 +51,7 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     slots = source.new_full((B * N, longest * z), end)
     scores = torch.zeros(B * N, dtype=torch.float64, device=source.device)
     calls, ended = torch.zeros_like(steps), torch.zeros_like(steps, dtype=torch.bool)
-    tokens = source.new_tensor(model.order.starts).repeat(B * N, 1)
+    tokens = on_device(np.tile(model.order.starts, (B * N, 1)), source.device)
     for step in range(longest):
         going = ~ended & (steps > step)
         if not bool(going.any()):

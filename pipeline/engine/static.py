@@ -321,10 +321,11 @@ class _Step:
         elif self._results is None or not self._records:  # what comes up once is not worth a graph
             self._results = read(*self._arguments)
         else:
-            self._graph = torch.cuda.CUDAGraph()
-            with _RECORDING, torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
-                self._results = read(*self._arguments)
-            self._graph.replay()
+            graph = torch.cuda.CUDAGraph()
+            with _RECORDING, torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                results = read(*self._arguments)
+            self._graph, self._results = graph, results  # not before: a recording that failed must not be launched
+            graph.replay()
         return self._results  # type: ignore[return-value]  # every branch above has set it
 
 

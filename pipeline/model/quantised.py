@@ -42,7 +42,7 @@ class RoundedLinear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         """x (…, K) to (…, N), computed in float32 where x has fewer bits."""
         (weight, scale), rows = self._weights(), _widened(x)
-        limit = rows.new_tensor(_LIMIT)  # a GPU multiplies by the reciprocal of a Python number
+        limit = rows.new_full((), _LIMIT)  # a GPU multiplies by the reciprocal of a Python number
         highest = rows.abs().amax(-1, keepdim=True).clamp(min=1e-30)
         rounded = (rows * (limit / highest)).round()
         sums = [part @ columns for part, columns in zip(rounded.split(_EXACTLY, -1), weight.split(_EXACTLY),
@@ -55,7 +55,7 @@ class RoundedLinear(nn.Linear):
         """The integers of the matrix (K, N), and the factor of each column, (N,)."""
         if self._rounded is None:
             weight = _widened(self.weight.detach())
-            scale = weight.abs().amax(1, keepdim=True).clamp(min=1e-9) / weight.new_tensor(_LIMIT)
+            scale = weight.abs().amax(1, keepdim=True).clamp(min=1e-9) / weight.new_full((), _LIMIT)
             self._rounded = (weight / scale).round().t(), scale.squeeze(1)
         return self._rounded
 

@@ -1,7 +1,8 @@
 """Static steps: on a CPU, every search by them finds what it finds by torch, and its host waits once per step."""
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from torch import Tensor
 from pipeline.engine import static
 from pipeline.engine.door import engine_in_use, open_engine, use_engine
 from pipeline.engine.static import Static, StaticState
+from pipeline.model.formats import in_format
 from pipeline.model.state import State
 from pipeline.model.transformer import Transformer
 
@@ -48,6 +50,47 @@ def test_a_host_waits_once_per_step(tiny: Tiny, algorithm: str, lengths: tuple[i
     assert looks[1].total - looks[0].total <= calls[1] - calls[0] + len(lengths) - 1, looks[1].places
     once_per_search = 14 if algorithm == "lattice_gad" else 10
     assert looks[1].total <= calls[1] + once_per_search, looks[1].places
+
+
+def test_a_quantised_step_copies_nothing_from_the_host(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CUDA graph cannot record such a copy."""
+    with use_engine("static"):
+        model, tokens = open_engine(in_format(tiny(), "int8")), torch.tensor([[7]])
+        state = model.start(model.encode(sources(5)))
+        monkeypatch.setattr(Tensor, "new_tensor", None)
+        monkeypatch.setattr(torch, "tensor", None)
+        model.step(tokens, state)
+
+
+def test_a_step_whose_recording_failed_is_recorded_again(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = list[bool]()
+
+    class Graph:
+        def __init__(self) -> None:
+            self.holds = False
+
+        def replay(self) -> None:
+            graphs.append(self.holds)
+
+    @contextmanager
+    def recording(graph: Graph, capture_error_mode: str) -> Iterator[None]:
+        yield
+        graph.holds = True
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(torch.cuda, "graph", recording)
+    with use_engine("static"):
+        model, tokens = open_engine(tiny()), torch.tensor([[7]])
+        state = model.start(model.encode(sources(5)))
+        state._space.records = True
+        model.step(tokens, state)
+        with monkeypatch.context() as failing:
+            failing.setattr(Transformer, "_logits", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                model.step(tokens, state)
+        for _ in range(2):
+            model.step(tokens, state)
+    assert graphs == [True, True]
 
 
 def readings(network: Transformer, source: Tensor) -> list[Tensor]:
