@@ -133,7 +133,7 @@ def pack_scorer(decoder: Packed, cross: Sequence[Block], self_attention: Sequenc
     return PackedScorer(
         decoder, np.stack(matrices), np.stack(scales), np.stack([one for _, one in self_attention]),
         _by_layer_and_head(queries), np.stack([block[3].reshape(heads, D // heads) for block in cross]),
-        _by_layer_and_head(outputs), projection - weight, -bias)
+        _by_layer_and_head(outputs), np.ascontiguousarray(projection - weight), -bias)  # a checkpoint's is by columns
 
 
 def pack_matrix(weight: Floats, rounded: bool) -> tuple[Panels, Floats]:

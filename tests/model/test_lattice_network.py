@@ -220,6 +220,7 @@ def test_columns_do_not_change_a_score() -> None:
     before = all_edges(network, MIXED, words)
     for one, other in zip(all_edges(column_major(network), MIXED, words), before, strict=True):
         torch.testing.assert_close(one, other, **EXACT)
+    assert open_engine(network).packs.scorer.projection.flags.c_contiguous  # the rows of words are read
 
 
 @pytest.mark.parametrize("changed", [
