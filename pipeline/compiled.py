@@ -32,6 +32,9 @@ config: Any = _config  # numba sets its names when it is imported
 _PACKAGE = Path(__file__).parent
 _KEPT = 4
 """The number of states of the code whose machine code is kept, about 60 MB each."""
+_DIGITS = 16
+_FOLDERS = "numba-" + _DIGITS * "[0-9a-f]"
+"""The folders of their machine code: others in the user's cache are not ours."""
 
 
 def machine_code(package: Path) -> Path:
@@ -49,14 +52,14 @@ def machine_code(package: Path) -> Path:
     for path in sorted(path for path in sources if path.parent in folders or path in imported):
         state.update(b"\0".join((path.relative_to(package).as_posix().encode(), sources[path], b"")))
     cache = config.CACHE_DIR or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fast-nmt-decoding"
-    return Path(cache) / f"numba-{state.hexdigest()[:16]}"
+    return Path(cache) / f"numba-{state.hexdigest()[:_DIGITS]}"
 
 
 def forget_old(folder: Path) -> None:
-    """Before a new state gets its folder, remove the machine code of all others but the latest."""
+    """Before a new state gets its folder, remove the machine code of all others but those that were used last."""
     with suppress(OSError):  # another process removes it too, or this user may not
         if not folder.exists():
-            for old in sorted(folder.parent.glob("numba-*"), key=lambda path: path.stat().st_mtime)[:1 - _KEPT]:
+            for old in sorted(folder.parent.glob(_FOLDERS), key=lambda path: path.stat().st_mtime)[:1 - _KEPT]:
                 shutil.rmtree(old)
 
 
@@ -69,6 +72,7 @@ def prepare(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):
+            os.utime(folder)  # used now
             return folder
     except OSError:
         pass
@@ -97,6 +101,6 @@ class ByContent(InTreeCacheLocator):
 if not config.CACHE_LOCATOR_CLASSES:  # not set by the user
     config.CACHE_LOCATOR_CLASSES = (f"{__name__}.ByContent,UserProvidedCacheLocator,InTreeCacheLocator,"
                                     "UserWideCacheLocator")
-if getattr(config, "CPU_NAME", None) is None and "x86_64" in llvm.get_process_triple():  # not set by the user
+if config.CPU_NAME is None and config.CPU_FEATURES is None and "x86_64" in llvm.get_process_triple():  # not set by the user
     config.CPU_NAME = llvm.get_host_cpu_name()
     config.CPU_FEATURES = llvm.get_host_cpu_features().flatten() + ",-prefer-256-bit"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import pipeline
-from pipeline.compiled import forget_old, machine_code
+from pipeline.compiled import forget_old, machine_code, prepare
 
 COMPILED = Path(pipeline.__file__).parent / "compiled.py"
 CALLED = "from pipeline.compiled import njit\n\n\n@njit(cache=True)\ndef called():\n    return {}\n"
@@ -79,22 +79,23 @@ def test_a_folder_for_every_state(package: Path) -> None:
 
 
 def test_the_machine_code_of_old_states_is_removed(tmp_path: Path) -> None:
-    folders = [tmp_path / f"numba-{number}" for number in range(6)]
-    for age, folder in enumerate(folders):
+    folders, others = [tmp_path / f"numba-{number:016x}" for number in range(6)], tmp_path / "numba-notes"
+    for age, folder in enumerate([*folders, others]):
         folder.mkdir()
         os.utime(folder, (1e9 - age, 1e9 - age))
-    forget_old(folders[5])
-    assert len(list(tmp_path.iterdir())) == 6  # nothing is new
-    forget_old(tmp_path / "numba-new")
-    assert sorted(tmp_path.iterdir()) == folders[:3]
+    assert prepare(folders[5]) == folders[5]  # which is the last to be used now
+    assert len(list(tmp_path.iterdir())) == 7  # nothing is new
+    forget_old(tmp_path / f"numba-{6:016x}")
+    assert sorted(tmp_path.iterdir()) == [*folders[:2], folders[5], others]
     forget_old(tmp_path / "nowhere" / "numba-new")
 
 
-def test_vectors_are_as_wide_as_the_processors_unless_somebody_chose() -> None:
+def test_vectors_are_as_wide_as_the_processors_unless_somebody_chose(tmp_path: Path) -> None:
     code = ("from numba.core import config; import pipeline.compiled, llvmlite.binding as llvm; "
             "print(config.CPU_NAME == llvm.get_host_cpu_name(), '-prefer-256-bit' in (config.CPU_FEATURES or ''), "
             "config.CPU_NAME)")
-    root = Path(pipeline.__file__).parent
-    assert run(root, code, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")[1:] == ["False", "generic"]
+    root, cache = Path(pipeline.__file__).parent, {"XDG_CACHE_HOME": str(tmp_path)}
+    assert run(root, code, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="", **cache)[1:] == ["False", "generic"]
+    assert run(root, code, NUMBA_CPU_FEATURES="", **cache)[1:] == ["False", "None"]
     if platform.machine() == "x86_64":
-        assert run(root, code)[:2] == ["True", "True"]
+        assert run(root, code, **cache)[:2] == ["True", "True"]
