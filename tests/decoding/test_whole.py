@@ -35,6 +35,7 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance
 from pipeline.decoding.threaded import search_in_threads
 from pipeline.engine import bounds
+from pipeline.engine.door import use_engine
 from pipeline.engine.network import Compiled
 from pipeline.errors import PipelineError
 from pipeline.model.settings import ACTIVATIONS, NORMS
@@ -242,6 +243,17 @@ def test_source_words_that_are_no_target_words(tiny: Tiny) -> None:
     source = torch.tensor([[39, 38, 37, 36, 35, 34, 3]])
     with pytest.raises(PipelineError, match="same vocabulary"):
         jacobi.search(network, source, LengthLimit(ratio=2.0, extra=4, longest=47), jacobi.Settings(start="source"))
+
+
+@pytest.mark.parametrize("order", ["left_to_right", "interleaved"])
+def test_scores_that_are_read_under_another_engine(tiny: Tiny, order: str) -> None:
+    model, limit = tiny(order), LengthLimit(ratio=2.0, extra=4, longest=47)
+    searches: list[Any] = [greedy.search] if order == "interleaved" else [greedy.search, verify.search]
+    for search in searches:
+        found, other = search(model, sources(6), limit), search(model, sources(6), limit)
+        with use_engine("torch"):
+            later = found.scores
+        torch.testing.assert_close(later, other.scores, rtol=0, atol=1e-9)
 
 
 def test_hypotheses_that_are_kept_keep_no_state(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
