@@ -192,7 +192,7 @@ def dropout(x: Tensor, probability: float) -> Tensor:
     """Set entries to zero with a probability and scale up the others, in training.
 
     On a CPU `F.dropout` draws one number per entry, which took a fifth of a training step. Here 64 random bits serve
-    four entries, so the probability is rounded to a multiple of 2**-16.
+    four entries, so the probability is rounded to a multiple of 2**-16 below 1.
 
     >>> dropped = dropout(torch.ones(10_000), 0.1)
     >>> abs(dropped.mean().item() - 1) < 0.02 and len(dropped.unique()) == 2
@@ -203,7 +203,7 @@ def dropout(x: Tensor, probability: float) -> Tensor:
     if x.device.type != "cpu":
         return F.dropout(x, probability)
     words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-2**63, None)
-    threshold = round(probability * 2**16)
+    threshold = min(round(probability * 2**16), 2**16 - 1)
     kept = words.view(torch.int16)[:x.numel()].view(x.shape) >= threshold - 2**15
     return x * kept.to(x.dtype).mul_(2**16 / (2**16 - threshold))
 
