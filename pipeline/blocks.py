@@ -53,15 +53,20 @@ def build(kind: type[T], block: Any, where: str) -> T:
 def merge(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
     """Blocks of `base` updated by those of `overlay`: mappings are merged, null removes a key, all else is replaced.
 
+    So no block has a null that `base` does not have.
+
     >>> merge({"a": {"x": 1, "y": 2}, "b": [1, 2], "c": 0}, {"a": {"y": 3}, "b": [4], "c": None})
     {'a': {'x': 1, 'y': 3}, 'b': [4]}
+    >>> merge({}, {"a": {"x": None, "y": 1}})
+    {'a': {'y': 1}}
     """
     merged = dict(base)
     for key, value in overlay.items():
         if value is None:
             merged.pop(key, None)
-        elif isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
-            merged[key] = merge(merged[key], value)
+        elif isinstance(value, Mapping):
+            block = merged.get(key)
+            merged[key] = merge(block if isinstance(block, Mapping) else {}, value)
         else:
             merged[key] = value
     return merged

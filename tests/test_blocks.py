@@ -88,6 +88,7 @@ def test_mistakes(block: Any, message: str) -> None:
 trees = st.recursive(st.integers() | st.lists(st.integers(), max_size=2),
                      lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3), max_leaves=8)
 blocks = st.dictionaries(st.sampled_from("abc"), trees, max_size=3)
+with_nulls = st.recursive(st.none() | st.integers(), lambda inner: st.dictionaries(st.sampled_from("abc"), inner))
 
 
 def look_up(tree: Any, path: list[str]) -> Any:
@@ -112,6 +113,15 @@ def test_merge(base: dict[str, Any], overlay: dict[str, Any]) -> None:
         assert look_up(merged, list(path)) == value
     if not base.keys() & overlay.keys():
         assert merged == {**base, **overlay}
+
+
+@given(base=blocks, overlay=st.dictionaries(st.sampled_from("abc"), with_nulls))
+def test_a_null_removes_a_key_also_of_a_block_that_is_new(base: dict[str, Any], overlay: dict[str, Any]) -> None:
+    merged = merge(base, overlay)
+    assert None not in [value for _, value in leaves(merged)]
+    for path, value in leaves(overlay):
+        *outer, key = path
+        assert key not in look_up(merged, outer) if value is None else look_up(merged, list(path)) == value
 
 
 def test_merge_changes_neither() -> None:

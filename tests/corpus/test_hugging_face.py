@@ -45,8 +45,9 @@ def test_splits_come_from_the_translation_column(library: list[tuple[Any, ...]])
     assert library == [("toy", "de-en", split, "v1") for split in ("train", "dev", "test")]
 
 
-def test_languages_may_be_columns(library: list[tuple[Any, ...]]) -> None:
-    assert list(read_splits(settings_for(name="flat", field=None))["train"]) == [("a", "b")]
+@pytest.mark.parametrize("field", [None, ""])
+def test_languages_may_be_columns(library: list[tuple[Any, ...]], field: str | None) -> None:
+    assert list(read_splits(settings_for(name="flat", field=field))["train"]) == [("a", "b")]
 
 
 @pytest.mark.parametrize("field", ["translation", "en"])

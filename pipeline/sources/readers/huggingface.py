@@ -31,7 +31,8 @@ class Settings:
     test: str = "test"
     """Name of the data set's split to test on."""
     field: str | None = "translation"
-    """Column with a dictionary from language to text; null: each language is a column of its own."""
+    """Column with a dictionary from language to text; null or, in a preset, where null is the default, an empty name:
+    each language is a column of its own."""
 
 
 def read(settings: Settings, languages: Languages) -> Splits:
