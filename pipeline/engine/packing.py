@@ -96,13 +96,16 @@ def _pack_layers(layers: Sequence[Sequence[Block]], rounded: bool) -> tuple[Pane
     return np.concatenate(matrices, out=together).reshape(L, -1), np.concatenate(vectors).reshape(L, -1)
 
 
-def pack_chain(of_state: Floats, bias: Floats, table: Floats, outer: Floats, projection: Floats, *,
-               rounded: bool) -> PackedChain | None:
-    """A chain as compiled code reads it, or None; see `PackedChain` for the shapes, and `pack_matrix` for `rounded`."""
+def pack_chain(of_state: Floats, bias: Floats, table: Floats, outer: Floats, projection: Floats, *, rounded: bool,
+               rounded_projection: bool) -> PackedChain | None:
+    """A chain as compiled code reads it, or None where it does not support its shape; see `PackedChain` for the shapes.
+
+    `pack_matrix` rounds the chain's own matrices, the projection, or both.
+    """
     if of_state.shape[0] % TOGETHER or of_state.shape[1] % TOGETHER:
         return None
     return PackedChain(*pack_matrix(of_state, rounded), bias, table, *pack_matrix(outer, rounded),
-                       *pack_matrix(projection, rounded))
+                       *pack_matrix(projection, rounded_projection))
 
 
 def pack_heads(inner: Floats, inner_bias: Floats, outer: Floats, outer_bias: Floats) -> PackedHeads:

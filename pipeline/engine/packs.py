@@ -73,12 +73,13 @@ class Packs:
 
     @cached_property
     def chain(self) -> tuple[PackedChain, PackedChain] | None:
-        """The chain between the tokens of a draft, exact and rounded."""
+        """The chain between the tokens of a draft: as the network scores them, and rounded."""
         if not readable(self.plain.projection):
             return None
         parts = [array(part) for part in self._network.chain_weights()]
-        exact, rounded = pack_chain(*parts, rounded=False), pack_chain(*parts, rounded=True)
-        return None if exact is None or rounded is None else (exact, rounded)
+        own = pack_chain(*parts, rounded=False, rounded_projection=self.plain.rounded)
+        rounded = pack_chain(*parts, rounded=True, rounded_projection=True)
+        return None if own is None or rounded is None else (own, rounded)
 
     @cached_property
     def heads(self) -> PackedHeads | None:

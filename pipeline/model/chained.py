@@ -41,14 +41,17 @@ class ChainedTransformer(Transformer):
         Args:
             states: (R, k, D).
             last: (R,), the tokens after which the drafts begin.
-            verified: whether the tokens will be verified, so that rounded weights may find them; torch rounds nothing.
+            verified: whether the tokens will be verified, so that other weights may find them than those that score
+                them: compiled code rounds them all, torch none of a chain's. Others are the best of `draft_logits`.
 
         Returns:
             (R, k).
         """
         if self.chain is None:
             return best(self.projection(states))
-        return chained_tokens(self.chain_weights(), states, last)
+        weights = self.chain_weights()
+        project = self.projection if self.quantised and not verified else weights.project
+        return chained_tokens(weights, states, last, project)
 
     @torch.no_grad()
     def chain_weights(self) -> ChainWeights:

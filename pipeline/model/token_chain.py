@@ -6,6 +6,7 @@ heads of Ankner et al. (2024) do the same; here the states may also know their o
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -52,6 +53,10 @@ class ChainWeights(NamedTuple):
     outputs: Tensor
     """(D, V), the projection onto the vocabulary."""
 
+    def project(self, states: Tensor) -> Tensor:
+        """States (R, D) to logits (R, V), not rounded."""
+        return states @ self.outputs
+
 
 def chain_weights(chain: TokenChain | None, embeddings: Tensor, projection: Tensor) -> ChainWeights:
     """The weights of a chain, given embeddings and output embeddings of all words, both (V, D).
@@ -67,12 +72,19 @@ def chain_weights(chain: TokenChain | None, embeddings: Tensor, projection: Tens
     return ChainWeights._make(part.detach().contiguous() for part in (*between, projection.t()))
 
 
-def chained_tokens(weights: ChainWeights, states: Tensor, last: Tensor) -> Tensor:
-    """The best tokens (R, k) of states (R, k, D), each given the one before it; `last` (R,) precedes the first ones."""
+def chained_tokens(weights: ChainWeights, states: Tensor, last: Tensor, project: Callable[[Tensor], Tensor]) -> Tensor:
+    """The best tokens (R, k) of states (R, k, D), each given the one before it.
+
+    Args:
+        weights: of the chain.
+        states: of the tokens.
+        last: (R,), the tokens before the first ones.
+        project: from states (R, D) of the chain to logits (R, V).
+    """
     of_states = states @ weights.of_state + weights.bias
     tokens = []
     for place in range(states.shape[1]):
         inner = (of_states[:, place] + weights.table[last]).relu_()
-        last = best(torch.addmm(states[:, place], inner, weights.outer) @ weights.outputs)
+        last = best(project(torch.addmm(states[:, place], inner, weights.outer)))
         tokens.append(last)
     return torch.stack(tokens, 1) if tokens else last.new_empty(len(last), 0)

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from sentences import sources
 from torch import Tensor
 
+from pipeline.engine.choice import Engine
 from pipeline.errors import PipelineError
 from pipeline.model.checkpoint import unique_weights
 from pipeline.model.drafter import DrafterTransformer, make_drafter
+from pipeline.model.formats import in_format
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, MASK, PAD
@@ -205,6 +207,19 @@ def test_a_chained_token_hears_the_one_before_it(tiny: Tiny, prefix: str) -> Non
         assert torch.equal(found, torch.stack(expected, 1))
         both = [network.draft_logits(states[:, 0], before) for before in (target[:, 2], target[:, 3])]
         assert torch.equal(*both) != chained
+
+
+@pytest.mark.parametrize("chained", [True, False])
+@pytest.mark.parametrize("rows", [4, 9])
+@torch.no_grad()
+def test_a_quantised_drafter_chooses_by_the_logits_that_score(tiny: Tiny, chained: bool, rows: int,
+                                                              engine: Engine) -> None:
+    """Also a chained one, whose tokens the engine chooses up to 4 rows."""
+    network = in_format(drafter(tiny(), chained=chained), "int8")
+    states, last = torch.randn(rows, 150, 16, dtype=torch.float64), torch.arange(7, 7 + rows)
+    found = network.draft_tokens(states, last)
+    before = torch.cat((last.unsqueeze(1), found[:, :-1]), 1)
+    assert torch.equal(network.draft_logits(states.flatten(0, 1), before.flatten()).argmax(1), found.flatten())
 
 
 # The batch.

@@ -23,7 +23,7 @@ def chained(dtype: torch.dtype = torch.float64, inner: int = F) -> tuple[TokenCh
 
 def compiled(weights: ChainWeights, states: Tensor, last: Tensor, rounded: bool = False) -> Tensor:
     """`chained_tokens` by compiled code."""
-    packed = pack_chain(*(part.numpy() for part in weights), rounded=rounded)
+    packed = pack_chain(*(part.numpy() for part in weights), rounded=rounded, rounded_projection=rounded)
     assert packed is not None
     tokens = torch.empty(states.shape[:2], dtype=torch.long)
     choose_chained(states.numpy(), last.numpy(), packed, tokens.numpy(), ALONE)
@@ -47,7 +47,8 @@ def test_both_engines_compute_the_formula(dtype: torch.dtype, rows: int, k: int)
     states, last = torch.randn(rows, k, D, dtype=dtype), torch.arange(7, 7 + rows)
     expected = [by_formula(row, int(token), chain, embeddings, outputs)
                 for row, token in zip(states, last, strict=True)]
-    assert chained_tokens(weights, states, last).tolist() == compiled(weights, states, last).tolist() == expected
+    by_torch = chained_tokens(weights, states, last, weights.project)
+    assert by_torch.tolist() == compiled(weights, states, last).tolist() == expected
 
 
 def test_rounded_it_is_nearly_the_same() -> None:
@@ -65,10 +66,10 @@ def test_rounded_it_is_nearly_the_same() -> None:
 def test_the_token_before_matters() -> None:
     *_, weights = chained()
     states = torch.randn(40, 1, D, dtype=torch.float64)
-    after = [chained_tokens(weights, states, torch.full((40,), token)) for token in (8, 9)]
+    after = [chained_tokens(weights, states, torch.full((40,), token), weights.project) for token in (8, 9)]
     assert not torch.equal(*after)
 
 
 def test_inner_widths_that_are_not_compiled() -> None:
     *_, weights = chained(inner=9)
-    assert pack_chain(*(part.numpy() for part in weights), rounded=False) is None
+    assert pack_chain(*(part.numpy() for part in weights), rounded=False, rounded_projection=False) is None
