@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from pipeline.compiled import njit
 from pipeline.engine.matrix import affine, size
 from pipeline.engine.reading import Floats, Ints, Panels
@@ -33,6 +35,18 @@ def embed(tokens: Ints, places: Ints, embeddings: Floats, positions: Floats, out
             for d in range(D):
                 out[r, i, d] = embeddings[token, d] + positions[place, d]
     return True
+
+
+@njit(cache=True, nogil=True)
+def first_block(matrices: Panels, vectors: Floats, D: int, N: int) -> tuple[Panels, Floats, Panels, Floats]:
+    """The matrices and vectors of the first of some blocks, and those of the others, as `packing` lays them out.
+
+    Args:
+        matrices, vectors: of the blocks of a layer: self-attention, in a decoder attention to the source, feed-forward.
+        D, N: the in-projection of the first one is (D, N), the out-projection (D, D).
+    """
+    M, Q = size(D, N) + size(D, D), 2 * (D + N + D)  # a norm, and two scales and biases
+    return matrices[:M], vectors[:Q], matrices[M:], vectors[Q:]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -83,14 +97,15 @@ def add(x: Floats, moved: Floats, norm: Floats, pre: bool) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def feed_forward(x: Floats, matrices: Panels, vectors: Floats, pre: bool, relu: bool, room: Floats,
-                 inner: Floats, team: Ints) -> None:
+                 team: Ints) -> None:
     """A feed-forward block over x (M, D), in place, with ReLU or GELU.
 
     Args:
         matrices, vectors, pre, team: see `enter`.
         room: (M, D), overwritten.
-        inner: (M, F), overwritten.
     """
+    M, D = x.shape
+    inner = np.empty((M, len(vectors) // 2 - 2 * D), x.dtype)  # the vectors: 4 D of its norms and outputs, 2 F
     enter(x, matrices, vectors, pre, room, inner, team)
     _activate(inner, relu)
     leave(x, inner, matrices, vectors, pre, room, team)

@@ -9,8 +9,8 @@ import numpy as np
 
 from pipeline.compiled import njit
 from pipeline.engine.attention import attend
-from pipeline.engine.block import embed, enter, feed_forward, leave, normalise
-from pipeline.engine.matrix import affine, size
+from pipeline.engine.block import embed, enter, feed_forward, first_block, leave, normalise
+from pipeline.engine.matrix import affine
 from pipeline.engine.reading import Floats, Ints, Reading
 
 
@@ -75,9 +75,8 @@ def decode(x: Floats, lengths: Ints, places: Ints, reading: Reading) -> None:
     rows = x.reshape(R * n, D)
     normed, moved, projected = np.empty_like(rows), np.empty_like(rows), np.empty((R * n, 3 * D), x.dtype)
     weights = np.empty(max(S, lengths.max() + n), x.dtype)
-    second = size(D, 3 * D) + size(D, D)  # where the matrices of the second block begin
     for layer in range(L):
-        matrices, vectors = reading.packed.matrices[layer, :second], reading.packed.vectors[layer, :10 * D]
+        matrices, vectors, _, _ = first_block(reading.packed.matrices[layer], reading.packed.vectors[layer], D, 3 * D)
         enter(rows, matrices, vectors, pre, normed, projected, reading.team)
         for r in range(R):
             for i in range(n):
@@ -110,15 +109,13 @@ def finish_layer(x: Floats, per_sentence: int, layer: int, reading: Reading, nor
         weights: at least S numbers, overwritten.
     """
     (M, D), source, mask, pre, team = x.shape, reading.source, reading.source_mask, reading.pre, reading.team
-    second = size(D, 3 * D) + size(D, D)  # where the matrices of the second block begin
-    third = second + 2 * size(D, D)
-    matrices, vectors = reading.packed.matrices[layer], reading.packed.vectors[layer]
+    _, _, matrices, vectors = first_block(reading.packed.matrices[layer], reading.packed.vectors[layer], D, 3 * D)
+    cross, cross_vectors, matrices, vectors = first_block(matrices, vectors, D, D)
     queries = projected.reshape(-1)[:M * D].reshape(M, D)
-    enter(x, matrices[second:third], vectors[10 * D:16 * D], pre, normed, queries, team)
+    enter(x, cross, cross_vectors, pre, normed, queries, team)
     for m in range(M):
         b = m // per_sentence
         visible = mask[b, 0] if len(mask) else mask.reshape(-1)
         attend(queries[m], source[layer, 0, b], source[layer, 1, b], source.shape[4], visible, weights, moved[m])
-    leave(x, moved, matrices[second:third], vectors[10 * D:16 * D], pre, normed, team)
-    inner = np.empty((M, len(vectors) // 2 - 10 * D), x.dtype)  # after norms, scales and biases of the other matrices
-    feed_forward(x, matrices[third:], vectors[16 * D:], pre, reading.relu, normed, inner, team)
+    leave(x, moved, cross, cross_vectors, pre, normed, team)
+    feed_forward(x, matrices, vectors, pre, reading.relu, normed, team)

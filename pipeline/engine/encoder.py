@@ -8,8 +8,8 @@ import numpy as np
 
 from pipeline.compiled import njit
 from pipeline.engine.attention import attend
-from pipeline.engine.block import embed, enter, feed_forward, leave, normalise
-from pipeline.engine.matrix import affine, size
+from pipeline.engine.block import embed, enter, feed_forward, first_block, leave, normalise
+from pipeline.engine.matrix import affine
 from pipeline.engine.reading import Bools, Floats, Ints, PackedEncoder, PackedSource
 
 
@@ -34,23 +34,20 @@ def encode(tokens: Ints, packed: PackedEncoder, heads: int, pre: bool, relu: boo
     B, S, D = states.shape
     if not embed(tokens, np.zeros(B, np.int64), packed.embeddings, packed.positions, states):
         return False
-    F = packed.vectors.shape[1] // 2 - 7 * D  # after norms, scales and biases of the other matrices
     rows = states.reshape(B * S, D)
-    normed, moved = np.empty_like(rows), np.empty_like(rows)
-    projected, inner = np.empty((B * S, 3 * D), states.dtype), np.empty((B * S, F), states.dtype)
+    normed, moved, projected = np.empty_like(rows), np.empty_like(rows), np.empty((B * S, 3 * D), states.dtype)
     past, weights = np.empty((2, heads, S, D // heads), states.dtype), np.empty(S, states.dtype)
-    second = size(D, 3 * D) + size(D, D)  # where the matrices of the second block begin
     for layer in range(len(packed.matrices)):
-        matrices, vectors = packed.matrices[layer], packed.vectors[layer]
-        enter(rows, matrices[:second], vectors[:10 * D], pre, normed, projected, team)
+        own, own_vectors, matrices, vectors = first_block(packed.matrices[layer], packed.vectors[layer], D, 3 * D)
+        enter(rows, own, own_vectors, pre, normed, projected, team)
         for b in range(B):
             visible = mask[b, 0] if len(mask) else mask.reshape(-1)
             sentence = projected[b * S:(b + 1) * S]
             by_heads(sentence[:, D:], past)
             for i in range(S):
                 attend(sentence[i, :D], past[0], past[1], S, visible, weights, moved[b * S + i])
-        leave(rows, moved, matrices[:second], vectors[:10 * D], pre, normed, team)
-        feed_forward(rows, matrices[second:], vectors[10 * D:], pre, relu, normed, inner, team)
+        leave(rows, moved, own, own_vectors, pre, normed, team)
+        feed_forward(rows, matrices, vectors, pre, relu, normed, team)
     if pre:
         normalise(rows, packed.norm, True, rows)
     return True

@@ -10,10 +10,10 @@ import numpy as np
 from pipeline.compiled import njit
 from pipeline.engine.attention import attend
 from pipeline.engine.best import best_of, log_sum
-from pipeline.engine.block import embed, enter, leave, normalise
+from pipeline.engine.block import embed, enter, first_block, leave, normalise
 from pipeline.engine.decoder import finish_layer
 from pipeline.engine.encoder import by_heads
-from pipeline.engine.matrix import affine, size
+from pipeline.engine.matrix import affine
 from pipeline.engine.reading import Bools, Floats, Ints, Reading
 from pipeline.vocabulary import MASK
 
@@ -121,9 +121,8 @@ def _decode(x: Floats, begins: Ints, reading: Reading) -> None:
     (M, D), (L, _, _, heads, S, depth) = x.shape, reading.source.shape
     normed, moved, projected = np.empty_like(x), np.empty_like(x), np.empty((M, 3 * D), x.dtype)
     weights, every = np.empty(max(S, M), x.dtype), np.empty(0, np.bool_)
-    second = size(D, 3 * D) + size(D, D)  # where the matrices of the second block begin
     for layer in range(L):
-        matrices, vectors = packed.matrices[layer, :second], packed.vectors[layer, :10 * D]
+        matrices, vectors, _, _ = first_block(packed.matrices[layer], packed.vectors[layer], D, 3 * D)
         enter(x, matrices, vectors, pre, normed, projected, reading.team)
         for row in range(len(begins) - 1):
             target = projected[begins[row]:begins[row + 1]]

@@ -83,7 +83,7 @@ def _fits(width: int, rounded: bool) -> bool:
 
 
 def _pack_layers(layers: Sequence[Sequence[Block]], rounded: bool) -> tuple[Panels, Floats]:
-    """All matrices and all vectors, one row per layer."""
+    """All matrices and all vectors, one row per layer, as `block` reads them."""
     matrices: list[Any] = []
     vectors: list[Floats] = []
     for layer in layers:

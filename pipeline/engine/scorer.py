@@ -12,7 +12,7 @@ import numpy as np
 
 from pipeline.compiled import njit
 from pipeline.engine.best import exponential
-from pipeline.engine.block import add, embed, feed_forward, normalise
+from pipeline.engine.block import add, embed, feed_forward, first_block, normalise
 from pipeline.engine.matrix import affine, size
 from pipeline.engine.reading import COLUMNS, TOGETHER, Floats, Ints, PackedScorer, Panels
 from pipeline.vocabulary import BOS, EOS
@@ -66,8 +66,7 @@ def score_edges(words: Ints, source: Floats, packed: PackedScorer, pre: bool, re
 @njit(cache=True, nogil=True, error_model="numpy")
 def _read(states: Floats, source: Floats, packed: PackedScorer, pre: bool, relu: bool, team: Ints) -> None:
     """All layers and the final normalisation over embeddings (M, D), in place."""
-    L, _, heads, S, _ = source.shape
-    (M, D), F = states.shape, packed.decoder.vectors.shape[1] // 2 - 10 * states.shape[1]
+    (L, _, heads, S, _), (M, D) = source.shape, states.shape
     pieces = heads * S
     within = -(-pieces // TOGETHER) * TOGETHER  # padded with zeros
     keys, key_bias = _room(L * size(D, within), states).reshape(L, -1), np.zeros((L, within), states.dtype)
@@ -76,15 +75,16 @@ def _read(states: Floats, source: Floats, packed: PackedScorer, pre: bool, relu:
         _fold(source[layer], packed.queries[layer], packed.query_bias[layer], packed.outputs[layer], keys[layer],
               key_bias[layer], values[layer], team)
     ones = np.ones(max(within, D), states.dtype)
-    third = size(D, 3 * D) + 3 * size(D, D)  # where the matrices of the third block begin
     normed, moved = np.empty((_ROWS, D), states.dtype), np.empty((_ROWS, D), states.dtype)
-    weights, hidden = np.empty((_ROWS, within), states.dtype), np.empty((_ROWS, F), states.dtype)
+    weights = np.empty((_ROWS, within), states.dtype)
     for begin in range(0, M, _ROWS):
         x = states[begin:begin + _ROWS]
         m = len(x)
         for layer in range(L):
-            vectors = packed.decoder.vectors[layer]
-            own, cross = vectors[:2 * D].reshape(2, D), vectors[10 * D:12 * D].reshape(2, D)
+            _, own_vectors, matrices, vectors = first_block(packed.decoder.matrices[layer],
+                                                            packed.decoder.vectors[layer], D, 3 * D)
+            _, cross_vectors, matrices, vectors = first_block(matrices, vectors, D, D)
+            own, cross = own_vectors[:2 * D].reshape(2, D), cross_vectors[:2 * D].reshape(2, D)
             normalise(x, own, pre, normed[:m])
             affine(normed[:m], packed.self_attention[layer], packed.self_scale[layer], packed.self_bias[layer],
                    moved[:m], team)
@@ -93,10 +93,9 @@ def _read(states: Floats, source: Floats, packed: PackedScorer, pre: bool, relu:
             affine(normed[:m], keys[layer], ones[:within], key_bias[layer], weights[:m], team)
             for row in range(m):
                 _soften(weights[row, :pieces].reshape(heads, S))
-            affine(weights[:m], values[layer], ones[:D], vectors[15 * D:16 * D], moved[:m], team)
+            affine(weights[:m], values[layer], ones[:D], cross_vectors[5 * D:], moved[:m], team)
             add(x, moved, cross, pre)
-            feed_forward(x, packed.decoder.matrices[layer, third:], vectors[16 * D:], pre, relu, normed[:m], hidden[:m],
-                         team)
+            feed_forward(x, matrices, vectors, pre, relu, normed[:m], team)
         if pre:
             normalise(x, packed.decoder.norm, True, x)
 
