@@ -13,9 +13,8 @@ from pipeline.engine.reading import COLUMNS, TOGETHER, Ints, Packed, Panels, Scr
 
 def with_vocabulary(packs: Packs, ids: Ints) -> Packs:
     """Packs whose decoder has only the words `ids` (n,), numbered from 0."""
-    # What does not depend on the vocabulary is made once, for all sentences.
-    shared = packs.plain, packs.encoder, packs.source, packs.visible
-    assert shared is not None
+    for shared in ("plain", "encoder", "source", "visible"):
+        getattr(packs, shared)  # makes what does not depend on the vocabulary once, for all sentences
     short = copy.copy(packs)
     vars(short)["decoder"] = packs.decoder and _decoder(packs.decoder, ids)
     return short

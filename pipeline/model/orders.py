@@ -34,7 +34,7 @@ SlotVisibility = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Order:
-    """One generation order. All methods are pure and work on any device."""
+    """One generation order. All methods are pure, and those of tensors work on any device."""
 
     name: str
     directions: int
@@ -128,12 +128,12 @@ class Order:
         words.scatter_(1, indices, arranged[:, :longest].masked_fill(~inside, PAD))
         return words[:, :longest], lengths
 
-    def mask(self, slots: int, device: torch.device | None = None) -> Tensor:
+    def mask(self, slots: int) -> Tensor:
         """(T, T) booleans, true where the row sees the column: M(h, c) of equation 4, or less.
 
         In M(h, c) a slot sees its own step and all earlier ones.
         """
-        columns = torch.arange(slots, device=device).unsqueeze(0)
+        columns = torch.arange(slots).unsqueeze(0)
         rows = columns.t()
         mask = rows // self.width >= columns // self.width
         return mask if self.visible is None else mask & self.visible(rows, columns)
