@@ -28,7 +28,7 @@ from pipeline.decoding.protocol import Model
 from pipeline.decoding.terms import TermExpansion
 from pipeline.engine.waiting import waits
 from pipeline.errors import PipelineError
-from pipeline.model.top import best_words
+from pipeline.model.top import best_k_and_end
 
 TAKES_TERMS = True
 """Its translations may have to contain terms."""
@@ -85,7 +85,7 @@ def _expansion(K: int, z: int, end: int, device: torch.device) -> Expand:
 
     def expand(log_probabilities: Tensor, scores: Tensor) -> Expansion:
         S = len(scores)
-        word_scores, words = best_words(log_probabilities.flatten(0, 1), K, end)
+        word_scores, words = best_k_and_end(log_probabilities.flatten(0, 1), K, end)
         word_scores.view(S, K, z, K + 1).select(2, 0).add_(scores.unsqueeze(2))
         joint = word_scores.view(S, -1).index_select(1, by_slot).view(S, z, N).sum(1)
 

@@ -22,11 +22,11 @@ from torch import Tensor
 from pipeline.checks import Amount, Checked
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit, shortest_and_longest
-from pipeline.decoding.prefix import Ints
 from pipeline.decoding.protocol import Model
 from pipeline.engine import sentence
 from pipeline.engine.waiting import on_device
 from pipeline.errors import PipelineError
+from pipeline.model.state import Ints
 
 Slots = TypeVar("Slots", Tensor, float)
 

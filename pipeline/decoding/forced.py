@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.prefix import Ints
 from pipeline.decoding.protocol import DecoderState, Model, is_ordered
 from pipeline.errors import PipelineError
+from pipeline.model.state import Ints
 from pipeline.vocabulary import PAD
 
 Prefixes = Sequence[Sequence[int]]

@@ -8,11 +8,12 @@ from torch import Tensor
 
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.prefix import Bools, Ints
+from pipeline.decoding.prefix import Bools
 from pipeline.decoding.protocol import Model
 from pipeline.decoding.rescoring import scored_later
 from pipeline.engine import sentence
 from pipeline.engine.waiting import on_device
+from pipeline.model.state import Ints
 from pipeline.model.top import score_best
 
 TAKES_SHORTLIST = True

@@ -26,10 +26,11 @@ from torch import Tensor
 from pipeline.checks import Amount, Checked, Natural, Positive, Refused
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.prefix import Ints, Prefix
+from pipeline.decoding.prefix import Prefix
 from pipeline.decoding.protocol import Model
 from pipeline.decoding.verify import Drafter, verify
 from pipeline.engine.sentence import Found, Sentence
+from pipeline.model.state import Ints
 from pipeline.vocabulary import EOS, PAD
 
 STARTS = ("padding", "source")

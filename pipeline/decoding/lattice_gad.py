@@ -16,10 +16,11 @@ from pipeline.decoding.counts_gad import verifier_of
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.lattice import windowed
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.prefix import Acceptance, Ints, Prefix
+from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import LatticeModel
 from pipeline.decoding.verify import verify
 from pipeline.engine.sentence import Found, Sentence
+from pipeline.model.state import Ints
 
 KIND = "lattice"
 """Of the models that it searches."""

@@ -26,7 +26,7 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import Model
 from pipeline.engine.waiting import waits
 from pipeline.errors import PipelineError
-from pipeline.model.top import best_words
+from pipeline.model.top import best_k_and_end
 
 TAKES_SHORTLIST = True
 """It searches any vocabulary in which the special ids are the first."""
@@ -83,12 +83,12 @@ def _expansion(W: int, end: int, device: torch.device) -> Expand:
         most = min(3 * W, rows.shape[1] - 1)
         first_try = min(W, most)
         n = min(n, most)
-        word_scores, words = best_words(rows, n, end)
+        word_scores, words = best_k_and_end(rows, n, end)
         pairs, hidden, ranks = _best_pairs(word_scores.view(-1, W, 2, n + 1), words, scores, end)
         if adapts and n < most and bool((pairs.scores[:, -1] < hidden).any()):
-            rows.scatter_(1, words, word_scores)  # `best_words` has overwritten them
+            rows.scatter_(1, words, word_scores)  # `best_k_and_end` has overwritten them
             n = most
-            word_scores, words = best_words(rows, n, end)
+            word_scores, words = best_k_and_end(rows, n, end)
             pairs, hidden, ranks = _best_pairs(word_scores.view(-1, W, 2, n + 1), words, scores, end)
         if adapts and n == most and int(ranks.max()) < first_try:
             n = first_try

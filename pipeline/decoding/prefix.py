@@ -11,10 +11,10 @@ from torch import Tensor
 
 from pipeline.checks import Amount, Checked, Positive
 from pipeline.engine.waiting import on_device
+from pipeline.model.state import Ints
 from pipeline.model.top import best, compiles
 from pipeline.vocabulary import PAD
 
-Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pipeline.decoding.prefix import Ints
 from pipeline.engine import sentence
+from pipeline.model.state import Ints
 
 
 def scored_later(model: Any, source: Tensor, steps: Ints) -> Callable[[], Tensor]:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from pipeline.decoding.beams import Candidates, Expansion
-from pipeline.model.top import best_words
+from pipeline.model.top import best_k_and_end
 from pipeline.vocabulary import PAD
 
 Term = tuple[int, ...]
@@ -106,7 +106,7 @@ class TermExpansion:
         """The candidates of all beams that are possible, best first."""
         wanted = [progress.following() for progress in self._rows]
         likely = [[(word, log_probabilities[beam, word].item()) for word in words] for beam, words in enumerate(wanted)]
-        best, words = (found.tolist() for found in best_words(log_probabilities, len(self._rows), self._end))
+        best, words = (found.tolist() for found in best_k_and_end(log_probabilities, len(self._rows), self._end))
         found = []
         for beam, (score, progress) in enumerate(zip(scores.tolist(), self._rows, strict=True)):
             options = dict(zip(words[beam], best[beam], strict=True)) | dict(likely[beam])

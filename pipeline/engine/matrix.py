@@ -11,7 +11,7 @@ from numba.core import types
 from numba.extending import overload
 
 from pipeline.compiled import njit
-from pipeline.engine.reading import COLUMNS, Floats, Ints, Panels, Rows
+from pipeline.engine.reading import COLUMNS, Floats, Ints, Multiplicands, Panels
 from pipeline.engine.rounding import round_rows
 from pipeline.engine.team import is_shared, multiply_panels, multiply_together
 
@@ -30,7 +30,8 @@ def affine(x: Floats, weight: Panels, scale: Floats, bias: Floats, out: Floats, 
 
 
 @njit(cache=True, nogil=True)
-def product(rows: Rows, factors: Floats, weight: Panels, scale: Floats, bias: Floats, out: Floats, team: Ints) -> None:
+def product(rows: Multiplicands, factors: Floats, weight: Panels, scale: Floats, bias: Floats, out: Floats,
+            team: Ints) -> None:
     """`affine` of rows that are exact, or already rounded to bytes and each to be multiplied by one of factors (M,)."""
     if is_shared(rows, weight, out, team):
         multiply_together(rows, factors, weight, scale, bias, out, team)

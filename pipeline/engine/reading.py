@@ -8,7 +8,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.floating[Any]]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-Rows = Floats | npt.NDArray[np.int8]
+Multiplicands = Floats | npt.NDArray[np.int8]
 """What is multiplied by a matrix: floats, or bytes where the matrix is rounded."""
 COLUMNS = 32
 """Columns of a panel."""

@@ -13,7 +13,7 @@ from numba import carray
 
 from pipeline.compiled import njit
 from pipeline.engine.atomic import add, address, load, replace, store, wait
-from pipeline.engine.reading import COLUMNS, Floats, Ints, Panels, Rows
+from pipeline.engine.reading import COLUMNS, Floats, Ints, Multiplicands, Panels
 from pipeline.engine.tile import MOST_ROWS, multiply
 
 # Places in the array. What several threads write has 128 bytes of its own, so that no core waits for another's.
@@ -45,8 +45,8 @@ def close(team: Ints) -> None:
 
 
 @njit(cache=True, nogil=True)
-def multiply_panels(first: int, last: int, rows: Rows, factors: Floats, weight: Panels, scale: Floats, bias: Floats,
-                    out: Floats) -> None:
+def multiply_panels(first: int, last: int, rows: Multiplicands, factors: Floats, weight: Panels, scale: Floats,
+                    bias: Floats, out: Floats) -> None:
     """Some panels of `matrix.product`.
 
     The weights are read from memory once, panel by panel. A panel stays in the nearest caches for all groups of rows.
@@ -57,7 +57,7 @@ def multiply_panels(first: int, last: int, rows: Rows, factors: Floats, weight: 
 
 
 @njit(cache=True, nogil=True)
-def multiply_together(rows: Rows, factors: Floats, weight: Panels, scale: Floats, bias: Floats, out: Floats,
+def multiply_together(rows: Multiplicands, factors: Floats, weight: Panels, scale: Floats, bias: Floats, out: Floats,
                       team: Ints) -> None:
     """`matrix.product` in float32, by this thread and those of its helpers that are free; returns when all is written.
 
@@ -104,7 +104,7 @@ def help_out(team: Ints) -> None:
 
 
 @njit(cache=True, nogil=True)
-def is_shared(rows: Rows, weight: Panels, out: Floats, team: Ints) -> bool:
+def is_shared(rows: Multiplicands, weight: Panels, out: Floats, team: Ints) -> bool:
     """Whether a team computes a product: that of float32, and not faster by one thread."""
     if len(team) == 0 or out.itemsize != 4 or out.shape[1] > _MOST_PANELS * COLUMNS:
         return False

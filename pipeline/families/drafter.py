@@ -19,7 +19,7 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.engine.door import open_engine
 from pipeline.families.base import TranslationModule
-from pipeline.families.settings import Labels, OptimisationSettings, Prefix
+from pipeline.families.settings import Labels, OptimisationSettings, PrefixReading
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.model.drafter import DrafterTransformer, make_drafter
 from pipeline.model.settings import NetworkSettings, VocabularySettings
@@ -55,7 +55,7 @@ class DrafterModule(TranslationModule):
     network: DrafterTransformer
 
     def __init__(self, network: NetworkSettings, optimisation: OptimisationSettings, vocabulary: VocabularySettings,
-                 verifier: str, block: int = 8, prefix: Prefix = "causal", chained: bool = True,
+                 verifier: str, block: int = 8, prefix: PrefixReading = "causal", chained: bool = True,
                  glancing: tuple[float, float] = (0.0, 0.0), labels: Labels = "verifier", stride: int = 3,
                  seed: int = 1) -> None:
         """Args:

@@ -19,7 +19,7 @@ from pipeline.model.settings import NetworkSettings, OrderSettings
 KINDS = tuple(sorted((found.name for found in pkgutil.iter_modules([str(Path(__file__).parent / "kinds")])),
                      key=lambda name: (name != "ordered", name)))
 """The files of `kinds`, `ordered`, the default, before the others."""
-Prefix = Literal["causal", "bidirectional"]
+PrefixReading = Literal["causal", "bidirectional"]
 Labels = Literal["verifier", "data"]
 
 
@@ -112,7 +112,7 @@ class DraftingSettings(Checked):
     part of this family's, and this family starts from it (`students`)."""
     block: Positive = 8
     """k, tokens per draft; for heads, the verifier's own token and one per head."""
-    prefix: Prefix = "causal"
+    prefix: PrefixReading = "causal"
     """How it reads accepted tokens: `causal`, so that it can keep its states, or `bidirectional`, as in the paper."""
     chained: bool = True
     """Whether a drafted token depends on the one before it; else those of a block are independent, as in the paper."""

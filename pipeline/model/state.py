@@ -29,7 +29,7 @@ class Memory:
     """(B, 1, 1, S), true where there is a piece; None: no row is padded."""
 
 
-class Rows:
+class KeptRows:
     """A tensor (L, 2, R, …) of which some rows are kept, time and again: two blocks of memory take turns.
 
     New memory for every copy costs more than copying, because the system hands it out page by page.
@@ -83,8 +83,8 @@ class State:
         self.length = 0
         self.lengths: Ints | None = None
         self.hidden: Tensor | None = None
-        self._source_rows = Rows(source)
-        self._past_rows = Rows(source.new_empty(L, 2, B * beams, heads, capacity, depth))
+        self._source_rows = KeptRows(source)
+        self._past_rows = KeptRows(source.new_empty(L, 2, B * beams, heads, capacity, depth))
         self._views: tuple[Tensor, Tensor, Floats, Floats] | None = None  # what `arrays` returned, and its tensors
 
     @property
@@ -109,7 +109,7 @@ class State:
             *others, _, depth = self._past.shape
             grown = self._past.new_empty(*others, max(needed, 2 * capacity), depth)
             grown[..., :self.length, :] = self._past[..., :self.length, :]
-            self._past_rows = Rows(grown)
+            self._past_rows = KeptRows(grown)
 
     def slots(self, tokens: int) -> Tensor:
         """Slots of the next `tokens` tokens: (tokens,) while all rows have one length, otherwise (R, tokens)."""

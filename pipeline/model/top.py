@@ -54,7 +54,7 @@ def best_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(scores), torch.from_numpy(ids)
 
 
-def best_words(logits: Tensor, k: int, end: int) -> tuple[Tensor, Tensor]:
+def best_k_and_end(logits: Tensor, k: int, end: int) -> tuple[Tensor, Tensor]:
     """The scores and ids, both (R, k + 1), of the k < V best words but the end symbol, which comes last.
 
     Equal scores are ordered as by `best_k`. The best entries of the logits (R, V) may be overwritten, and the end

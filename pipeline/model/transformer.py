@@ -28,7 +28,7 @@ class PositionTables(NamedTuple):
     """(T, D), one row per slot."""
 
 
-class _Rows:
+class _SomeOutputs:
     """The linear map of some rows of a weight (V, D), made on first use: compiled steps have their own."""
 
     def __init__(self, weight: Tensor, ids: Tensor, rounded: bool) -> None:
@@ -188,7 +188,7 @@ class Transformer(Network):
         short = copy.copy(self)
         # Found before the modules of these names.
         vars(short).update(target_embedding=lambda tokens: self.target_embedding(ids[tokens]),
-                           projection=_Rows(self.projection.weight, ids, self.quantised))
+                           projection=_SomeOutputs(self.projection.weight, ids, self.quantised))
         if self.output_bias is not None:
             vars(short)["output_bias"] = self.output_bias[ids]
         return short

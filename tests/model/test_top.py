@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.model.top import best, best_k, best_words, lowest, score_best
+from pipeline.model.top import best, best_k, best_k_and_end, lowest, score_best
 
 # Few distinct values, so that ties are common; and words that cannot be.
 values = st.sampled_from([-torch.inf, -2.0, -1.0, 0.0, 0.5, 3.0])
@@ -39,7 +39,7 @@ def test_best_k_are_those_of_topk(logits: torch.Tensor, data: st.DataObject) -> 
 def test_the_end_stands_after_the_best_words(logits: torch.Tensor, data: st.DataObject) -> None:
     V = logits.shape[1]
     end, k = data.draw(st.integers(0, V - 1)), data.draw(st.integers(0, min(40, V - 1)))
-    scores, ids = best_words(logits.clone(), k, end)
+    scores, ids = best_k_and_end(logits.clone(), k, end)
     assert ids[:, k].tolist() == [end] * len(logits) and torch.equal(scores[:, k], logits[:, end])
     others = logits.clone()
     others[:, end] = -torch.inf

@@ -22,13 +22,13 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from pipeline.decoding.prefix import Ints
 from pipeline.decoding.protocol import DecoderState
 from pipeline.decoding.settings import Decoder
 from pipeline.engine.door import open_engine
 from pipeline.errors import PipelineError
 from pipeline.model.drafter import BidirectionalDrafter
 from pipeline.model.settings import NetworkSettings
+from pipeline.model.state import Ints
 
 BACKWARD = 2
 """Products in the gradients of a product, one per factor: a training step is three forward passes."""
