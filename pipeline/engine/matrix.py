@@ -20,7 +20,7 @@ from pipeline.engine.team import is_shared, multiply_panels, multiply_together
 def affine(x: Floats, weight: Panels, scale: Floats, bias: Floats, out: Floats, team: Ints) -> None:
     """x (M, K) times weight (K, N) * scale (N,), plus bias (N,), into out (M, N); K a multiple of 4.
 
-    Rounded weights are multiplied by rounded rows.
+    Rounded weights are multiplied by rounded rows. Arrays are C-contiguous: others are refused when this is compiled.
 
     Args:
         team: the threads that share the product.

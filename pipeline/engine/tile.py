@@ -15,6 +15,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.errors import TypingError
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
@@ -43,7 +44,13 @@ def _declare(typing_context: Any, rows: Any, x: Any, factors: Any, row: Any, wei
         panel: its index.
         scale, bias: (N,).
         out: floats.
+
+    Raises:
+        TypingError: an array other than the factors is not C-contiguous; the instructions do not read its strides.
     """
+    for name, array in {"x": x, "weights": weights, "scale": scale, "bias": bias, "out": out}.items():
+        if array.layout != "C":
+            raise TypingError(f"multiply: {name} is {array}; it must be C-contiguous")
     return types.void(rows, x, factors, row, weights, panel, scale, bias, out), _write
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba.core.errors import TypingError
 from numba.core.registry import cpu_target
 
 from pipeline.engine.matrix import affine, size
@@ -87,6 +88,13 @@ def test_four_products_are_summed_and_added_to_the_sum_so_far() -> None:
                 four = float(products[place] + Fraction(four))
             total += four
         assert found == total
+
+
+def test_rows_that_are_not_contiguous_are_refused() -> None:
+    """The instructions would read other numbers."""
+    x, weight = random(1, 8, 3, kind=np.float64), random(2, 8, 5, kind=np.float64)
+    with pytest.raises(TypingError, match=r"x is array.* must be C-contiguous"):
+        affine(x.T, *pack_matrix(weight, False), weight[0], np.empty((3, 5)), ALONE)
 
 
 def product(x: np.ndarray, packed: Panels, scale: np.ndarray, bias: np.ndarray) -> np.ndarray:
