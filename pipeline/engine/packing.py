@@ -46,7 +46,7 @@ def pack_decoder(layers: Sequence[Sequence[Block]], embeddings: Floats, position
     outputs, output_scale = pack_matrix(projection, rounded)
     return Packed(
         matrices=matrices, vectors=vectors,
-        embeddings=np.ascontiguousarray(embeddings), positions=np.ascontiguousarray(positions),
+        embeddings=np.ascontiguousarray(embeddings), positions=np.array(positions, order="C"),
         norm=np.ascontiguousarray(norm), outputs=outputs, output_scale=output_scale,
         output_bias=np.zeros_like(output_scale), screen=_screen(projection[:, :0] if rounded else projection))
 
@@ -63,7 +63,7 @@ def pack_encoder(layers: Sequence[Sequence[Block]], embeddings: Floats, position
     if not _suits(layers, rounded):
         return None
     return PackedEncoder(*_pack_layers(layers, rounded), np.ascontiguousarray(embeddings),
-                         np.ascontiguousarray(positions), np.ascontiguousarray(norm))
+                         np.array(positions, order="C"), np.ascontiguousarray(norm))
 
 
 def pack_source(weight: Floats, bias: Floats, *, rounded: bool) -> PackedSource | None:
@@ -104,13 +104,13 @@ def pack_chain(of_state: Floats, bias: Floats, table: Floats, outer: Floats, pro
     """
     if of_state.shape[0] % TOGETHER or of_state.shape[1] % TOGETHER:
         return None
-    return PackedChain(*pack_matrix(of_state, rounded), bias, table, *pack_matrix(outer, rounded),
+    return PackedChain(*pack_matrix(of_state, rounded), bias.copy(), table, *pack_matrix(outer, rounded),
                        *pack_matrix(projection, rounded_projection))
 
 
 def pack_heads(inner: Floats, inner_bias: Floats, outer: Floats, outer_bias: Floats) -> PackedHeads:
     """Heads as compiled code reads them, their matrices (H, D, F) and (H, F, D) rounded."""
-    return PackedHeads(*_stack(inner), inner_bias, *_stack(outer), outer_bias)
+    return PackedHeads(*_stack(inner), inner_bias.copy(), *_stack(outer), outer_bias.copy())
 
 
 def pack_scorer(decoder: Packed, cross: Sequence[Block], self_attention: Sequence[tuple[Floats, Floats]],

@@ -2,11 +2,14 @@
 
 import gc
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from drafters import drafter, with_heads
+from lattices import lattice
 from scripted import Scripted, logits
 from sentences import sources
 
@@ -54,6 +57,26 @@ def test_an_opened_network_follows_its_network(change: Callable[[Transformer], o
     with use_engine("torch"):
         expected = network.encode(sources(5)).states
     torch.testing.assert_close(after.encode(sources(5)).states, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("part", ["decoder", "rounded", "encoder", "source", "chain", "heads", "scorer"])
+@torch.no_grad()
+def test_packs_are_copies(tiny: Tiny, part: str) -> None:
+    verifier = tiny(positions="learned")
+    network: Transformer = {"heads": lambda: with_heads(verifier), "scorer": lambda: lattice(positions="learned")}.get(
+        part, lambda: drafter(verifier, chained=True, positions="learned", encoder_layers=1))()
+    packed = list(arrays(getattr(open_engine(network).packs, part)))
+    assert packed and not any(np.may_share_memory(parameter.detach().numpy(), one)
+                              for parameter in network.parameters() for one in packed)
+
+
+def arrays(packed: Any) -> Iterator[np.ndarray]:
+    """All arrays of nested tuples."""
+    if isinstance(packed, np.ndarray):
+        yield packed
+    elif isinstance(packed, tuple):
+        for one in packed:
+            yield from arrays(one)
 
 
 def test_what_cannot_be_compiled_is_left_alone() -> None:
