@@ -101,6 +101,6 @@ class ByContent(InTreeCacheLocator):
 if not config.CACHE_LOCATOR_CLASSES:  # not set by the user
     config.CACHE_LOCATOR_CLASSES = (f"{__name__}.ByContent,UserProvidedCacheLocator,InTreeCacheLocator,"
                                     "UserWideCacheLocator")
-if config.CPU_NAME is None and config.CPU_FEATURES is None and "x86_64" in llvm.get_process_triple():  # not set by the user
+if config.CPU_NAME is None and config.CPU_FEATURES is None and "x86_64" in llvm.get_process_triple():  # neither set
     config.CPU_NAME = llvm.get_host_cpu_name()
     config.CPU_FEATURES = llvm.get_host_cpu_features().flatten() + ",-prefer-256-bit"

@@ -1,1 +1,1 @@
-"""The CPU inference engine: networks and searches, compiled, behind one door (`door.py`; see `README.md`)."""
+"""The inference engine: compiled searches on a CPU, static steps on a GPU, behind one door (`door.py`, `README.md`)."""

@@ -87,10 +87,11 @@ def _sum_exponentials(values: Floats, highest: float) -> float:
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def exponential(x: float) -> float:
-    """exp(x) to 14 digits, for x from `_LOWEST` to 0; for lower x exp(_LOWEST).
+    """exp(x) for x from `_LOWEST` to 0; for lower x exp(_LOWEST).
 
-    It is the 256th power of exp(x / 256), for which eight terms of the series suffice. Without a branch or a table it
-    becomes vector instructions, unlike calls of a library's function.
+    It is the 256th power of exp(x / 256), for which eight terms of the series suffice: the relative error is at most
+    1e-13 down to -10 and 2e-8 at -50, small against the highest one, which is 1. Without a branch or a table it becomes
+    vector instructions, unlike calls of a library's function.
     """
     x = (x if x > _LOWEST else _LOWEST) / 256
     power = 1 + x * (1 + x * (1 / 2 + x * (1 / 6 + x * (1 / 24 + x * (1 / 120 + x * (1 / 720 + x / 5040))))))

@@ -77,7 +77,7 @@ class Reading(NamedTuple):
     source: Floats
     """(L, 2, B, heads, S, D / heads), B a divisor of R: neighbouring rows share a sentence."""
     mask: Bools
-    """(R or 1, N or 1, T), true where a token may see another; no rows: everything before it."""
+    """(R or 1, N or 1, T), true where a token may see another; no rows: true everywhere."""
     source_mask: Bools
     """(B, 1, S), true where there is a piece; no rows: true everywhere."""
     pre: bool
