@@ -23,6 +23,7 @@ from pipeline.evaluation import analyses
 from pipeline.evaluation.analyses import finished_run
 from pipeline.evaluation.analyses.analyse import analyse, find_questions
 from pipeline.evaluation.analyses.finding import not_measured
+from pipeline.evaluation.analyses.interleaved import batch_and_beam, source_length
 from pipeline.evaluation.analyses.lattice import recall
 from pipeline.evaluation.analyses.lattice.context import open_context
 from pipeline.evaluation.quality import HypothesisLine, write_hypotheses
@@ -66,8 +67,13 @@ TIMED = {"teacher": ("greedy", "beam5"), "drafter": ("gad",), "nat": ("nat",), "
 
 
 @pytest.fixture
-def run(workspace: Path, change_params: Change) -> Callable[..., Params]:
-    """A function that writes what the stages before this one would, for the families of `TIMED` that it is given."""
+def run(workspace: Path, change_params: Change, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Params]:
+    """A function that writes what the stages before this one would, for the families of `TIMED` that it is given.
+
+    Of the sentences that analyses would time for their intervals, a few do.
+    """
+    monkeypatch.setattr(batch_and_beam, "SENTENCES", {1: 2, 8: 8})
+    monkeypatch.setattr(source_length, "TIMED", 2)
     tokenizer = Tokenizer.load(layout.BPE)
     vocabulary = VocabularySettings(120, 120, tokenizer.digest)
 
