@@ -88,7 +88,7 @@ class Entry:
 
 
 def read_entry(name: str, block: Mapping[str, Any]) -> Entry:
-    """What an entry of `decoders` says.
+    """A checked entry of `decoders`.
 
     Args:
         name: of the entry, for error messages.

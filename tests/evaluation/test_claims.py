@@ -366,6 +366,13 @@ def test_what_analyses_found_is_judged(number: int, analyses: dict[str, Any], ve
     assert findings(analyses=analyses)[number]["verdict"] == verdict
 
 
+def test_a_figure_that_should_be_low_is_reported_as_it_is() -> None:
+    found = findings(analyses={"draft_speedup": {"sentences": 100, "ar": {"iad": {
+        "correlation_with_edit_ratio": -0.5}}}})[24]["parts"][0]
+    value, low, high = found["figures"]["estimate"]
+    assert low < value == -0.5 < high < 0 and found["verdict"] == "true"
+
+
 @pytest.mark.parametrize(("wide", "verdict"), [(1.4, "true"), (1.12, "undecided"), (0.8, "false")])
 def test_a_gain_from_a_larger_model(wide: float, verdict: str) -> None:
     sizes = {"sizes": {"sentences": 16, "by_width": {"64": speedup(1.1), "1024": speedup(wide), "128": speedup(5.0)},

@@ -27,7 +27,7 @@ def coloured(things: Iterable[_T]) -> Iterator[tuple[_T, str]]:
 def first_coloured(things: Iterable[_T]) -> Iterator[tuple[_T, str]]:
     """The first eight of some things, each with its colour: more curves or bars of a group cannot be told apart.
 
-    A picture that leaves some out says so, by `of_all`.
+    Where there are more, the title of the picture must have the text of `of_all`.
     """
     return islice(coloured(things), _DRAWN)
 

@@ -36,10 +36,10 @@ def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement
         baseline: the family whose Jacobi decoders and drafts of the source are analysed.
     """
     return [
-        (3, _size(metrics, "A larger model raises the ratio", "by_width", 1)),
-        (4, _size(metrics, "A larger vocabulary lowers the ratio", "by_vocabulary", -1)),
-        (7, _precision(metrics, "last 5", "1-gram", 1)),
-        (7, _precision(metrics, "first 5", "4-gram", -1)),
+        (3, _size(metrics, "A larger model raises the ratio", "by_width")),
+        (4, _size(metrics, "A larger vocabulary lowers the ratio", "by_vocabulary", below=True)),
+        (7, _precision(metrics, "last 5", "1-gram")),
+        (7, _precision(metrics, "first 5", "4-gram", below=True)),
         (16, _information(metrics)),
         (19, _length(metrics)),
         (20, _repetition(metrics, "Two words per direction repeat more than one", *_of_equal_budgets(
@@ -63,8 +63,8 @@ def _of_equal_budgets(metrics: Metrics, *families: str) -> list[str]:
     return raw if {*raw} <= metrics.get("repetition", {}).keys() else [f"{family} beam4" for family in families]
 
 
-def _size(metrics: Metrics, claim: str, what: str, sign: int) -> Judgement:
-    """Whether the largest of some sizes has a greater ratio than the smallest (sign 1), or a smaller one (-1)."""
+def _size(metrics: Metrics, claim: str, what: str, *, below: bool = False) -> Judgement:
+    """Whether the largest of some sizes has a greater ratio than the smallest, or a smaller one."""
     found = _find(metrics, "sizes", "largest_against_smallest", what)
     if found is None:
         return missing(claim, f"{_DOUBLE_TOKEN} at two sizes in `sizes`")
@@ -72,20 +72,20 @@ def _size(metrics: Metrics, claim: str, what: str, sign: int) -> Judgement:
     ratios = {size: _estimate(metric[what][size], "speedup") for size in sorted(metric[what], key=int)}
     listed = ", ".join(f"{size}: {in_words(ratio)}" for size, ratio in ratios.items())
     estimate = _estimate(found, "speedup")
-    return compared(claim, _signed(estimate, sign), metric["sentences"],
+    return compared(claim, estimate, metric["sentences"],
                     f"On random weights, {listed}; the largest against the smallest: {in_words(estimate)}.",
-                    {"ratios": {size: rounded(ratio) for size, ratio in ratios.items()}}, sign * 1.0)
+                    {"ratios": {size: rounded(ratio) for size, ratio in ratios.items()}}, 1.0, below=below)
 
 
-def _precision(metrics: Metrics, part: str, n: str, sign: int) -> Judgement:
-    claim = f"double_token: {n}s of the {part} words are {'more' if sign > 0 else 'less'} precise"
+def _precision(metrics: Metrics, part: str, n: str, *, below: bool = False) -> Judgement:
+    claim = f"double_token: {n}s of the {part} words are {'less' if below else 'more'} precise"
     found = _find(metrics, "ends", _DOUBLE_TOKEN, part, n)
     if found is None:
         return missing(claim, f"{_DOUBLE_TOKEN} in `ends`")
     estimate, metric = _estimate(found, "difference"), metrics["ends"]
-    return compared(claim, _signed(estimate, sign), metric["sentences"],
+    return compared(claim, estimate, metric["sentences"],
                     f"Against {metric[_DOUBLE_TOKEN]['counterpart']} on {metric['sentences']} long sentences, in "
-                    f"points: {in_words(estimate)}.", {})
+                    f"points: {in_words(estimate)}.", {}, below=below)
 
 
 def _information(metrics: Metrics) -> Judgement:
@@ -155,8 +155,8 @@ def _edits(metrics: Metrics, baseline: str) -> Judgement:
         return missing(claim, "the edit ratio of a corrector in `draft_speedup`")
     sentences = metrics["draft_speedup"]["sentences"]
     estimate = Estimate(correlation, *correlation_interval(correlation, sentences))
-    return compared(claim, _signed(estimate, -1), sentences,
-                    f"Correlation over {sentences} sentences: {in_words(estimate)}.", {})
+    return compared(claim, estimate, sentences,
+                    f"Correlation over {sentences} sentences: {in_words(estimate)}.", {}, below=True)
 
 
 def _peak(metrics: Metrics) -> Judgement:
@@ -236,20 +236,15 @@ def _agreement(metrics: Metrics, family: str, at: int) -> Judgement:
         return missing(claim, f"{family} in `agreement`")
     distance = sorted(found, key=int)[at]
     estimate, metric = _estimate(found[distance], "difference"), metrics["agreement"]
-    return compared(claim, _signed(estimate, -1), metric["sentences"],
+    return compared(claim, estimate, metric["sentences"],
                     f"Against {metric['baseline']} with {distance} words between them, in points: "
-                    f"{in_words(estimate)}.", {})
+                    f"{in_words(estimate)}.", {}, below=True)
 
 
 def _estimate(entry: Metrics, name: str, ends: str = "") -> Estimate:
     """A figure of a metrics file and its interval, whose ends have the name of the figure unless another is given."""
     ends = ends or name
     return Estimate(entry[name], entry[f"{ends}_low"], entry[f"{ends}_high"])
-
-
-def _signed(estimate: Estimate, sign: int) -> Estimate:
-    """The estimate of the figure times 1 or -1."""
-    return Estimate(sign * estimate.value, *sorted((sign * estimate.low, sign * estimate.high)))
 
 
 def _find(metrics: Metrics, *keys: str) -> Any:

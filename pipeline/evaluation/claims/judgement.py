@@ -34,8 +34,8 @@ def by_interval(low: float, high: float, threshold: float = 0.0) -> str:
 
 
 def compared(claim: str, estimate: Sequence[float], units: int, why: str, figures: Mapping[str, Any],
-             threshold: float = 0.0) -> Judgement:
-    """The judgement on a claim that a figure lies above a threshold.
+             threshold: float = 0.0, *, below: bool = False) -> Judgement:
+    """The judgement on a claim that a figure lies above a threshold, or below it.
 
     Args:
         claim: in words.
@@ -44,9 +44,11 @@ def compared(claim: str, estimate: Sequence[float], units: int, why: str, figure
         why: the sentence that ends with it.
         figures: what else a reader of the file may want to know.
         threshold: which it lies above if the claim is true.
+        below: whether it lies below the threshold if the claim is true.
     """
     value, low, high = estimate
-    verdict = by_interval(low, high, threshold) if units >= FEWEST else UNDECIDED
+    verdict = by_interval(-high, -low, -threshold) if below else by_interval(low, high, threshold)
+    verdict = verdict if units >= FEWEST else UNDECIDED
     figures = {**figures, "estimate": rounded(estimate)}
     if units < FEWEST:
         why = f"{why} Too few sentences, {units}, for a verdict."

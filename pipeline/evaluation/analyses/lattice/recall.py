@@ -135,13 +135,12 @@ def gains(mine: Counted, theirs: Counted, samples: int) -> dict[float, Estimate]
     """
     times, words = resample(len(mine.words), samples), mine.choice()
     within = (words >= theirs.choice()[0]) & (words <= theirs.choice()[-1])
-    recalls = [one.hits.sum(0) / one.words.sum() for one in (mine, theirs)]
     resampled = [times @ one.hits / (times @ one.words)[:, None] for one in (mine, theirs)]
 
     def over(own: Floats, other: Floats) -> Floats:
         return own - np.interp(np.log(words), np.log(theirs.choice()), other)
 
-    found = over(*recalls)
+    found = over(mine.recall(), theirs.recall())
     spread = np.array([over(*both) for both in zip(*resampled, strict=True)])
     return {float(words[at]): Estimate(float(found[at]), *interval(spread[:, at], len(mine.words)))
             for at in np.flatnonzero(within)}
