@@ -16,7 +16,7 @@ from docs import regimes
 from docs.draw_orders import page
 from docs.growth import scale
 from docs.levers import levers
-from docs.tables import described, number, table, when
+from docs.tables import number, table, when
 from pipeline.evaluation.claims.findings import FINDINGS
 from pipeline.params import Params, parse_params
 from pipeline.peer_settings import FAMILY as PEER
@@ -24,18 +24,16 @@ from pipeline.strict_yaml import read_yaml
 from pipeline.systems import TEACHER, lay_over
 
 ROOT = Path(__file__).parents[1]
-RUN, BASE, DRAFTERS, CORRECTION, CORRECTION_BASE, PAPERS = (
-    "reports", "reports/base", "reports/drafting", "reports/gec", "reports/gec_base", "reports/papers")
+RUN, FULL, BASE, CORRECTION, CORRECTION_BASE, PAPERS = (
+    "reports", "reports/full", "reports/base", "reports/gec", "reports/gec_base", "reports/papers")
 """Folders of the runs that are shown: the default one, and those of five presets."""
-LEDGERS = {"default": RUN, "papers": PAPERS, "base": BASE, "gec_base": CORRECTION_BASE}
+LEDGERS = {"default": RUN, "full": FULL, "papers": PAPERS, "base": BASE, "gec_base": CORRECTION_BASE}
 """The runs whose verdicts on the papers' findings are shown, by their titles."""
 ALIGNMENT, ROUNDS = "benchmarks/results/alignment.json", "benchmarks/results/drafting.json"
 FAULTS, SERVICE = "benchmarks/results/faults.json", "benchmarks/results/service.json"
 
 TOLERANCE = 0.5
 """BLEU that a decoder may be below the search whose quality is asked for."""
-UNRECORDED = {"reports/drafting/speed.json": ("2026-11-23", "c9bc988")}
-"""Of reports that do not name the date and the commit of their run: those of the commit that brought them."""
 
 Row = Mapping[str, Any]
 
@@ -97,11 +95,10 @@ def choice() -> str:
 
 def search(run: str = RUN) -> str:
     """Every search of a run that neither drafts nor is another library's."""
-    params = parameters(run)
     rows = [row for row in decoders(run) if row["family"] != PEER and not drafts(row)]
     return dated(f"{run}/speed.json", table(
         ["family", "decoder", "data", "steps", "BLEU", "chrF", "ms", "ms, long", "× beam 5", "× same beam"],
-        ([row["family"], f"`{row['decoder']}`", row["data"], f"{params.family(row['family']).training.steps:,}",
+        ([row["family"], f"`{row['decoder']}`", row["data"], f"{steps(run, row['family']):,}",
           number(row["bleu"], ".2f"), number(row["chrf"], ".1f"), number(row["ms_per_sentence"], ".1f"),
           number(row["ms_per_sentence_long"], ".1f"), number(row["speedup_vs_beam5"], ".2f"),
           number(row["ratio_vs_ar_same_decoder"], ".2f")] for row in rows), texts=3),
@@ -124,9 +121,19 @@ def peers(run: str = RUN, qualities: Mapping[str, str] = TRANSLATION) -> str:
          for row in decoders(run) if row["family"] == PEER or (row["family"], row["decoder"]) in ours)))
 
 
+def full() -> str:
+    """The run of the whole catalogue: what is shown of the default run, in one block."""
+    return everything(FULL)
+
+
 def base() -> str:
-    """The run of models of base size: what is shown of the default run, in one block."""
-    return "\n\n".join((search(BASE), "Draft and verify:", drafting(BASE), "Other libraries:", peers(BASE)))
+    """The same of models of base size."""
+    return everything(BASE)
+
+
+def everything(run: str) -> str:
+    """Searches of a run, draft and verify, and other libraries."""
+    return "\n\n".join((search(run), "Draft and verify:", drafting(run), "Other libraries:", peers(run)))
 
 
 def drafting(run: str = RUN, qualities: Mapping[str, str] = TRANSLATION) -> str:
@@ -157,11 +164,6 @@ def correction(run: str = CORRECTION) -> str:
 def correction_base() -> str:
     """The same of correctors of base size, and of other libraries."""
     return "\n\n".join((correction(CORRECTION_BASE), "Other libraries:", peers(CORRECTION_BASE, EDITS)))
-
-
-def drafters() -> str:
-    """The same of drafters of many sizes and kinds."""
-    return drafting(DRAFTERS)
 
 
 def rounds() -> str:
@@ -240,11 +242,7 @@ def faults() -> str:
 
 def measured(report: str) -> str:
     """When, by which code and on which machine a report's times were measured, in a sentence."""
-    content = read(report)
-    if content.get("made"):
-        return when(content)
-    date, commit = UNRECORDED[report]
-    return f"Run before machines were recorded, committed on {date} (`{commit}`): {described(content['machine'])}."
+    return when(read(report))
 
 
 def dated(report: str, *paragraphs: str) -> str:
@@ -270,6 +268,12 @@ def decoders(run: str) -> list[Row]:
     return rows
 
 
+def steps(run: str, family: str) -> int:
+    """The steps of a family's own training, which may have ended before its ceiling."""
+    last: int = read(f"{run}/training/{family}/metrics.json")["step"]  # from 0
+    return last + 1
+
+
 def find(run: str, family: str, decoder: str) -> Row:
     """The row of one decoder of a run."""
     return next(row for row in decoders(run) if (row["family"], row["decoder"]) == (family, decoder))
@@ -287,8 +291,8 @@ def read(report: str) -> dict[str, Any]:
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    "summary": summary, "choice": choice, "search": search, "peers": peers, "drafting": drafting, "base": base,
-    "regimes": regimes.regimes, "correction": correction, "correction_base": correction_base, "drafters": drafters,
+    "summary": summary, "choice": choice, "search": search, "peers": peers, "drafting": drafting, "full": full,
+    "base": base, "regimes": regimes.regimes, "correction": correction, "correction_base": correction_base,
     "rounds": rounds, "alignment": alignment, "claims": claims, "scale": scale, "service": service, "levers": levers,
     "faults": faults}
 """What stands between the marks of each name."""
