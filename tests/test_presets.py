@@ -130,8 +130,7 @@ def test_paper_e_scores_a_lattice_with_one_layer() -> None:
 @pytest.mark.parametrize("compared", ["_raw", "_distilled"])
 def test_papers_trains_alike_what_findings_compare(compared: str) -> None:
     params = params_of("papers")
-    families = [name for name in params.systems
-                if name.endswith(compared) and "deep" not in name]
+    families = [name for name in params.systems if name.endswith(compared)]
     assert len(families) >= 7
     assert len({params.family(name).training for name in families}) == 1
     assert {params.starts[name] for name in families} == {TEACHER}

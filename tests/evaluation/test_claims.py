@@ -232,6 +232,8 @@ def test_a_profile_and_full_measure_every_claim_of_its_papers(profile: str, pape
     wanted = {name for claim in CLAIMS if FINDINGS[claim.finding].paper in papers
               for one in claim.variants[0] for name in one.systems}
     assert wanted and wanted - measured == set()
+    if IMAMURA in papers:
+        assert {("double_token", "greedy"), ("double_token", "pair_beam10")} <= measured
 
 
 def test_every_comparison_is_between_different_systems() -> None:
