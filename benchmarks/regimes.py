@@ -70,7 +70,7 @@ model and the entry of `decoders`."""
 DRAFTING = {"ar iad": "ar", "ar pgj3": "ar", "drafter gad": "drafter", "drafter gad_block": "drafter",
             "speculative speculative": "speculative", "blockwise blockwise": "blockwise"}
 """The models of those that draft. Their entries of `decoders` are of the run that their tokens per call are from."""
-REPORTS = {"reports/decoders.json": 128, "reports/base/decoders.json": 512}
+REPORTS = {"reports/decoders.json": 128, "reports/full/decoders.json": 256, "reports/base/decoders.json": 512}
 """The reports of trained systems, each with the width of its models."""
 
 
