@@ -221,8 +221,9 @@ def main() -> None:
                      "[{1:.2f}, {2:.2f}]".format(*row["over_greedy"]),
                      "" if row["tokens_per_call"] is None else f"{row['tokens_per_call']:.2f}"] for row in rows]),
                     flush=True)
-    write_json(options.output, {**description, "weights": "random", "vocabulary": options.vocabulary, "words": WORDS,
-                                "trained": REPORTS, "rounds": options.rounds, "results": results})
+                write_json(options.output, {  # what has been measured is kept if the next part is interrupted
+                    **description, "weights": "random", "vocabulary": options.vocabulary, "words": WORDS,
+                    "trained": REPORTS, "rounds": options.rounds, "results": results})
 
 
 if __name__ == "__main__":
