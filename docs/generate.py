@@ -24,10 +24,11 @@ from pipeline.strict_yaml import read_yaml
 from pipeline.systems import TEACHER, lay_over
 
 ROOT = Path(__file__).parents[1]
-RUN, FULL, BASE, CORRECTION, CORRECTION_BASE, PAPERS = (
-    "reports", "reports/full", "reports/base", "reports/gec", "reports/gec_base", "reports/papers")
-"""Folders of the runs that are shown: the default one, and those of five presets."""
-LEDGERS = {"default": RUN, "full": FULL, "papers": PAPERS, "base": BASE, "gec_base": CORRECTION_BASE}
+RUN, FULL, BASE, LATTICES, DRAFTERS, CORRECTION, CORRECTION_BASE = (
+    "reports", "reports/full", "reports/base", "reports/lattice", "reports/drafting", "reports/gec", "reports/gec_base")
+"""Folders of the runs that are shown: the default one, and those of six presets."""
+LEDGERS = {"default": RUN, "full": FULL, "papers": "reports/papers", "lattice": LATTICES, "drafting": DRAFTERS,
+           "base": BASE, "gec_base": CORRECTION_BASE}
 """The runs whose verdicts on the papers' findings are shown, by their titles."""
 ALIGNMENT, ROUNDS = "benchmarks/results/alignment.json", "benchmarks/results/drafting.json"
 FAULTS, SERVICE = "benchmarks/results/faults.json", "benchmarks/results/service.json"
@@ -166,6 +167,16 @@ def correction_base() -> str:
     return "\n\n".join((correction(CORRECTION_BASE), "Other libraries:", peers(CORRECTION_BASE, EDITS)))
 
 
+def lattices() -> str:
+    """Searches of lattices and non-autoregressive models by layers and data."""
+    return search(LATTICES)
+
+
+def drafters() -> str:
+    """Draft and verify by drafters of several sizes and kinds."""
+    return drafting(DRAFTERS)
+
+
 def rounds() -> str:
     """What a round costs by the size of the draft, for every model that was timed."""
     results = read(ROUNDS)["results"]
@@ -207,9 +218,8 @@ def claims() -> str:
                          *(found[title]["verdict"] if title in found else "" for title in ledgers), " ".join(why)])
     return "\n\n".join((
         *(f"{title}, [{run}](../{run}): {measured(f'{run}/speed.json')}" for title, run in LEDGERS.items()),
-        table(["", "finding", "paper", *ledgers, "why"], rows, texts=7),
-        f"Together they decide {decided} of {len(FINDINGS)} findings. {len(FINDINGS) - len(rows)} or parts of them are "
-        "measured by none."))
+        table(["", "finding", "paper", *ledgers, "why"], rows, texts=4 + len(ledgers)),
+        f"Together they decide {decided} of {len(FINDINGS)} findings, and measure {len(rows)}."))
 
 
 def service() -> str:
@@ -293,8 +303,8 @@ def read(report: str) -> dict[str, Any]:
 BLOCKS: dict[str, Callable[[], str]] = {
     "summary": summary, "choice": choice, "search": search, "peers": peers, "drafting": drafting, "full": full,
     "base": base, "regimes": regimes.regimes, "correction": correction, "correction_base": correction_base,
-    "rounds": rounds, "alignment": alignment, "claims": claims, "scale": scale, "service": service, "levers": levers,
-    "faults": faults}
+    "lattices": lattices, "drafters": drafters, "rounds": rounds, "alignment": alignment, "claims": claims,
+    "scale": scale, "service": service, "levers": levers, "faults": faults}
 """What stands between the marks of each name."""
 _MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 
