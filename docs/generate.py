@@ -31,6 +31,7 @@ LEDGERS = {"default": RUN, "full": FULL, "papers": "reports/papers", "lattice": 
            "base": BASE, "gec_base": CORRECTION_BASE}
 """The runs whose verdicts on the papers' findings are shown, by their titles."""
 ALIGNMENT, ROUNDS = "benchmarks/results/alignment.json", "benchmarks/results/drafting.json"
+ENGINES = "benchmarks/results/marian.json"
 FAULTS, SERVICE = "benchmarks/results/faults.json", "benchmarks/results/service.json"
 
 TOLERANCE = 0.5
@@ -188,6 +189,15 @@ def rounds() -> str:
         ([name, *(number(cost[name][0], ".2f") for cost in costs)] for name in costs[0] if ", " in name)))
 
 
+def engines() -> str:
+    """Searches of one network on random weights by this project, Hugging Face transformers and CTranslate2."""
+    return dated(ENGINES, table(
+        ["search", "ms", "× CTranslate2 greedy"],
+        ([name.replace("Marian", "transformers"), number(row["ms_per_sentence"], ".1f"),
+          "{:.2f} ({:.2f} to {:.2f})".format(*row["times_faster_than_ctranslate2"])]
+         for name, row in read(ENGINES)["engines"].items())))
+
+
 def alignment() -> str:
     """Error rates and seconds of fast_align and of this project's aligner."""
     report = read(ALIGNMENT)
@@ -303,8 +313,8 @@ def read(report: str) -> dict[str, Any]:
 BLOCKS: dict[str, Callable[[], str]] = {
     "summary": summary, "choice": choice, "search": search, "peers": peers, "drafting": drafting, "full": full,
     "base": base, "regimes": regimes.regimes, "correction": correction, "correction_base": correction_base,
-    "lattices": lattices, "drafters": drafters, "rounds": rounds, "alignment": alignment, "claims": claims,
-    "scale": scale, "service": service, "levers": levers, "faults": faults}
+    "engines": engines, "lattices": lattices, "drafters": drafters, "rounds": rounds, "alignment": alignment,
+    "claims": claims, "scale": scale, "service": service, "levers": levers, "faults": faults}
 """What stands between the marks of each name."""
 _MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 
