@@ -1,19 +1,24 @@
 """Everything that only a GPU can show, in one go and without network: for a machine that is lent for minutes.
 
-    python -m benchmarks.gpu --output out               # about nine minutes
+    python -m pipeline repro --profile gpu bpe           # where the network is: profiles/gpu/data has to come along
+    python -m benchmarks.gpu --output out                # about twelve minutes
     python -m benchmarks.gpu --parts steps --output out
 
 Each part is a process of its own, with a limit, and writes a file into the folder; the others run if one fails.
 
 * `tests`: the tests marked `gpu`, two processes on one GPU among them.
+* `systems`: Transformer base of `presets/gpu.yaml`, from the teacher's training over distillation and students to the
+  evaluation of every decoder (`benchmarks.stages`).
+* `speed`: those systems on the pipeline's clock, Hugging Face's `generate` among them, and their report.
 * `steps`: a step of greedy search, computed operation by operation and launched as a recorded graph, against the time
   of reading its weights, at d=128 and d=512, for 1 to 128 sentences, in float32, bfloat16 and float16.
-* `searches`: every decoder over greedy search (`benchmarks.regimes`), with random weights and the tokens per call of
-  trained drafters.
-* `training`: target tokens per second of Transformer base (`benchmarks.trainers`), ours and Hugging Face's Trainer.
 * `viterbi`: a lattice's best path, serial and as a scan, for K = 16 to 128.
+* `searches`: every decoder over greedy search (`benchmarks.regimes`), for 1 to 128 sentences, with random weights and
+  the tokens per call of trained drafters.
+* `training`: target tokens per second of Transformer base (`benchmarks.trainers`), ours and Hugging Face's Trainer.
 
-`summary.json` has the seconds and the exit status of each part, and the figures that it wrote.
+`summary.json` has the seconds and the exit status of each part, and the figures that it wrote. What `systems` and
+`speed` make is in profiles/gpu. For a machine without git, `--commit` names the commit of the code.
 """
 
 import json
@@ -22,7 +27,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -36,18 +41,38 @@ from pipeline.files import write_json
 from pipeline.model.formats import FORMATS, HALVES, in_format
 from pipeline.model.settings import OrderSettings
 from pipeline.vocabulary import EOS, SPECIALS
+from pipeline.workspace import PROFILES
 
 PYTHON = [sys.executable, "-m"]
-PARTS: dict[str, tuple[list[str], int]] = {
-    "tests": (["pytest", "-m", "gpu", "tests/engine", "tests/training/test_devices.py", "-p", "no:cacheprovider"], 210),
-    "steps": (["benchmarks.gpu", "--part", "steps"], 90),
-    "viterbi": (["benchmarks.gpu", "--part", "viterbi"], 60),
-    "searches": (["benchmarks.regimes", "--device", "cuda", "--widths", "128", "512", "--precisions", "float32",
-                  "bfloat16", "--sentences", "1", "8", "32", "128", "--rounds", "9"], 240),
-    "training": (["benchmarks.trainers", "--device", "cuda", "--batch-tokens", "4000", "--steps", "60", "--rounds",
-                  "2"], 150),
+PROFILE = "gpu"
+FOLDER = PROFILES / PROFILE
+
+
+class Part(NamedTuple):
+    """A process."""
+
+    command: list[str]
+    """After `python -m`."""
+    limit: int
+    """In seconds."""
+    folder: Path = Path()
+    """Where it runs."""
+    writes: bool = True
+    """Whether it takes `--output` and writes JSON."""
+
+
+PARTS = {
+    "tests": Part(["pytest", "-m", "gpu", "-n", "6", "-p", "no:cacheprovider", "tests/engine",
+                   "tests/training/test_devices.py"], 300, writes=False),
+    "systems": Part(["benchmarks.stages", PROFILE, "--jobs", "6"], 480),
+    "speed": Part(["pipeline", "speed"], 180, FOLDER, writes=False),
+    "steps": Part(["benchmarks.gpu", "--part", "steps"], 90),
+    "viterbi": Part(["benchmarks.gpu", "--part", "viterbi"], 60),
+    "searches": Part(["benchmarks.regimes", "--device", "cuda", "--widths", "512", "128", "--precisions", "bfloat16",
+                      "--sentences", "1", "8", "32", "128", "--rounds", "6"], 180),
+    "training": Part(["benchmarks.trainers", "--device", "cuda", "--batch-tokens", "4000", "--steps", "60", "--rounds",
+                      "2", "--precision", "bfloat16"], 120),
 }
-"""The command of each part, without its output, and its limit in seconds."""
 VOCABULARY, SOURCE, TOKENS, REPETITIONS = 3000, 25, 30, 20
 SIZES, WIDTHS, CANDIDATES = (1, 8, 32, 128), (128, 512), (16, 32, 64, 128)
 
@@ -127,16 +152,15 @@ def run_parts(names: list[str], folder: Path) -> dict[str, Any]:
     """Run each part in a process; what came of it, and the figures that it wrote."""
     found = {}
     for name in names:
-        command, limit = PARTS[name]
-        output = folder / f"{name}.json"
-        more = [] if name == "tests" else ["--output", str(output)]
+        part, output = PARTS[name], folder / f"{name}.json"
+        more = ["--output", str(output.absolute())] if part.writes else []
         start = time.perf_counter()
         with (folder / f"{name}.log").open("w", encoding="utf-8") as log:
             try:
-                code: int | str = subprocess.run([*PYTHON, *command, *more], stdout=log, stderr=subprocess.STDOUT,
-                                                 timeout=limit, check=False).returncode
+                code: int | str = subprocess.run([*PYTHON, *part.command, *more], cwd=part.folder, stdout=log,
+                                                 stderr=subprocess.STDOUT, timeout=part.limit, check=False).returncode
             except subprocess.TimeoutExpired:
-                code = f"over its limit of {limit} s"
+                code = f"over its limit of {part.limit} s"
         figures = json.loads(output.read_text(encoding="utf-8")) if output.exists() else None
         found[name] = {"exit": code, "seconds": round(time.perf_counter() - start, 1), "figures": figures}
         print(f"{name}: exit {code}, {found[name]['seconds']} s", flush=True)
@@ -149,13 +173,16 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--part", choices=("steps", "viterbi"), help="run this one here; --output is then its file")
     parser.add_argument("--output", type=Path, default=Path("gpu"))
+    parser.add_argument("--commit", help="of the code (default: git's answer)")
     options = parser.parse_args()
     if options.part is not None:
         rows = {"steps": steps, "viterbi": viterbi}[options.part]()
         write_json(options.output, {**about([]), "rows": rows})
         return
     options.output.mkdir(parents=True, exist_ok=True)
-    write_json(options.output / "summary.json", {**about([]), "parts": run_parts(options.parts, options.output)})
+    description = about(["transformers"])
+    description["made"]["commit"] = options.commit or description["made"]["commit"]
+    write_json(options.output / "summary.json", {**description, "parts": run_parts(options.parts, options.output)})
 
 
 if __name__ == "__main__":

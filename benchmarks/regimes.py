@@ -67,8 +67,11 @@ SEARCHES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """The searches whose number of steps does not depend on the weights, by system and decoder as reports name them: the
 model and the entry of `decoders`."""
-DRAFTING = {"ar iad": "ar", "ar pgj3": "ar", "drafter gad": "drafter", "drafter gad_block": "drafter",
-            "speculative speculative": "speculative", "blockwise blockwise": "blockwise"}
+CORRECTION, CORRECTING = "reports/gec_base/decoders.json", "iad_whole"
+"""The report of correctors, whose sources are their drafts, and the decoder of `ar` that drafts all that is left."""
+DRAFTING = {"ar iad": "ar", f"correction {CORRECTING}": "ar", "ar pgj3": "ar", "drafter gad": "drafter",
+            "drafter gad_block": "drafter", "speculative speculative": "speculative",
+            "blockwise blockwise": "blockwise"}
 """The models of those that draft. Their entries of `decoders` are of the run that their tokens per call are from."""
 REPORTS = {"reports/decoders.json": 128, "reports/full/decoders.json": 256, "reports/base/decoders.json": 512}
 """The reports of trained systems, each with the width of its models."""
@@ -114,13 +117,17 @@ def trained_drafts(width: int) -> dict[str, Trained]:
     """The drafting decoders of trained systems, by system and decoder, each from the report of the nearest width."""
     found: dict[str, Trained] = {}
     for name, _ in sorted(REPORTS.items(), key=lambda item: -abs(np.log(item[1] / width))):
-        if Path(name).exists():
-            params = parameters(str(Path(name).parent))
-            for row in json.loads(Path(name).read_text(encoding="utf-8")):
-                if row["accepted_per_call"]:
-                    found[f"{row['family']} {row['decoder']}"] = Trained(
-                        params.decoder(row["decoder"]), row["accepted_per_call"], name)
-    return found
+        found |= _drafts_of(name)
+    corrects = _drafts_of(CORRECTION).get(f"ar {CORRECTING}")
+    return found if corrects is None else found | {f"correction {CORRECTING}": corrects}
+
+
+def _drafts_of(name: str) -> dict[str, Trained]:
+    if not Path(name).exists():
+        return {}
+    params = parameters(str(Path(name).parent))
+    return {f"{row['family']} {row['decoder']}": Trained(params.decoder(row["decoder"]), row["accepted_per_call"], name)
+            for row in json.loads(Path(name).read_text(encoding="utf-8")) if row["accepted_per_call"]}
 
 
 def measure(width: int, precision: str, size: int, vocabulary: int, rounds: int,

@@ -77,7 +77,7 @@ def train_ours(data: PairBatches, slices: list[Slice], options: Namespace, tick:
     module = OrderedModule(BASE, OrderSettings("left_to_right"), OptimisationSettings(label_smoothing=0.1),
                            VocabularySettings(V, V, "0" * 64))
     trainer = lightning.Trainer(
-        max_steps=len(slices), accelerator=options.device, devices=1, precision=PRECISIONS[options.precision],  # type: ignore[arg-type]
+        max_steps=len(slices), accelerator=options.device, devices=1, precision=PRECISIONS[options.precision[0]],  # type: ignore[arg-type]
         gradient_clip_val=CLIP, logger=False, enable_checkpointing=False, enable_progress_bar=False,
         enable_model_summary=False, callbacks=[Clock()])
     ready = [data[one] for one in slices]
@@ -127,7 +127,7 @@ def train_hugging_face(data: PairBatches, slices: list[Slice], options: Namespac
         Trainer(
             model=model, train_dataset=ReadyBatches(data, slices), data_collator=lambda batches: batches[0],
             callbacks=[Clock()], args=TrainingArguments(
-                output_dir=folder, use_cpu=options.device == "cpu", bf16=options.precision == "bfloat16",
+                output_dir=folder, use_cpu=options.device == "cpu", bf16=options.precision[0] == "bfloat16",
                 max_steps=len(slices), per_device_train_batch_size=1, max_grad_norm=CLIP,
                 label_smoothing_factor=0.1, optim="adamw_torch_fused", adam_beta2=0.98, learning_rate=3e-4,
                 report_to=[], save_strategy="no",
@@ -164,8 +164,8 @@ def main() -> None:
     parser.add_argument("--vocabulary", type=int, default=3000)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--precision", choices=PRECISIONS, default="float32", help="with --worker; else both")
-    parser.add_argument("--worker", choices=TRAINERS, help="only this trainer, once")
+    parser.add_argument("--precision", choices=PRECISIONS, nargs="+", default=list(PRECISIONS))
+    parser.add_argument("--worker", choices=TRAINERS, help="only this trainer, once, by the first precision")
     parser.add_argument("--output", type=Path, default=RESULTS / "trainers.json")
     options = parser.parse_args()
     if options.worker:
@@ -173,7 +173,7 @@ def main() -> None:
         return
     results = []
     for threads in (1, options.threads) if options.threads > 1 else (1,):
-        for precision in PRECISIONS:
+        for precision in options.precision:
             rates = {name: np.zeros(options.rounds) for name in TRAINERS}
             for turn in range(options.rounds):
                 for name in sorted(TRAINERS, reverse=bool(turn % 2)):
