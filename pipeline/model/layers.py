@@ -43,6 +43,10 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, d
     return torch.matmul(F.dropout(scores.softmax(3), dropped), values)
 
 
+# cuDNN makes a plan for every new shape, which takes longer than a training step; here every batch has another shape.
+torch.backends.cuda.enable_cudnn_sdp(False)
+
+
 class SelfAttention(nn.Module):
     """Multi-head attention of a sequence to itself."""
 

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
-from searches import ALGORITHMS, decoder, searched_by, short_and_long
+from searches import ALGORITHMS, LIMIT, decoder, searched_by, short_and_long
 from sentences import sources
 
+from pipeline.decoding import greedy
 from pipeline.decoding.settings import Decoder
 from pipeline.engine.door import open_engine, use_engine
 from pipeline.evaluation.exactness import count_ties
@@ -88,5 +89,5 @@ def test_exact_decoders_are_exact_in_every_format(tiny: Tiny, algorithm: str, qu
     if found.verification is not None:
         network = in_format(model, quantization)
         verifier = getattr(network, "verifier", network)
-        greedily = decoder("greedy")(open_engine(verifier), source)
+        greedily = greedy.search(open_engine(verifier), source, LIMIT)
         count_ties(verifier, source, greedily, found, algorithm)  # raises, or all is well

@@ -25,7 +25,8 @@ from pipeline.training.metrics import CorpusBleu
 
 QUALITY, CHECKPOINT = Path("reports/quality/teacher.json"), Path("checkpoints/teacher")
 PAIRS = Path("data/distilled/train.pairs")
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(pipeline.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+PATHS = [str(Path(pipeline.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(PATHS), "OMP_NUM_THREADS": "1"}
 ON_CPU = ("--trainer.accelerator", "cpu")
 
 
