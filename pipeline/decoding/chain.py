@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from pipeline.engine.recorded import RECORDER
 from pipeline.errors import PipelineError
 
 
@@ -49,10 +50,14 @@ class Paths(NamedTuple):
 def viterbi(edges: Edges, divisors: Tensor | None = None) -> Paths:
     """The best path of every chain: `best_paths` with k = 1, on a CPU by a compiled kernel that gives the same bits.
 
+    On a GPU it is `recorded_viterbi`.
+
     Raises:
         PipelineError: see `best_paths`.
     """
-    if edges.first.device.type != "cpu" or edges.first.dtype not in (torch.float32, torch.float64):
+    if edges.first.device.type != "cpu":
+        return recorded_viterbi(edges, divisors)
+    if edges.first.dtype not in (torch.float32, torch.float64):
         return best_paths(edges, 1, divisors)
     from pipeline.engine.viterbi import best_path  # numba takes half a second to import
     first, inner, end = (scores.detach().contiguous().numpy() for scores in edges)
@@ -63,6 +68,47 @@ def viterbi(edges: Edges, divisors: Tensor | None = None) -> Paths:
     if broken >= 0:
         raise _not_finite(broken)
     return Paths(*(torch.from_numpy(found).unsqueeze(1) for found in (scores, lengths, states)))
+
+
+def recorded_viterbi(edges: Edges, divisors: Tensor | None = None) -> Paths:
+    """The best path of every chain as one operation of a GPU, where it is recorded (`Recorder`).
+
+    Raises:
+        PipelineError: see `best_paths`.
+    """
+    totals, *found = RECORDER("viterbi", _follow_pointers, *edges, *([] if divisors is None else [divisors]))
+    _check(totals)
+    return Paths(*found)
+
+
+@torch.no_grad()
+def _follow_pointers(first: Tensor, inner: Tensor, end: Tensor,
+                     divisors: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The best path of every chain, by pointers to predecessors: in few operations, without a look at a tensor.
+
+    Returns:
+        (B, N, K), the scores of the best paths that end there, to be checked; then the fields of `Paths`.
+    """
+    N, K = end.shape[1:]
+    rows, pointers = [first], []
+    for scores in inner.unbind(1):
+        sums = _extend(rows[-1].unsqueeze(2), scores)
+        highest, before = sums.max(1)  # of equal ones the first
+        rows.append(highest)
+        pointers.append(before)
+    forward = _until_last_end(torch.stack(rows, 1), end)
+    totals = _extend(forward, end)
+    if divisors is not None:
+        totals = totals / divisors.view(N, 1)
+    best, at = totals.flatten(1).max(1)
+    lengths = (at // K + 1).masked_fill(best == -torch.inf, 0)
+    state, states = at % K, [at] * N
+    for t in reversed(range(N)):
+        if t < N - 1:
+            state = torch.where(lengths > t + 1, pointers[t].gather(1, state.unsqueeze(1)).squeeze(1), state)
+        states[t] = state
+    inside = torch.arange(N, device=at.device) < lengths.unsqueeze(1)
+    return totals, best.unsqueeze(1), lengths.unsqueeze(1), (torch.stack(states, 1) * inside).unsqueeze(1)
 
 
 @torch.no_grad()
@@ -144,9 +190,14 @@ def _forward_scores(edges: Edges, plus: Plus, associative: bool) -> Tensor:
         for inner in edges.inner.unsqueeze(4).unbind(1):
             rows.append(_product(rows[-1], inner, plus))
         reached = torch.cat(rows, 1)
-    ends = (edges.end != -torch.inf).any(2)
+    return _until_last_end(reached, edges.end)
+
+
+def _until_last_end(reached: Tensor, end: Tensor) -> Tensor:
+    """Scores (B, N, …) of positions, impossible after the last end of `Edges.end`."""
+    ends = (end != -torch.inf).any(2)
     endless = ~ends.flip(1).cummax(1).values.flip(1)
-    return reached.masked_fill(endless[:, :, None, None], -torch.inf)
+    return reached.masked_fill(endless.view(*endless.shape, *[1] * (reached.dim() - 2)), -torch.inf)
 
 
 def _scan(matrices: Tensor, plus: Plus) -> Tensor:

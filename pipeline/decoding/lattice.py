@@ -19,10 +19,13 @@ from pipeline.decoding.chain import Edges, Paths, best_paths, viterbi
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import LatticeModel
+from pipeline.engine.waiting import waits
 from pipeline.vocabulary import PAD
 
 KIND = "lattice"
 """The kind of model that it searches."""
+_POSITIONS = 8
+"""On a GPU, lattices have a multiple of it, of which the last ones are out of reach."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,8 @@ def windowed(model: LatticeModel, source: Tensor, limit: LengthLimit, candidates
     longest = torch.minimum(predicted + window, limit.words(source)).unsqueeze(1)
     shortest = torch.minimum((predicted - window).unsqueeze(1), longest)
     N = int(longest.max()) if len(source) else 1
+    if waits(source.device):  # few shapes: see `engine.recorded`
+        N = min(-(-N // _POSITIONS) * _POSITIONS, max(N, limit.longest))
     words, _ = model.candidates(source, N, candidates)
     edges = model.edges(model.encode(source), words)
     first, inner, end = (scores.to(torch.promote_types(scores.dtype, torch.float32)) for scores in edges)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from pipeline.engine.choice import Engine, engine_in_use, use_engine
 from pipeline.engine.network import Compiled
 from pipeline.engine.packs import Packs, readable
+from pipeline.engine.recorded import Recorder
 from pipeline.engine.static import Pool, Static
 
 __all__ = ["compiles_steps", "engine_in_use", "is_quicker_in_threads", "open_engine", "use_engine"]
@@ -65,7 +66,7 @@ def _open_by(opener: type, network: Any) -> Any:
     """A network with the same parameters and parts whose class begins with another."""
     opened = copy.copy(network)
     opened.__class__ = _opened_class(opener, _own_class(network))
-    vars(opened).update({"pool": Pool()} if opener is Static else {"packs": Packs(opened)})
+    vars(opened).update({"pool": Pool(), "recorder": Recorder()} if opener is Static else {"packs": Packs(opened)})
     return opened
 
 

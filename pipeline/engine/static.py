@@ -1,32 +1,35 @@
 """Steps of static shapes, for GPUs: a step is recorded once as a CUDA graph and then launched as one operation.
 
 A GPU computes a step of one sentence in less time than a processor needs to launch its kernels one by one. A graph
-launches them all at once, but reads and writes the same memory each time. So keys and values have places for more
-tokens, pieces and sentences than there are (powers of two, so that few shapes occur), masks hide the places that are
-not in use, and the number of tokens read so far is a tensor. The network's own code computes the step
-(`super()._read`), with a state that hands out this memory.
+launches them all at once, but reads and writes the same memory each time (`recorded.py`). So keys and values have
+places for more tokens, pieces and sentences than there are (powers of two, so that few shapes occur), masks hide the
+places that are not in use, and the number of tokens read so far is a tensor. The network's own code computes the step
+(`super()._read`), with a state that hands out this memory. Encoders and other parts without a state are recorded as
+they are (`Transformer._recorded`), of sources that are padded.
 
 On other devices the same steps are computed without a graph: `use_engine("static")`, with which tests compare both.
 """
 
 import weakref
 from collections.abc import Callable
-from threading import Lock
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from pipeline.engine.choice import engine_in_use
 from pipeline.engine.reading import Ints
+from pipeline.engine.recorded import Recorder, Recording
 from pipeline.engine.waiting import on_device
+from pipeline.vocabulary import PAD
 
 _FEWEST = 32
 """The fewest places for tokens and for pieces of the source."""
 _KEPT = 2**31
 """The size in bytes of the memory that is kept for later searches."""
-_RECORDING = Lock()
-"""A process can record one graph at a time, also of several networks."""
+_PIECES = 16
+"""Encoders read sources of multiples of it, so that few shapes occur."""
 _Network: Any = object
 Read = Callable[[Tensor, Any, bool], tuple[Tensor, Tensor]]
 """A network's `_read`: tokens (R, n), a state and whether to project, to hidden states (R, n, D) and logits."""
@@ -36,17 +39,28 @@ class Static(_Network):
     """The first base class of a network opened for a GPU, before the network's own class (`door.open_engine`)."""
 
     pool: "Pool"
+    recorder: Recorder
 
     def clear_caches(self) -> None:
         super().clear_caches()
-        self.pool = Pool()
+        self.pool, self.recorder = Pool(), Recorder()
 
     def with_vocabulary(self, ids: Tensor) -> Any:
         """See `pipeline.model.transformer.Transformer.with_vocabulary`."""
         short = super().with_vocabulary(ids)
         # Steps project onto this vocabulary, which is gone after a sentence: too soon for a graph to pay.
-        vars(short)["pool"] = Pool(records=False)
+        vars(short).update(pool=Pool(records=False), recorder=Recorder())
         return short
+
+    def encode(self, source: Tensor) -> Any:
+        """See `pipeline.model.transformer.Transformer.encode`; the memory is that of a padded source."""
+        if engine_in_use() != "torch":
+            most = len(self._position_tables().source)
+            source = F.pad(source, (0, max(0, min(-source.shape[1] % _PIECES, most - source.shape[1]))), value=PAD)
+        return super().encode(source)
+
+    def _recorded(self, name: str, function: Callable[..., Any], *tensors: Tensor) -> Any:
+        return function(*tensors) if engine_in_use() == "torch" else self.recorder(name, function, *tensors)
 
     def start(self, memory: Any, beams: int = 1, capacity: int = 64) -> Any:
         """See `pipeline.model.transformer.Transformer.start`.
@@ -64,7 +78,6 @@ class Static(_Network):
 
     @staticmethod
     def _source_mask(source: Tensor) -> Tensor:
-        from pipeline.vocabulary import PAD
         return (source != PAD)[:, None, None, :]  # always: to know whether it can be left out is to wait for the GPU
 
 
@@ -310,23 +323,12 @@ class _Step:
 
     def __init__(self, space: Space, tokens: int, projected: bool, mixed: bool) -> None:
         self._arguments = space.lengths.new_zeros(len(space.lengths), tokens), _Places(space, tokens), projected
-        self._records = space.records and not mixed  # autocast would keep copies of weights outside the graph
-        self._results: tuple[Tensor, Tensor] | None = None
-        self._graph: Any = None
+        # Autocast would keep copies of weights outside the graph.
+        self.recording = Recording[tuple[Tensor, Tensor]](space.records and not mixed)
 
     def __call__(self, read: Read, tokens: Tensor) -> tuple[Tensor, Tensor]:
         self._arguments[0][:len(tokens)] = tokens
-        if self._graph is not None:
-            self._graph.replay()
-        elif self._results is None or not self._records:  # what comes up once is not worth a graph
-            self._results = read(*self._arguments)
-        else:
-            graph = torch.cuda.CUDAGraph()
-            with _RECORDING, torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                results = read(*self._arguments)
-            self._graph, self._results = graph, results  # not before: a recording that failed must not be launched
-            graph.replay()
-        return self._results  # type: ignore[return-value]  # every branch above has set it
+        return self.recording(lambda: read(*self._arguments))
 
 
 def _contents(space: Space) -> tuple[Tensor, Tensor, Tensor]:

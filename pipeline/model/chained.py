@@ -50,8 +50,11 @@ class ChainedTransformer(Transformer):
         if self.chain is None:
             return best(self.projection(states))
         weights = self.chain_weights()
-        project = self.projection if self.quantised and not verified else weights.project
-        return chained_tokens(weights, states, last, project)
+        exactly = self.quantised and not verified
+        project = self.projection if exactly else weights.project
+        chosen: Tensor = self._recorded(f"chain, exactly {exactly}", lambda states, last: chained_tokens(
+            weights, states, last, project), states, last)
+        return chosen
 
     @torch.no_grad()
     def chain_weights(self) -> ChainWeights:

@@ -31,6 +31,8 @@ COUNTS = "counts.safetensors"
 """The count model in a checkpoint."""
 _ROWS = 2048
 """Candidates that are scored together, as far as sentences are not split: more fall out of the processor's caches."""
+_ROWS_OF_GPUS = 2**18
+"""The same on other devices, whose memory limits them."""
 
 
 class LatticeTransformer(Transformer):
@@ -146,7 +148,12 @@ class LatticeTransformer(Transformer):
         B, N, K = candidates.shape
         if len(memory.states) != B:
             raise ValueError(f"candidates of {B} sentences, but states of {len(memory.states)}")
-        together = max(1, _ROWS // (1 + N * K))
+        together = max(1, (_ROWS if candidates.device.type == "cpu" else _ROWS_OF_GPUS) // (1 + N * K))
+        if together >= B and memory.mask is not None:
+            scores: tuple[Tensor, Tensor, Tensor] = self._recorded(
+                f"edges, exactly {exact}", lambda words, states, mask: self._edges(Memory(states, mask), words, exact),
+                candidates, memory.states, memory.mask)
+            return scores
         if together >= B:
             return self._edges(memory, candidates, exact)
         states, words = memory.states.split(together), candidates.split(together)

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -197,7 +198,15 @@ class Transformer(Network):
 
     def _encoded(self, source: Tensor, mask: Tensor | None) -> Tensor:
         """The encoder's last states, (B, S, D)."""
-        return self._encoder_layers(source, self._position_tables().source, mask)
+        positions = self._position_tables().source
+        if mask is None:
+            return self._encoder_layers(source, positions, None)
+        return self._recorded("encoder", lambda pieces, present: self._encoder_layers(pieces, positions, present),
+                              source, mask)
+
+    def _recorded(self, name: str, function: Callable[..., Any], *tensors: Tensor) -> Any:
+        """`function` of tensors: on a GPU, where the engine has opened the network, as one operation (`Recorder`)."""
+        return function(*tensors)
 
     def _projected(self, memory: Memory) -> Tensor:
         """Keys and values of the source, (L, 2, B, heads, S, D / heads)."""

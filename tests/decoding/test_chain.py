@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pipeline.decoding.chain import Edges, Paths, best_paths, log_partition, viterbi
+from pipeline.decoding.chain import Edges, Paths, best_paths, log_partition, recorded_viterbi, viterbi
 from pipeline.errors import PipelineError
 
 INF, NAN = math.inf, math.nan
 Path = tuple[float, tuple[int, ...]]
 """A score and states."""
 SEARCHES: tuple[Callable[[Edges], Paths], ...] = (
-    viterbi, lambda edges: best_paths(edges, 1), lambda edges: best_paths(edges, 3),
+    viterbi, recorded_viterbi, lambda edges: best_paths(edges, 1), lambda edges: best_paths(edges, 3),
     lambda edges: best_paths(edges, 3, associative=True))
 
 
@@ -97,9 +97,10 @@ def test_the_scan_finds_the_k_best_paths(edges: Edges, k: int) -> None:
 
 @given(small_chains())
 def test_viterbi_is_the_best_path(edges: Edges) -> None:
-    paths = viterbi(edges)
-    for row in range(len(edges.first)):
-        assert written(paths, row) == every_path(edges, row)[:1]
+    for search in (viterbi, recorded_viterbi):
+        paths = search(edges)
+        for row in range(len(edges.first)):
+            assert written(paths, row) == every_path(edges, row)[:1]
 
 
 @given(small_chains(), st.integers(1, 4))
@@ -186,8 +187,9 @@ def test_the_kernel_gives_the_bits_of_torch(B: int, N: int, K: int, impossible: 
     edges = chains(B, N, K, impossible=impossible, dtype=dtype)
     divisors = torch.arange(2, N + 2, dtype=dtype) ** 0.7
     assert viterbi(edges).scores.dtype == dtype
-    assert_same(viterbi(edges), best_paths(edges, 1))
-    assert_same(viterbi(edges, divisors), best_paths(edges, 1, divisors))
+    for search in (viterbi, recorded_viterbi):
+        assert_same(search(edges), best_paths(edges, 1))
+        assert_same(search(edges, divisors), best_paths(edges, 1, divisors))
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -237,8 +239,10 @@ def test_padding_changes_nothing(edges: Edges, padding: float) -> None:
 
 Search = Callable[[Edges], Paths | Tensor]
 every_search = pytest.mark.parametrize("search", [
-    viterbi, lambda edges: best_paths(edges, 2), lambda edges: best_paths(edges, 2, associative=True), log_partition,
-    lambda edges: log_partition(edges, associative=True)], ids=["kernel", "serial", "scan", "log", "log scan"])
+    viterbi, recorded_viterbi, lambda edges: best_paths(edges, 2),
+    lambda edges: best_paths(edges, 2, associative=True), log_partition,
+    lambda edges: log_partition(edges, associative=True)],
+    ids=["kernel", "recorded", "serial", "scan", "log", "log scan"])
 
 
 @every_search
@@ -284,6 +288,7 @@ def test_chains_without_a_path() -> None:
 
 def test_an_empty_batch() -> None:
     edges = chains(0, 3, 2)
-    assert viterbi(edges).states.shape == best_paths(edges, 1).states.shape == (0, 1, 3)
+    for search in (viterbi, recorded_viterbi, lambda edges: best_paths(edges, 1)):
+        assert search(edges).states.shape == (0, 1, 3)
     assert best_paths(edges, 4, associative=True).scores.shape == (0, 4)
     assert log_partition(edges).shape == (0,)

@@ -74,7 +74,7 @@ def test_steps_are_recorded_and_read_what_they_should(tiny: Tiny) -> None:
         seen.append([model.step(tokens, state).clone() for _ in range(4)])
         [step] = state._space.steps.values()
         del state
-    assert step._graph is not None
+    assert step.recording.graph is not None
     for one in seen[1:]:
         for mine, theirs in zip(one, seen[0], strict=True):
             torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-10)
