@@ -148,8 +148,8 @@ def viterbi() -> list[dict[str, Any]]:
     return rows
 
 
-def run_parts(names: list[str], folder: Path) -> dict[str, Any]:
-    """Run each part in a process; what came of it, and the figures that it wrote."""
+def run_parts(names: list[str], folder: Path, commit: str | None) -> dict[str, Any]:
+    """Run each part in a process; what came of it, and the figures that it wrote, which get the commit."""
     found = {}
     for name in names:
         part, output = PARTS[name], folder / f"{name}.json"
@@ -162,6 +162,9 @@ def run_parts(names: list[str], folder: Path) -> dict[str, Any]:
             except subprocess.TimeoutExpired:
                 code = f"over its limit of {part.limit} s"
         figures = json.loads(output.read_text(encoding="utf-8")) if output.exists() else None
+        if commit and figures and "made" in figures:
+            figures["made"]["commit"] = commit
+            write_json(output, figures)
         found[name] = {"exit": code, "seconds": round(time.perf_counter() - start, 1), "figures": figures}
         print(f"{name}: exit {code}, {found[name]['seconds']} s", flush=True)
         print("".join((folder / f"{name}.log").read_text(encoding="utf-8", errors="replace").splitlines(True)[-12:]))
@@ -180,9 +183,10 @@ def main() -> None:
         write_json(options.output, {**about([]), "rows": rows})
         return
     options.output.mkdir(parents=True, exist_ok=True)
-    description = about(["transformers"])
+    description = about([])
     description["made"]["commit"] = options.commit or description["made"]["commit"]
-    write_json(options.output / "summary.json", {**description, "parts": run_parts(options.parts, options.output)})
+    found = run_parts(options.parts, options.output, options.commit)
+    write_json(options.output / "summary.json", {**description, "parts": found})
 
 
 if __name__ == "__main__":

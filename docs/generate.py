@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from docs import regimes
+from docs import gpu, regimes
 from docs.draw_orders import page
 from docs.growth import scale
 from docs.levers import levers
@@ -314,6 +314,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "summary": summary, "choice": choice, "search": search, "peers": peers, "drafting": drafting, "full": full,
     "base": base, "regimes": regimes.regimes, "correction": correction, "correction_base": correction_base,
     "engines": engines, "lattices": lattices, "drafters": drafters, "rounds": rounds, "alignment": alignment,
+    "gpu": gpu.gpu,
     "claims": claims, "scale": scale, "service": service, "levers": levers, "faults": faults}
 """What stands between the marks of each name."""
 _MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
@@ -331,3 +332,4 @@ if __name__ == "__main__":
         path.write_text(text, encoding="utf-8")
     if regimes.REPORT.exists():
         regimes.PICTURE.write_bytes(regimes.draw())
+    gpu.PICTURE.write_bytes(gpu.draw())
