@@ -56,8 +56,9 @@ class Recorder:
         self._known: OrderedDict[Any, tuple[list[Tensor], Recording[Any]]] = OrderedDict()  # the last used is the last
         self._lock = Lock()  # between copying arguments and copying results
 
+    @torch.no_grad()
     def __call__(self, name: str, function: Callable[..., Any], *tensors: Tensor) -> Any:
-        """`function` of tensors on one device.
+        """`function` of tensors on one device, without gradients.
 
         Args:
             name: of the function: of the same name, with arguments of the same shapes and types, it computes the same.

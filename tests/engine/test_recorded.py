@@ -35,6 +35,7 @@ def test_results_outlive_the_next_call_and_belong_to_their_shapes() -> None:
         assert torch.equal(first, 2 * some) and torch.equal(second, 2 * others)
         assert torch.equal(both[0], 2 * some) and torch.equal(both[1], 2 * others[:2])
         assert record("double", double, some.int())[0].dtype == torch.int32
+        assert not record("double", double, some.clone().requires_grad_())[0].requires_grad
 
 
 def test_many_rows_and_autocast_are_computed_as_they_are() -> None:
