@@ -63,15 +63,15 @@ class Part(NamedTuple):
 
 PARTS = {
     "tests": Part(["pytest", "-m", "gpu", "-n", "6", "-p", "no:cacheprovider", "tests/engine",
-                   "tests/training/test_devices.py"], 300, writes=False),
-    "systems": Part(["benchmarks.stages", PROFILE, "--jobs", "6"], 480),
+                   "tests/training/test_devices.py"], 150, writes=False),
+    "systems": Part(["benchmarks.stages", PROFILE, "--jobs", "6"], 420),
     "speed": Part(["pipeline", "speed"], 180, FOLDER, writes=False),
     "steps": Part(["benchmarks.gpu", "--part", "steps"], 75),
     "viterbi": Part(["benchmarks.gpu", "--part", "viterbi"], 30),
     "searches": Part(["benchmarks.regimes", "--device", "cuda", "--widths", "512", "128", "--precisions", "bfloat16",
                       "--sentences", "1", "8", "32", "128", "--rounds", "6"], 130),
     "training": Part(["benchmarks.trainers", "--device", "cuda", "--batch-tokens", "4000", "--steps", "60", "--rounds",
-                      "2", "--precision", "bfloat16"], 75),
+                      "2", "--precision", "bfloat16"], 120),
 }
 VOCABULARY, SOURCE, TOKENS, REPETITIONS = 3000, 25, 30, 20
 SIZES, WIDTHS, CANDIDATES = (1, 8, 32, 128), (512, 128), (16, 32, 64, 128)
