@@ -96,6 +96,7 @@ def test_every_command_has_the_verbs_options_and_names_that_are_shown(page: Path
     params = load_params(ROOT / "params.yaml")
     presets = {path.stem for path in (ROOT / "presets").glob("*.yaml")} | {"mine", "NAME"}
     targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    stages = read_yaml(ROOT / "dvc.yaml")["stages"].keys()
     for command in words_of(page):
         if "make" in command[:1]:
             settings = dict(word.split("=") for word in command[1:] if "=" in word)
@@ -113,7 +114,8 @@ def test_every_command_has_the_verbs_options_and_names_that_are_shown(page: Path
                 arguments, rest = parser.parse_known_args(options)
             except SystemExit:
                 pytest.fail(f"{shlex.join(command)}: {capsys.readouterr().err}")
-            assert not rest or (passes_on and all(map(_LIGHTNING.match, rest[::2]))), command
+            known = {*rest} <= stages if verb == "repro" else passes_on and all(map(_LIGHTNING.match, rest[::2]))
+            assert not rest or known, command
             family = getattr(arguments, "family", None)
             assert {*(family if isinstance(family, list) else [family])} <= {None, *params.systems}, command
             named = getattr(arguments, "decoder", None) or []
