@@ -12,7 +12,7 @@ Each part is a process of its own, with a limit, and writes a file into the fold
 * `speed`: those systems on the pipeline's clock, Hugging Face's `generate` among them, and their report.
 * `steps`: a step of greedy search, computed operation by operation and launched as a recorded graph, against the time
   of reading its weights, at d=128 and d=512, for 1 to 128 sentences, in float32, bfloat16 and float16.
-* `viterbi`: a lattice's best path, serial and as a scan, for K = 16 to 128.
+* `viterbi`: a lattice's best path, serial, as search takes it and as a scan, for K = 16 to 128.
 * `searches`: every decoder over greedy search (`benchmarks.regimes`), for 1 to 128 sentences, with random weights and
   the tokens per call of trained drafters.
 * `training`: target tokens per second of Transformer base (`benchmarks.trainers`), ours and Hugging Face's Trainer.
@@ -34,7 +34,7 @@ from torch import Tensor
 
 from benchmarks.clock import about, argument_parser
 from benchmarks.regimes import SHAPES
-from pipeline.decoding.chain import Edges, best_paths
+from pipeline.decoding.chain import Edges, best_paths, recorded_viterbi
 from pipeline.engine.door import open_engine, use_engine
 from pipeline.evaluation.analyses.random_weights import random_model
 from pipeline.files import write_json
@@ -133,7 +133,7 @@ def walk(model: Any, source: Tensor) -> Callable[[], None]:
 
 
 def viterbi() -> list[dict[str, Any]]:
-    """Milliseconds of the best path of lattices of 30 positions, serial and as a scan."""
+    """Milliseconds of the best path of lattices of 30 positions: serial, as search takes it, and as a scan."""
     rows = []
     for size in (1, 32):
         for K in CANDIDATES:
@@ -141,8 +141,9 @@ def viterbi() -> list[dict[str, Any]]:
             edges = Edges(*(torch.randn(shape, device="cuda", generator=draw)
                             for shape in ((size, K), (size, TOKENS - 1, K, K), (size, TOKENS, K))))
             row: dict[str, Any] = {"candidates": K, "sentences": size}
-            for name, associative in (("serial_ms", False), ("scan_ms", True)):
-                row[name] = 1e3 * seconds_of(lambda a=associative, e=edges: best_paths(e, 1, associative=a))
+            for name, search in (("serial_ms", lambda e: best_paths(e, 1)), ("recorded_ms", recorded_viterbi),
+                                 ("scan_ms", lambda e: best_paths(e, 1, associative=True))):
+                row[name] = 1e3 * seconds_of(lambda s=search, e=edges: s(e))
             rows.append(row)
             print(row, flush=True)
     return rows

@@ -80,6 +80,15 @@ def test_steps_are_recorded_and_read_what_they_should(tiny: Tiny) -> None:
             torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-10)
 
 
+def test_what_has_no_state_is_recorded_too(tiny: Tiny) -> None:
+    model, source = open_engine(tiny().to("cuda")), sources(5).cuda()
+    seen = [model.encode(source).states for _ in range(4)]
+    [(_, recording)] = model.recorder._known.values()
+    assert recording.graph is not None
+    for one in seen[1:]:
+        torch.testing.assert_close(one, seen[0], rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize("quantization", [*HALVES, "int8"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_exact_decoders_are_exact_in_every_format(tiny: Tiny, algorithm: str, quantization: str) -> None:
