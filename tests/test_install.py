@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from types import SimpleNamespace
 
 import pytest
@@ -207,21 +207,26 @@ def test_an_environment_of_the_users_own_is_kept(tmp_path: Path) -> None:
     assert prepared.notes()["extras"] == ["pipeline"]
 
 
-def test_a_second_installation_waits_for_the_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    done: list[str] = []
+def test_a_second_installation_waits_for_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done, told, waiting = list[str](), list[str](), Event()
+
+    def say(text: str, flush: bool) -> None:
+        told.append(text)
+        waiting.set()
+
+    monkeypatch.setattr(install, "print", say, raising=False)
 
     def second() -> None:
         with install.alone(str(tmp_path)):
             done.append("second")
 
-    thread, told = Thread(target=second), ""
+    thread = Thread(target=second)
     with install.alone(str(tmp_path)):
         thread.start()
-        while not told:
-            told = capsys.readouterr().out
+        assert waiting.wait(60)
         done.append("first")
     thread.join()
-    assert done == ["first", "second"] and told == "waiting for another installation into .venv\n"
+    assert done == ["first", "second"] and told == ["waiting for another installation into .venv"]
     with pytest.raises(Refusal, match=r"\.install\.lock: cannot be locked: No such file"), \
             install.alone(str(tmp_path / "absent")):
         pass
