@@ -1,4 +1,4 @@
-"""Run a preset's stages without DVC, network and git, each as soon as what it reads is there: for a lent machine.
+"""Run a preset's stages without DVC, network and git, each as soon as what it reads is there.
 
     python -m pipeline repro --profile gpu bpe                           # where the network is: corpus and tokeniser
     python -m benchmarks.stages gpu --jobs 6 --output stages.json        # where profiles/gpu/data came along
