@@ -71,7 +71,7 @@ PARTS = {
     "searches": Part(["benchmarks.regimes", "--device", "cuda", "--widths", "512", "128", "--precisions", "bfloat16",
                       "--sentences", "1", "8", "32", "128", "--rounds", "6"], 130),
     "training": Part(["benchmarks.trainers", "--device", "cuda", "--batch-tokens", "4000", "--steps", "60", "--rounds",
-                      "2", "--precision", "bfloat16"], 120),
+                      "2", "--precisions", "bfloat16"], 120),
 }
 VOCABULARY, SOURCE, TOKENS, REPETITIONS = 3000, 25, 30, 20
 SIZES, WIDTHS, CANDIDATES = (1, 8, 32, 128), (512, 128), (16, 32, 64, 128)

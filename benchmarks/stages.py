@@ -38,15 +38,14 @@ def stages_of(params: Params) -> dict[str, Stage]:
              TEACHER: Stage(["fit", "--family", TEACHER], {"facts"}),
              "distill": Stage(["distill"], {TEACHER}),
              "align": Stage(["align"], {"distill"}),
-             "counts": Stage(["counts"], {"align"}),
-             "peers": Stage(["peers"], {f"fit@{params.baseline}"})}
+             "counts": Stage(["counts"], {"align"})}
     fits = {family: TEACHER if family == TEACHER else f"fit@{family}" for family in params.systems}
+    found["peers"] = Stage(["peers"], {fits[params.baseline]})
     for family, start in params.starts.items():
         reads = {"distill", fits[start], *({"counts"} if params.family(family).kind == "lattice" else set())}
         found[fits[family]] = Stage(["fit", "--family", family], reads)
     for family, fit in fits.items():
-        counts = {"counts"} if params.family(family).kind == "lattice" else set()
-        found[f"evaluate@{family}"] = Stage(["test", "--family", family], {fit, *counts})
+        found[f"evaluate@{family}"] = Stage(["test", "--family", family], {fit})
     return found
 
 
@@ -85,10 +84,10 @@ def main() -> None:
     folder = prepare(options.preset)
     logs = folder / "logs"
     logs.mkdir(exist_ok=True)
-    params = load_params(folder / PARAMS)
-    found = run_stages(stages_of(params), folder, logs, options.jobs)
+    stages = stages_of(load_params(folder / PARAMS))
+    found = run_stages(stages, folder, logs, options.jobs)
     write_json(options.output, found)
-    failed = [name for name in stages_of(params) if found.get(name, {}).get("exit") != 0]
+    failed = [name for name in stages if found.get(name, {}).get("exit") != 0]
     if failed:
         sys.exit(f"failed, or not started: {', '.join(failed)}; their output is in {logs}")
 

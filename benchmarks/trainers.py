@@ -77,7 +77,7 @@ def train_ours(data: PairBatches, slices: list[Slice], options: Namespace, tick:
     module = OrderedModule(BASE, OrderSettings("left_to_right"), OptimisationSettings(label_smoothing=0.1),
                            VocabularySettings(V, V, "0" * 64))
     trainer = lightning.Trainer(
-        max_steps=len(slices), accelerator=options.device, devices=1, precision=PRECISIONS[options.precision[0]],  # type: ignore[arg-type]
+        max_steps=len(slices), accelerator=options.device, devices=1, precision=PRECISIONS[options.precision],  # type: ignore[arg-type]
         gradient_clip_val=CLIP, logger=False, enable_checkpointing=False, enable_progress_bar=False,
         enable_model_summary=False, callbacks=[Clock()])
     ready = [data[one] for one in slices]
@@ -127,7 +127,7 @@ def train_hugging_face(data: PairBatches, slices: list[Slice], options: Namespac
         Trainer(
             model=model, train_dataset=ReadyBatches(data, slices), data_collator=lambda batches: batches[0],
             callbacks=[Clock()], args=TrainingArguments(
-                output_dir=folder, use_cpu=options.device == "cpu", bf16=options.precision[0] == "bfloat16",
+                output_dir=folder, use_cpu=options.device == "cpu", bf16=options.precision == "bfloat16",
                 max_steps=len(slices), per_device_train_batch_size=1, max_grad_norm=CLIP,
                 label_smoothing_factor=0.1, optim="adamw_torch_fused", adam_beta2=0.98, learning_rate=3e-4,
                 report_to=[], save_strategy="no",
@@ -140,6 +140,7 @@ TRAINERS = {"ours": train_ours, "hugging face": train_hugging_face}
 def work(options: Namespace) -> None:
     """Train by one of the trainers and print the target tokens per second after the warm-up."""
     torch.set_num_threads(options.threads)
+    [options.precision] = options.precisions
     with tempfile.TemporaryDirectory() as folder:
         data = PairBatches([synthetic_pairs(Path(folder), 20_000, options.vocabulary)], longest=256)
         slices = list(TrainingBatches(data.target_lengths, data.source_lengths, budget=options.batch_tokens, seed=1,
@@ -164,8 +165,8 @@ def main() -> None:
     parser.add_argument("--vocabulary", type=int, default=3000)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--precision", choices=PRECISIONS, nargs="+", default=list(PRECISIONS))
-    parser.add_argument("--worker", choices=TRAINERS, help="only this trainer, once, by the first precision")
+    parser.add_argument("--precisions", choices=PRECISIONS, nargs="+", default=list(PRECISIONS))
+    parser.add_argument("--worker", choices=TRAINERS, help="only this trainer, once, with one precision")
     parser.add_argument("--output", type=Path, default=RESULTS / "trainers.json")
     options = parser.parse_args()
     if options.worker:
@@ -173,12 +174,12 @@ def main() -> None:
         return
     results = []
     for threads in (1, options.threads) if options.threads > 1 else (1,):
-        for precision in options.precision:
+        for precision in options.precisions:
             rates = {name: np.zeros(options.rounds) for name in TRAINERS}
             for turn in range(options.rounds):
                 for name in sorted(TRAINERS, reverse=bool(turn % 2)):
                     found = subprocess.run(
-                        [sys.executable, "-m", "benchmarks.trainers", "--worker", name, "--precision", precision,
+                        [sys.executable, "-m", "benchmarks.trainers", "--worker", name, "--precisions", precision,
                          "--threads", str(threads), *(text for key in ("device", "steps", "batch_tokens", "vocabulary")
                                                       for text in (f"--{key.replace('_', '-')}",
                                                                    str(getattr(options, key))))],

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from docs import regimes
+from docs import gpu, regimes
 
 SPEEDS = {"ar greedy": 1.0, "interleaved greedy": 1.5, "ar iad": 0.75}
 
@@ -53,3 +53,19 @@ def test_the_picture_is_the_same_for_the_same_figures(measured: Path) -> None:
 def test_without_a_report_nothing_is_claimed(measured: Path) -> None:
     regimes.REPORT.unlink()
     assert regimes.regimes() == "Not measured yet."
+
+
+def test_the_picture_of_a_gpu_is_the_same_for_the_same_figures() -> None:
+    assert gpu.draw() == gpu.draw()
+    assert gpu.draw().startswith(b"\x89PNG")
+
+
+def test_a_gain_is_the_quotient_of_speeds_over_greedy_search() -> None:
+    rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in gpu.gpu().splitlines() if "`" in line]
+    report = json.loads((gpu.REPORTS / "searches.json").read_text())
+    [block] = [block for block in report["results"] if (block["width"], block["sentences"]) == (512, 1)]
+    over = {row["search"]: row["over_greedy"][0] for row in block["rows"]}
+    found = {tuple(row[1:3]): row[4] for row in rows if len(row) == 5 and row[2] in over}
+    assert len(found) == len(gpu.GAINS)
+    for (search, reference), cell in found.items():
+        assert float(cell) == pytest.approx(over[search] / over[reference], abs=0.005)

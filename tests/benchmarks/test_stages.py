@@ -13,13 +13,15 @@ ELSEWHERE = {"corpus", "bpe", "models", "speed", "analyses", "report"}
 """What comes along, and what needs the machine for itself or is made of everything else."""
 
 
+PARAMS = parse_params(lay_over(read_yaml(ROOT / "params.yaml"), ROOT / "presets/gpu.yaml"))
+
+
 def test_the_stages_are_those_of_dvc() -> None:
-    params = parse_params(lay_over(read_yaml(ROOT / "params.yaml"), ROOT / "presets/gpu.yaml"))
-    defined, found = read_yaml(ROOT / "dvc.yaml")["stages"], stages_of(params)
+    defined, found = read_yaml(ROOT / "dvc.yaml")["stages"], stages_of(PARAMS)
     named: dict[str, str] = {}
     for name, stage in found.items():
         base, _, family = name.partition("@")
-        if base == "fit" and params.family(family).kind == "lattice":
+        if base == "fit" and PARAMS.family(family).kind == "lattice":
             base = "fit_lattice"
         command = defined[base].get("do", defined[base])["cmd"]
         named[base] = re.sub(r"\$\{item\}", f"--family {family}", command).replace("'${key}'", family)
@@ -28,7 +30,7 @@ def test_the_stages_are_those_of_dvc() -> None:
 
 
 def test_every_stage_is_reached_and_after_what_it_needs() -> None:
-    found = stages_of(parse_params(lay_over(read_yaml(ROOT / "params.yaml"), ROOT / "presets/gpu.yaml")))
+    found = stages_of(PARAMS)
     done = set[str]()
     while ready := {name for name, stage in found.items() if stage.needs <= done} - done:
         done |= ready
