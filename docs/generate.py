@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from docs import gpu, regimes
+from docs.distilled import distilled
 from docs.draw_orders import page
 from docs.growth import scale
 from docs.levers import levers
@@ -315,7 +316,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "base": base, "regimes": regimes.regimes, "correction": correction, "correction_base": correction_base,
     "engines": engines, "lattices": lattices, "drafters": drafters, "rounds": rounds, "alignment": alignment,
     "gpu": gpu.gpu,
-    "claims": claims, "scale": scale, "service": service, "levers": levers, "faults": faults}
+    "claims": claims, "scale": scale, "service": service, "levers": levers, "distilled": distilled, "faults": faults}
 """What stands between the marks of each name."""
 _MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 

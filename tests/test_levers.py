@@ -1,4 +1,4 @@
-"""The table of levers: its pairs differ in what it names, and its cells are the run's."""
+"""The tables of docs/training.md: levers differ in what is named and in nothing else, and cells are the runs'."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from test_params import ROOT, shipped
 
-from docs import levers
+from docs import distilled, levers
 from pipeline.params import Params, parse_params
 from pipeline.systems import lay_over
 
@@ -54,3 +54,16 @@ def test_the_table_has_the_scores_of_both_and_the_steps_that_were_trained(
     assert f"| BLEU | 2,000 | {plain:.2f} | {dropped:.2f} |" in table
     whole, alone = (1.0 + families.index(name) for name in ("drafter", "drafter_independent"))
     assert f"| tokens per call | 2,000 | {whole:.2f} | {alone:.2f} |" in table
+
+
+def test_the_exponent_that_a_run_has_chosen_is_marked_and_a_run_without_a_choice_has_its_lengths(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = {"mean_length": 15.5, "raw_mean_length": 16.25}
+    scores = {"1.0": {"bleu": 30.25, "length_ratio": 0.9}, "1.5": {"bleu": 31.5, "length_ratio": 0.94}}
+    runs = {"plain": lengths, "chosen": {**lengths, "length_penalty": {"alpha": 1.5, "validation": scores}}}
+    for title, report in runs.items():
+        (tmp_path / title).write_text(json.dumps(report))
+    monkeypatch.setattr(distilled, "RUNS", {title: tmp_path / title for title in (*runs, "not measured")})
+    tables = distilled.distilled()
+    assert "| `chosen` | 1.0 | 30.25 | 0.900 |\n| `chosen` | 1.5 (chosen) | 31.50 | 0.940 |" in tables
+    assert "| `plain` | of the decoder | 15.50 | 16.25 |\n| `chosen` | 1.5 | 15.50 | 16.25 |" in tables
