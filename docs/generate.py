@@ -315,8 +315,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "summary": summary, "choice": choice, "search": search, "peers": peers, "drafting": drafting, "full": full,
     "base": base, "regimes": regimes.regimes, "correction": correction, "correction_base": correction_base,
     "engines": engines, "lattices": lattices, "drafters": drafters, "rounds": rounds, "alignment": alignment,
-    "gpu": gpu.gpu,
-    "claims": claims, "scale": scale, "service": service, "levers": levers, "distilled": distilled, "faults": faults}
+    "gpu": gpu.gpu, "claims": claims, "scale": scale, "service": service, "levers": levers, "distilled": distilled,
+    "faults": faults}
 """What stands between the marks of each name."""
 _MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 
