@@ -11,7 +11,8 @@ from pipeline.engine.choice import Engine, engine_in_use, use_engine
 from pipeline.engine.network import Compiled
 from pipeline.engine.packs import Packs, readable
 from pipeline.engine.recorded import Recorder
-from pipeline.engine.static import Pool, Static
+from pipeline.engine.space import Pool
+from pipeline.engine.static import Static
 
 __all__ = ["compiles_steps", "engine_in_use", "is_quicker_in_threads", "open_engine", "use_engine"]
 

@@ -71,7 +71,7 @@ class Recorder:
         key = name, *((one.shape, one.dtype, one.device) for one in tensors)
         with self._lock:
             if key not in self._known:
-                with torch.inference_mode(False):  # see `static.Space`
+                with torch.inference_mode(False):  # see `space.Space`
                     self._known[key] = [torch.empty_like(one) for one in tensors], Recording(device.type == "cuda")
                 if len(self._known) > _KEPT:
                     self._known.popitem(last=False)

@@ -2,17 +2,17 @@
 
 A GPU computes a step of one sentence in less time than a processor needs to launch its kernels one by one. A graph
 launches them all at once, but reads and writes the same memory each time (`recorded.py`). So keys and values have
-places for more tokens, pieces and sentences than there are (powers of two, so that few shapes occur), masks hide the
-places that are not in use, and the number of tokens read so far is a tensor. The network's own code computes the step
-(`super()._read`), with a state that hands out this memory. Encoders and other parts without a state are recorded as
-they are (`Transformer._recorded`), of sources that are padded.
+places for more tokens, pieces and sentences than there are (`space.py`), masks hide the places that are not in use, and
+the number of tokens read so far is a tensor. The network's own code computes the step (`super()._read`), with a state
+that hands out this memory. Encoders and other parts without a state are recorded as they are (`Transformer._recorded`),
+of sources that are padded.
 
 On other devices the same steps are computed without a graph: `use_engine("static")`, with which tests compare both.
 """
 
 import weakref
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -21,13 +21,10 @@ from torch import Tensor
 from pipeline.engine.choice import engine_in_use
 from pipeline.engine.reading import Ints
 from pipeline.engine.recorded import Recorder, Recording
+from pipeline.engine.space import Pool, Shape, Space
 from pipeline.engine.waiting import on_device
 from pipeline.vocabulary import PAD
 
-_FEWEST = 32
-"""The fewest places for tokens and for pieces of the source."""
-_KEPT = 2**31
-"""The size in bytes of the memory that is kept for later searches."""
 _PIECES = 16
 """Encoders read sources of multiples of it, so that few shapes occur."""
 _Network: Any = object
@@ -38,7 +35,7 @@ Read = Callable[[Tensor, Any, bool], tuple[Tensor, Tensor]]
 class Static(_Network):
     """The first base class of a network opened for a GPU, before the network's own class (`door.open_engine`)."""
 
-    pool: "Pool"
+    pool: Pool
     recorder: Recorder
 
     def clear_caches(self) -> None:
@@ -79,73 +76,6 @@ class Static(_Network):
     @staticmethod
     def _source_mask(source: Tensor) -> Tensor:
         return (source != PAD)[:, None, None, :]  # always: to know whether it can be left out is to wait for the GPU
-
-
-class Shape(NamedTuple):
-    """The places of a `Space`."""
-
-    sentences: int
-    beams: int
-    pieces: int
-    tokens: int
-
-
-class Space:
-    """The memory that the steps of one state read and write, and the steps themselves."""
-
-    def __init__(self, shape: Shape, like: Tensor, records: bool) -> None:
-        """Args:
-            shape: the places.
-            like: (L, 2, B, heads, S, D / heads), for the other sizes, the type and the device.
-            records: whether steps are recorded on a GPU.
-        """
-        (L, two, _, heads, _, depth), (B, beams, S, T) = like.shape, shape
-        with torch.inference_mode(False):  # tensors that are made in inference mode could not be changed outside
-            self.past = like.new_zeros(L, two, B * beams, heads, T, depth)
-            self.source = like.new_zeros(L, two, B, heads, S, depth)
-            self.mask = like.new_zeros(B, 1, 1, S, dtype=torch.bool)
-            self.lengths = like.new_zeros(B * beams, dtype=torch.long)
-        self.shape, self.records = shape, records and like.is_cuda
-        self.steps: dict[tuple[int, bool, bool], _Step] = {}
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return sum(one.numel() * one.element_size() for one in (self.past, self.source, self.mask, self.lengths))
-
-    def load(self, source: Tensor, mask: Tensor | None) -> None:
-        """Begin with the keys and values (L, 2, B, heads, S, d) of sources, and their mask (B, 1, 1, S)."""
-        B, S = source.shape[2], source.shape[4]
-        self.past.zero_()  # a hidden place has weight 0, but 0 times NaN is NaN
-        self.source.zero_()
-        self.source[:, :, :B, :, :S] = source
-        self.mask.zero_()
-        self.mask[:B, ..., :S] = True if mask is None else mask
-        self.mask[B:, ..., :1] = True  # softmax over nothing is NaN
-        self.lengths.zero_()
-
-
-class Pool:
-    """The spaces of one network that no state uses."""
-
-    def __init__(self, records: bool = True) -> None:
-        """Args: whether steps are recorded on a GPU."""
-        self._free: list[Space] = []  # the last used one is the last
-        self._records = records
-
-    def take(self, shape: Shape, like: Tensor) -> Space:
-        """A space of this shape; see `Space`."""
-        for place in reversed(range(len(self._free))):
-            if self._free[place].shape == shape and self._free[place].source.dtype == like.dtype:
-                return self._free.pop(place)
-        return Space(shape, like, self._records)
-
-    def give(self, space: Space) -> None:
-        """Keep a space for later, and forget those that were not used for the longest time."""
-        self._free.append(space)
-        total = sum(one.size for one in self._free)
-        while total > _KEPT:
-            total -= self._free.pop(0).size
 
 
 class StaticState:
@@ -215,10 +145,7 @@ class StaticState:
             raise IndexError(f"{needed} tokens are more than the {self._most} places of the network")
         if needed > before.shape.tokens:
             self._space = self._take(self._shape(needed), before.source)
-            for mine, theirs in zip(_contents(self._space), _contents(before), strict=True):
-                mine.copy_(theirs)
-            self._space.past[..., :before.shape.tokens, :] = before.past
-            self._space.past[..., before.shape.tokens:, :] = 0
+            self._space.copy(before)
 
     def slots(self, tokens: int) -> Tensor:
         """Slots of the next `tokens` tokens, (tokens,) or (R, tokens)."""
@@ -270,8 +197,7 @@ class StaticState:
             self.length, self.lengths = int(lengths.max(initial=0)), lengths
 
     def _shape(self, tokens: int) -> Shape:
-        return Shape(_power(self._sentences), self.beams, _power(max(self._pieces, _FEWEST)),
-                     min(_power(max(tokens, _FEWEST)), self._most))
+        return Shape.around(self._sentences, self.beams, self._pieces, tokens, self._most)
 
     def _take(self, shape: Shape, like: Tensor) -> Space:
         """A space of undefined content. The pool gets it back when this state takes another one, or is gone."""
@@ -329,13 +255,3 @@ class _Step:
     def __call__(self, read: Read, tokens: Tensor) -> tuple[Tensor, Tensor]:
         self._arguments[0][:len(tokens)] = tokens
         return self.recording(lambda: read(*self._arguments))
-
-
-def _contents(space: Space) -> tuple[Tensor, Tensor, Tensor]:
-    """What does not depend on the number of places for tokens."""
-    return space.source, space.mask, space.lengths
-
-
-def _power(number: int) -> int:
-    """The least power of two that is not lower."""
-    return 1 << max(number - 1, 0).bit_length()

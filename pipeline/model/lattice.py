@@ -149,13 +149,13 @@ class LatticeTransformer(Transformer):
         if len(memory.states) != B:
             raise ValueError(f"candidates of {B} sentences, but states of {len(memory.states)}")
         together = max(1, (_ROWS if candidates.device.type == "cpu" else _ROWS_OF_GPUS) // (1 + N * K))
-        if together >= B and memory.mask is not None:
-            scores: tuple[Tensor, Tensor, Tensor] = self._recorded(
-                f"edges, exactly {exact}", lambda words, states, mask: self._edges(Memory(states, mask), words, exact),
-                candidates, memory.states, memory.mask)
-            return scores
         if together >= B:
-            return self._edges(memory, candidates, exact)
+            mask = () if memory.mask is None else (memory.mask,)
+            scores: tuple[Tensor, Tensor, Tensor] = self._recorded(
+                f"edges, exactly {exact}",
+                lambda words, states, mask=None: self._edges(Memory(states, mask), words, exact),
+                candidates, memory.states, *mask)
+            return scores
         states, words = memory.states.split(together), candidates.split(together)
         masks = [None] * len(words) if memory.mask is None else memory.mask.split(together)
         parts = [self._edges(Memory(*source), some, exact) for *source, some in zip(states, masks, words, strict=True)]

@@ -12,7 +12,7 @@ from searches import ALGORITHMS, decoder, searched_by, short_and_long
 from sentences import sources
 from torch import Tensor
 
-from pipeline.engine import static
+from pipeline.engine import space
 from pipeline.engine.door import engine_in_use, open_engine, use_engine
 from pipeline.engine.static import Static, StaticState
 from pipeline.model.formats import in_format
@@ -125,7 +125,7 @@ def readings(network: Transformer, source: Tensor) -> list[Tensor]:
 @pytest.mark.parametrize("lengths", [(5, 5, 5), (5, 3, 4)])
 def test_a_static_state_does_what_a_state_does(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, order: str,
                                                lengths: tuple[int, ...]) -> None:
-    monkeypatch.setattr(static, "_FEWEST", 4)
+    monkeypatch.setattr(space, "_FEWEST", 4)
     network, source = tiny(order), sources(*lengths)
     with use_engine("torch"):
         expected = readings(network, source)
@@ -145,16 +145,16 @@ def test_memory_is_used_again_by_states_of_the_same_shape_and_only_when_it_is_fr
         expected = model.step(tokens, first).clone()
         assert second._space is not first._space
         torch.testing.assert_close(model.step(tokens, second), expected)
-        space = first._space
+        freed = first._space
         model.step(torch.tensor([[8]]), first)
         del first
         gc.collect()
         third = model.start(memory)
-        assert third._space is space and third.length == 0
+        assert third._space is freed and third.length == 0
         torch.testing.assert_close(model.step(tokens, third), expected)
-        monkeypatch.setattr(static, "_KEPT", 0)
+        monkeypatch.setattr(space, "_KEPT", 0)
         del third
-        assert model.start(memory)._space is not space
+        assert model.start(memory)._space is not freed
 
 
 def test_torch_and_static_steps_can_take_turns(tiny: Tiny) -> None:

@@ -7,14 +7,14 @@ import pytest
 from numba.core.registry import cpu_target
 
 from pipeline.compiled import njit
-from pipeline.engine import tile
+from pipeline.engine import dot, tile
 from pipeline.engine.packing import pack_matrix
 from pipeline.engine.reading import COLUMNS
 
 FEATURES = cpu_target.target_context.codegen().magic_tuple()[2]
-WAYS = [(tile.dot_of_lanes, 4, True), (tile.dot_of_lanes, 8, True), (tile.dot_of_pairs, 8, "+avx2" in FEATURES),
-        (tile.dot_of_bytes, 16, "+avx512vnni" in FEATURES),
-        (tile.dot_of_bytes, 8, "+avxvnni" in FEATURES or "+avx512vnni" in FEATURES)]
+WAYS = [(dot.dot_of_lanes, 4, True), (dot.dot_of_lanes, 8, True), (dot.dot_of_pairs, 8, "+avx2" in FEATURES),
+        (dot.dot_of_bytes, 16, "+avx512vnni" in FEATURES),
+        (dot.dot_of_bytes, 8, "+avxvnni" in FEATURES or "+avx512vnni" in FEATURES)]
 
 
 @pytest.mark.parametrize(("way", "lanes", "there"), WAYS)
@@ -45,7 +45,7 @@ def test_sums_of_whole_numbers(monkeypatch: pytest.MonkeyPatch, way: Any, lanes:
 
 
 def test_a_processor_of_every_kind() -> None:
-    assert tile.choose_dot("+avx2,+avx512vnni") == (tile.dot_of_bytes, 16)
-    assert tile.choose_dot("+avx2,+avxvnni") == (tile.dot_of_bytes, 8)
-    assert tile.choose_dot("+avx2,-avx512vnni,-avxvnni") == (tile.dot_of_pairs, 8)
-    assert tile.choose_dot("+neon") == (tile.dot_of_lanes, 8)
+    assert dot.choose_dot("+avx2,+avx512vnni") == (dot.dot_of_bytes, 16)
+    assert dot.choose_dot("+avx2,+avxvnni") == (dot.dot_of_bytes, 8)
+    assert dot.choose_dot("+avx2,-avx512vnni,-avxvnni") == (dot.dot_of_pairs, 8)
+    assert dot.choose_dot("+neon") == (dot.dot_of_lanes, 8)

@@ -85,11 +85,12 @@ def _draw(metric: Mapping[str, Any], decoders: Sequence[str]) -> Figure:
                                    for size in sizes])
         axes.axhline(1, color=chart.THEME.muted, linewidth=1)
         chart.powers_of_two(axes, sizes)
-        chart.name_axes(axes, "sentences at once", "", f"{beams} beam{'s' if beams > 1 else ''}")
+        left_out = chart.of_all(families) if axes is panels[-1] else ""
+        chart.name_axes(axes, "sentences at once", "",
+                        ", ".join(filter(None, (f"{beams} beam{'s' if beams > 1 else ''}", left_out))))
     lows, highs = zip(*(axes.get_ylim() for axes in panels), strict=True)
     for axes in panels:
         axes.set_ylim(min(lows), max(highs))
-    figure.suptitle(chart.of_all(families), color=chart.THEME.ink, fontsize=10)
     panels[0].set_ylabel(f"times as fast as {metric['baseline']}", color=chart.THEME.ink, fontsize=10)
     chart.add_legend(figure, 4)
     return figure
