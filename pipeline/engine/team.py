@@ -51,9 +51,11 @@ def multiply_panels(first: int, last: int, rows: Multiplicands, factors: Floats,
 
     The weights are read from memory once, panel by panel. A panel stays in the nearest caches for all groups of rows.
     """
+    groups = max(-(-len(rows) // MOST_ROWS), 1)
+    together = max(-(-len(rows) // groups), 1)  # 4 and 4 rather than 7 and 1, which reads the panel for a single row
     for panel in range(first, last):
-        for begin in range(0, len(rows), MOST_ROWS):
-            multiply(min(MOST_ROWS, len(rows) - begin), rows, factors, begin, weight, panel, scale, bias, out)
+        for begin in range(0, len(rows), together):
+            multiply(min(together, len(rows) - begin), rows, factors, begin, weight, panel, scale, bias, out)
 
 
 @njit(cache=True, nogil=True)
