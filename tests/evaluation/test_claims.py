@@ -315,10 +315,10 @@ def difference(low: float, high: float) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(("number", "analyses", "verdict"), [
-    (7, {"ends": {"sentences": 90, "double_token pair_beam10": {
+    (7, {"ends": {"sentences": {"first 5": 90, "last 5": 90}, "double_token pair_beam10": {
         "counterpart": "ar beam10", "last 5": {"1-gram": difference(0.5, 1.5)},
         "first 5": {"4-gram": difference(-1.5, -0.5)}}}}, "true"),
-    (7, {"ends": {"sentences": 90, "double_token pair_beam10": {
+    (7, {"ends": {"sentences": {"first 5": 90, "last 5": 90}, "double_token pair_beam10": {
         "counterpart": "ar beam10", "last 5": {"1-gram": difference(0.5, 1.5)},
         "first 5": {"4-gram": difference(0.5, 1.5)}}}}, "false"),
     (7, {"ends": {"not_measured": "no system"}}, "not measured"),

@@ -83,9 +83,10 @@ def _precision(metrics: Metrics, part: str, n: str, *, below: bool = False) -> J
     if found is None:
         return missing(claim, f"{_DOUBLE_TOKEN} in `ends`")
     estimate, metric = _estimate(found, "difference"), metrics["ends"]
-    return compared(claim, estimate, metric["sentences"],
-                    f"Against {metric[_DOUBLE_TOKEN]['counterpart']} on {metric['sentences']} long sentences, in "
-                    f"points: {in_words(estimate)}.", {}, below=below)
+    sentences = metric["sentences"][part]
+    return compared(claim, estimate, sentences,
+                    f"Against {metric[_DOUBLE_TOKEN]['counterpart']} on {sentences} long sentences, in points: "
+                    f"{in_words(estimate)}.", {}, below=below)
 
 
 def _information(metrics: Metrics) -> Judgement:

@@ -89,13 +89,16 @@ def test_the_largest_size_is_set_against_the_smallest() -> None:
 
 
 def test_the_precision_of_both_ends() -> None:
-    """The base is right in front, its rival at the end; both have all words right but one."""
+    """The base is right in front, its rival at the end; both have all words right but one. A short one is not read."""
     reference = tokens("the small lamp hangs over the old wooden table today .")
     front = [*reference[:-1], "!"]
     back = ["a", *reference[1:]]
-    found = ends("base", [RIVAL], dict(zip(NAMES, ([front], [back]), strict=True)), [[reference]],
-                 samples=20).metric["both_ends beam4"]
-    assert set(found) == {"counterpart", *PARTS}
+    short = tokens("on the table .")
+    metric = ends("base", [RIVAL], dict(zip(NAMES, ([front, short], [back, ["no"]]), strict=True)),
+                  [[reference, short]], samples=20).metric
+    found = metric["both_ends beam4"]
+    assert metric["sentences"] == {"all": 1, "first 5": 1, "last 5": 1} and set(found) == {"counterpart", *PARTS} - {
+        f"{end} {limit}" for end in ("first", "last") for limit in (10, 15)}
     for part, right, difference in (("all", 10, 0), ("first 5", 4, -1), ("last 5", 5, 1)):
         words = 11 if part == "all" else 5
         assert found[part]["1-gram"]["percent"] == pytest.approx(100 * right / words)

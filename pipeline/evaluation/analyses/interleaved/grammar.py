@@ -29,6 +29,22 @@ SUBJECTS = (
     (("The switch", "The switches"), ("Der Schalter", "Die Schalter")),
     (("The button", "The buttons"), ("Die Taste", "Die Tasten")),
     (("The speaker", "The speakers"), ("Der Lautsprecher", "Die Lautsprecher")),
+    (("The window", "The windows"), ("Das Fenster", "Die Fenster")),
+    (("The lamp", "The lamps"), ("Die Lampe", "Die Lampen")),
+    (("The fan", "The fans"), ("Der Ventilator", "Die Ventilatoren")),
+    (("The battery", "The batteries"), ("Die Batterie", "Die Batterien")),
+    (("The account", "The accounts"), ("Das Konto", "Die Konten")),
+    (("The file", "The files"), ("Die Datei", "Die Dateien")),
+    (("The message", "The messages"), ("Die Nachricht", "Die Nachrichten")),
+    (("The image", "The images"), ("Das Bild", "Die Bilder")),
+    (("The link", "The links"), ("Der Link", "Die Links")),
+    (("The field", "The fields"), ("Das Feld", "Die Felder")),
+    (("The list", "The lists"), ("Die Liste", "Die Listen")),
+    (("The server", "The servers"), ("Der Server", "Die Server")),
+    (("The program", "The programs"), ("Das Programm", "Die Programme")),
+    (("The timer", "The timers"), ("Der Timer", "Die Timer")),
+    (("The key", "The keys"), ("Der Schlüssel", "Die Schlüssel")),
+    (("The value", "The values"), ("Der Wert", "Die Werte")),
 )
 """In English and in German, each in singular and plural."""
 BETWEEN = (
@@ -48,6 +64,12 @@ PREDICATES = (
     ((" has an error.", " have an error."), (" hat einen Fehler.", " haben einen Fehler.")),
     ((" is updated.", " are updated."), (" wird aktualisiert.", " werden aktualisiert.")),
     ((" must be added.", " must be added."), (" muss hinzugefügt werden.", " müssen hinzugefügt werden.")),
+    ((" was not found.", " were not found."), (" wurde nicht gefunden.", " wurden nicht gefunden.")),
+    ((" has been removed.", " have been removed."), (" wurde entfernt.", " wurden entfernt.")),
+    ((" can be changed.", " can be changed."), (" kann geändert werden.", " können geändert werden.")),
+    ((" does not work.", " do not work."), (" funktioniert nicht.", " funktionieren nicht.")),
+    ((" is not supported.", " are not supported."), (" wird nicht unterstützt.", " werden nicht unterstützt.")),
+    ((" already exists.", " already exist."), (" existiert bereits.", " existieren bereits.")),
 )
 """In English and in German, each in singular and plural."""
 

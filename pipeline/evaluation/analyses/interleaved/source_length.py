@@ -20,7 +20,7 @@ from pipeline.evaluation.bootstrap import Floats, quotient, speed_ratio
 from pipeline.evaluation.rows import Name
 from pipeline.evaluation.speed import Contestant, measure
 
-BINS, TIMED = 8, 16
+BINS, TIMED = 8, 48
 """Bins, and the sentences of each that are timed."""
 
 
