@@ -1,6 +1,7 @@
-"""One sentence at a time on a CPU: Hugging Face Marian, ours and CTranslate2 on the same random weights.
+"""One sentence at a time on a CPU: Marian in transformers, ours and CTranslate2 on the same random weights.
 
     python -m benchmarks.marian
+    python -m benchmarks.marian --vocabulary 58101 --activation swish --output opus_mt.json    # as OPUS-MT's models are
 
 Before anything is timed, our logits are checked against Marian's, and every engine must give the same greedy tokens in
 float32. All run to the same length because the end symbol is not among their tokens (sources for which it is are passed
@@ -38,7 +39,7 @@ from pipeline.engine.door import open_engine
 from pipeline.files import write_json
 from pipeline.interop.export_ctranslate2 import weights_of
 from pipeline.model.formats import COMPILED, in_format
-from pipeline.model.settings import NetworkSettings
+from pipeline.model.settings import ACTIVATIONS, NetworkSettings
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, EOS, SPECIALS
 
@@ -101,7 +102,7 @@ class Engines:
         # A limit of n words is n + 1 steps, the last of them for the end symbol.
         self._limit = LengthLimit(ratio=0, extra=length - 1, longest=length)
         self._marian, self._length = marian, length
-        self.all: dict[str, Engine] = {"Marian greedy": self._marian_greedy}
+        self.all: dict[str, Engine] = {"transformers greedy": self._marian_greedy}
         for precision, peer in peers.items():
             model, suffix = open_engine(in_format(ours, precision)), "" if precision == COMPILED[0] else " int8"
             for name, beams in (("greedy", 1), (f"beam {BEAMS}", BEAMS)):
@@ -195,12 +196,13 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--vocabulary", type=int, default=16000)
+    parser.add_argument("--activation", choices=ACTIVATIONS, default=ACTIVATIONS[0])
     parser.add_argument("--output", type=Path, default=RESULTS / "marian.json")
     options = parser.parse_args()
     settings = NetworkSettings(
         width=options.width, heads=8, feed_forward=4 * options.width, encoder_layers=options.layers,
         decoder_layers=options.layers, norm="post", tied_embeddings="none", dropout=0.0,
-        max_length=256)
+        activation=options.activation, max_length=256)
     description = about(["transformers", "ctranslate2"])
     marian = random_marian(settings, options.vocabulary, seed=1)
     ours = transformer_of(marian, settings)
@@ -214,7 +216,8 @@ def main() -> None:
     result = {
         **description,
         "model": {"width": settings.width, "layers": settings.encoder_layers, "heads": settings.heads,
-                  "feed_forward": settings.feed_forward, "vocabulary": options.vocabulary},
+                  "feed_forward": settings.feed_forward, "vocabulary": options.vocabulary,
+                  "activation": settings.activation},
         "threads": torch.get_num_threads(),
         "sentences": len(sources), "rounds": options.rounds, "source_tokens": options.length,
         "output_tokens": options.length, "passed_over": passed_over, "pause_seconds": PAUSE,
@@ -231,16 +234,16 @@ def summary(seconds: Mapping[str, Floats], name: str, length: int) -> dict[str, 
     """One engine's times, and its ratios [ratio, low, high] to the peers' greedy search of its precision."""
     milliseconds = 1000 * statistics.median(seconds[name])
     return {"ms_per_sentence": milliseconds, "ms_per_token": milliseconds / length,
-            "times_faster_than_marian": median_ratio(seconds["Marian greedy"], seconds[name]),
+            "times_faster_than_transformers": median_ratio(seconds["transformers greedy"], seconds[name]),
             "times_faster_than_ctranslate2": median_ratio(
                 seconds["CTranslate2 greedy" + (" int8" if name.endswith("int8") else "")], seconds[name])}
 
 
 def show(result: Mapping[str, Any]) -> None:
     """Print the engines as a table."""
-    print(table(["engine", "ms/sentence", "ms/token", "times faster than Marian", "than CTranslate2 greedy"], [
+    print(table(["engine", "ms/sentence", "ms/token", "times faster than transformers", "than CTranslate2 greedy"], [
         [name, f"{row['ms_per_sentence']:.1f}", f"{row['ms_per_token']:.2f}",
-         *("{:.2f} ({:.2f} to {:.2f})".format(*row[f"times_faster_than_{peer}"]) for peer in ("marian", "ctranslate2"))]
+         *("{:.2f} ({:.2f} to {:.2f})".format(*row[f"times_faster_than_{peer}"]) for peer in ("transformers", "ctranslate2"))]
         for name, row in result["engines"].items()]))
     print(f"{result['sentences']} sources, {result['rounds']} rounds; passed over: {result['passed_over'] or 'none'}; "
           "CTranslate2 with " + ", ".join(

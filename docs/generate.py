@@ -8,7 +8,7 @@ reports.
 import json
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ LEDGERS = {"default": RUN, "full": FULL, "papers": "reports/papers", "lattice": 
            "base": BASE, "gec_base": CORRECTION_BASE}
 """The runs whose verdicts on the papers' findings are shown, by their titles."""
 ALIGNMENT, ROUNDS = "benchmarks/results/alignment.json", "benchmarks/results/drafting.json"
-ENGINES = "benchmarks/results/marian.json"
+ENGINES, OPUS_MT = "benchmarks/results/marian.json", "benchmarks/results/opus_mt.json"
 FAULTS, SERVICE = "benchmarks/results/faults.json", "benchmarks/results/service.json"
 
 TOLERANCE = 0.5
@@ -190,13 +190,13 @@ def rounds() -> str:
         ([name, *(number(cost[name][0], ".2f") for cost in costs)] for name in costs[0] if ", " in name)))
 
 
-def engines() -> str:
+def engines(file: str) -> str:
     """Searches of one network on random weights by this project, Hugging Face transformers and CTranslate2."""
-    return dated(ENGINES, table(
-        ["search", "ms", "× CTranslate2 greedy"],
-        ([name.replace("Marian", "transformers"), number(row["ms_per_sentence"], ".1f"),
-          "{:.2f} ({:.2f} to {:.2f})".format(*row["times_faster_than_ctranslate2"])]
-         for name, row in read(ENGINES)["engines"].items())))
+    return dated(file, table(
+        ["search", "ms", "× transformers greedy", "× CTranslate2 greedy"],
+        ([name, number(row["ms_per_sentence"], ".1f"),
+          *("{:.2f} ({:.2f} to {:.2f})".format(*row[f"times_faster_than_{peer}"])
+            for peer in ("transformers", "ctranslate2"))] for name, row in read(file)["engines"].items())))
 
 
 def alignment() -> str:
@@ -314,9 +314,9 @@ def read(report: str) -> dict[str, Any]:
 BLOCKS: dict[str, Callable[[], str]] = {
     "summary": summary, "choice": choice, "search": search, "peers": peers, "drafting": drafting, "full": full,
     "base": base, "regimes": regimes.regimes, "correction": correction, "correction_base": correction_base,
-    "engines": engines, "lattices": lattices, "drafters": drafters, "rounds": rounds, "alignment": alignment,
-    "gpu": gpu.gpu, "claims": claims, "scale": scale, "service": service, "levers": levers, "distilled": distilled,
-    "faults": faults}
+    "engines": partial(engines, ENGINES), "opus_mt": partial(engines, OPUS_MT), "lattices": lattices,
+    "drafters": drafters, "rounds": rounds, "alignment": alignment, "gpu": gpu.gpu, "claims": claims, "scale": scale,
+    "service": service, "levers": levers, "distilled": distilled, "faults": faults}
 """What stands between the marks of each name."""
 _MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 

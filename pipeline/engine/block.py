@@ -5,7 +5,9 @@ import math
 import numpy as np
 
 from pipeline.compiled import njit
+from pipeline.engine.best import exponential
 from pipeline.engine.matrix import affine, size
+from pipeline.engine.plain import GELU, RELU
 from pipeline.engine.reading import Floats, Ints, Panels
 
 _SUM = {"contract", "nsz", "reassoc"}  # the order of a sum depends only on its length
@@ -96,18 +98,19 @@ def add(x: Floats, moved: Floats, norm: Floats, pre: bool) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def feed_forward(x: Floats, matrices: Panels, vectors: Floats, pre: bool, relu: bool, room: Floats,
+def feed_forward(x: Floats, matrices: Panels, vectors: Floats, pre: bool, activation: int, room: Floats,
                  team: Ints) -> None:
-    """A feed-forward block over x (M, D), in place, with ReLU or GELU.
+    """A feed-forward block over x (M, D), in place.
 
     Args:
         matrices, vectors, pre, team: see `enter`.
+        activation: `RELU`, `GELU` or `SWISH`.
         room: (M, D), overwritten.
     """
     M, D = x.shape
     inner = np.empty((M, len(vectors) // 2 - 2 * D), x.dtype)  # the vectors: 4 D of its norms and outputs, 2 F
     enter(x, matrices, vectors, pre, room, inner, team)
-    _activate(inner, relu)
+    _activate(inner.reshape(-1), activation)
     leave(x, inner, matrices, vectors, pre, room, team)
 
 
@@ -132,11 +135,16 @@ def normalise(x: Floats, norm: Floats, wanted: bool, out: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _activate(x: Floats, relu: bool) -> None:
-    """Apply ReLU or GELU in place."""
-    for m in range(len(x)):
-        for f in range(x.shape[1]):
-            if relu:
-                x[m, f] = max(x[m, f], x.dtype.type(0))
-            else:
-                x[m, f] = x[m, f] * x.dtype.type(0.5 * (1 + math.erf(x[m, f] * math.sqrt(0.5))))
+def _activate(x: Floats, activation: int) -> None:
+    """Apply an activation function to x (n,) in place."""
+    number = x.dtype.type
+    if activation == RELU:
+        for i in range(len(x)):
+            x[i] = max(x[i], number(0))
+    elif activation == GELU:
+        for i in range(len(x)):
+            x[i] = x[i] * number(0.5 * (1 + math.erf(x[i] * math.sqrt(0.5))))
+    else:
+        for i in range(len(x)):
+            power = exponential(-abs(float(x[i])))
+            x[i] = number(x[i] * (1.0 if x[i] > 0 else power) / (1 + power))

@@ -118,4 +118,4 @@ def finish_layer(x: Floats, per_sentence: int, layer: int, reading: Reading, nor
         visible = mask[b, 0] if len(mask) else mask.reshape(-1)
         attend(queries[m], source[layer, 0, b], source[layer, 1, b], source.shape[4], visible, weights, moved[m])
     leave(x, moved, cross, cross_vectors, pre, normed, team)
-    feed_forward(x, matrices, vectors, pre, reading.relu, normed, team)
+    feed_forward(x, matrices, vectors, pre, reading.activation, normed, team)

@@ -14,7 +14,7 @@ from pipeline.engine.reading import Bools, Floats, Ints, PackedEncoder, PackedSo
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def encode(tokens: Ints, packed: PackedEncoder, heads: int, pre: bool, relu: bool, mask: Bools, states: Floats,
+def encode(tokens: Ints, packed: PackedEncoder, heads: int, pre: bool, activation: int, mask: Bools, states: Floats,
            team: Ints) -> bool:
     """Encode sentences, from ids to the encoder's last states.
 
@@ -23,7 +23,7 @@ def encode(tokens: Ints, packed: PackedEncoder, heads: int, pre: bool, relu: boo
         packed: the encoder.
         heads: of attention.
         pre: whether normalisation comes before each block.
-        relu: whether the feed-forward blocks have ReLU; else GELU.
+        activation: of the feed-forward blocks, see `plain`.
         mask: (B, 1, S), true where there is a piece; no rows: true everywhere.
         states: (B, S, D), where the states are written.
         team: the threads that share products.
@@ -47,7 +47,7 @@ def encode(tokens: Ints, packed: PackedEncoder, heads: int, pre: bool, relu: boo
             for i in range(S):
                 attend(sentence[i, :D], past[0], past[1], S, visible, weights, moved[b * S + i])
         leave(rows, moved, own, own_vectors, pre, normed, team)
-        feed_forward(rows, matrices, vectors, pre, relu, normed, team)
+        feed_forward(rows, matrices, vectors, pre, activation, normed, team)
     if pre:
         normalise(rows, packed.norm, True, rows)
     return True

@@ -62,7 +62,7 @@ class Compiled(_Network):
             states = np.empty((*source.shape, packed.positions.shape[1]), packed.positions.dtype)
             ids, visible = source.contiguous().numpy(), mask_array(mask)
             with self.sharing():
-                known = encode(ids, packed, plain.heads, plain.pre, plain.relu, visible, states, current_team())
+                known = encode(ids, packed, plain.heads, plain.pre, plain.activation, visible, states, current_team())
             if known:
                 return torch.from_numpy(states)
         own: Tensor = super()._encoded(source, mask)  # which also raises the error for unknown ids
@@ -137,8 +137,8 @@ class Compiled(_Network):
                 for b in range(B):
                     source = sources[:, :, b] if memory.mask is None else sources[:, :, b, :, memory.mask[b, 0, 0]]
                     first, inner, end = (scores[b].numpy() for scores in edges)
-                    if not score_edges(words[b], source.contiguous().numpy(), packed, plain.pre, plain.relu, first,
-                                       inner, end, current_team()):
+                    if not score_edges(words[b], source.contiguous().numpy(), packed, plain.pre, plain.activation,
+                                       first, inner, end, current_team()):
                         break
                 else:
                     return edges
@@ -258,5 +258,5 @@ class Compiled(_Network):
         """A decoder that reads up to `tokens` more tokens per row, and the number that it has read, (R,)."""
         past, source, lengths = state.arrays(tokens)
         plain = self.packs.plain
-        return Reading(packed, past, source, mask, mask_array(state.source_mask), plain.pre, plain.relu,
+        return Reading(packed, past, source, mask, mask_array(state.source_mask), plain.pre, plain.activation,
                        current_team()), lengths

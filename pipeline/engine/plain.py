@@ -7,6 +7,8 @@ from torch import Tensor
 
 Block = Sequence[Tensor]
 """Weight and bias of a normalisation, and of two linear maps; their matrices are (in, out)."""
+RELU, GELU, SWISH = range(3)
+"""Activation functions."""
 
 
 class PlainWeights(NamedTuple):
@@ -42,8 +44,8 @@ class PlainWeights(NamedTuple):
     """Of attention."""
     pre: bool
     """Whether normalisation comes before each block."""
-    relu: bool
-    """Whether the feed-forward blocks have ReLU; else GELU."""
+    activation: int
+    """`RELU`, `GELU` or `SWISH`, of the feed-forward blocks."""
     keeps: bool
     """Whether keys and values of tokens stay valid when more tokens are read."""
     rounded: bool

@@ -82,8 +82,8 @@ class Reading(NamedTuple):
     """(B, 1, S), true where there is a piece; no rows: true everywhere."""
     pre: bool
     """Whether normalisation comes before each block."""
-    relu: bool
-    """Whether the feed-forward blocks have ReLU; else GELU."""
+    activation: int
+    """Of the feed-forward blocks; see `plain`."""
     team: Ints
     """The threads that share its products (`team`)."""
 

@@ -22,8 +22,8 @@ _ROWS = 64
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def score_edges(words: Ints, source: Floats, packed: PackedScorer, pre: bool, relu: bool, first: Floats, inner: Floats,
-                end: Floats, team: Ints) -> bool:
+def score_edges(words: Ints, source: Floats, packed: PackedScorer, pre: bool, activation: int, first: Floats,
+                inner: Floats, end: Floats, team: Ints) -> bool:
     """Score all steps between the candidates of one sentence, as `LatticeTransformer.edges` does.
 
     Args:
@@ -31,7 +31,7 @@ def score_edges(words: Ints, source: Floats, packed: PackedScorer, pre: bool, re
         source: (L, 2, heads, S, D / heads), keys and values of the source.
         packed: the scorer.
         pre: whether normalisation comes before each block.
-        relu: whether the feed-forward blocks have ReLU; else GELU.
+        activation: of the feed-forward blocks, see `plain`.
         first, inner, end: (K,), (N - 1, K, K) and (N, K), where the scores are written.
         team: the threads that share products.
 
@@ -48,7 +48,7 @@ def score_edges(words: Ints, source: Floats, packed: PackedScorer, pre: bool, re
     states = np.empty((M, D), first.dtype)
     if not embed(tokens, places, packed.decoder.embeddings, packed.decoder.positions, states.reshape(M, 1, D)):
         return False
-    _read(states, source, packed, pre, relu, team)
+    _read(states, source, packed, pre, activation, team)
     scale, bias = np.ones(K, first.dtype), np.full(K, packed.bias).astype(first.dtype)
     choices = _room(size(D, K), first)
     for t in range(N):
@@ -64,7 +64,7 @@ def score_edges(words: Ints, source: Floats, packed: PackedScorer, pre: bool, re
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _read(states: Floats, source: Floats, packed: PackedScorer, pre: bool, relu: bool, team: Ints) -> None:
+def _read(states: Floats, source: Floats, packed: PackedScorer, pre: bool, activation: int, team: Ints) -> None:
     """All layers and the final normalisation over embeddings (M, D), in place."""
     (L, _, heads, S, _), (M, D) = source.shape, states.shape
     pieces = heads * S
@@ -95,7 +95,7 @@ def _read(states: Floats, source: Floats, packed: PackedScorer, pre: bool, relu:
                 _soften(weights[row, :pieces].reshape(heads, S))
             affine(weights[:m], values[layer], ones[:D], cross_vectors[5 * D:], moved[:m], team)
             add(x, moved, cross, pre)
-            feed_forward(x, matrices, vectors, pre, relu, normed[:m], team)
+            feed_forward(x, matrices, vectors, pre, activation, normed[:m], team)
         if pre:
             normalise(x, packed.decoder.norm, True, x)
 

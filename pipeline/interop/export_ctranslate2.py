@@ -52,10 +52,11 @@ def specification(weights: Weights, settings: NetworkSettings, source_pieces: li
     except ImportError:
         raise PipelineError("export ctranslate2 needs ctranslate2; run "
                             "pip install 'fast-nmt-decoding[peers]'") from None
-    activation = {"relu": common_spec.Activation.RELU, "gelu": common_spec.Activation.GELU}[settings.activation]
+    activations = {"relu": common_spec.Activation.RELU, "gelu": common_spec.Activation.GELU,
+                   "swish": common_spec.Activation.SWISH}
     spec = transformer_spec.TransformerSpec.from_config(
         (settings.encoder_layers, settings.decoder_layers), settings.heads, pre_norm=settings.norm == "pre",
-        activation=activation)
+        activation=activations[settings.activation])
     for side, stack, embeddings in (("source", spec.encoder, spec.encoder.embeddings[0]),
                                     ("target", spec.decoder, spec.decoder.embeddings)):
         stack.scale_embeddings = True

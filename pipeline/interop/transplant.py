@@ -1,9 +1,8 @@
 """A checkpoint's weights in our layers, where these compute exactly the same, with less Python between operations.
 
-These are Marian (post-norm), Pegasus and M2M100 or NLLB (pre-norm), with relu or gelu, with the same heads and inner
-dimensions in decoder and encoder, and without a bias of the logits. BART and mBART also normalise the embeddings, T5
-has biases instead of positions, and Marian's published checkpoints have swish and a bias: these run on the library's
-layers (`network.py`).
+These are Marian (post-norm; OPUS-MT is such a model), Pegasus and M2M100 or NLLB (pre-norm), with relu, gelu or swish,
+and with the same heads and inner dimensions in decoder and encoder. BART and mBART also normalise the embeddings, and
+T5 has biases instead of positions: these run on the library's layers (`network.py`).
 """
 
 import copy
@@ -16,11 +15,13 @@ from torch import Tensor
 
 from pipeline.interop.export_huggingface import correspondence
 from pipeline.interop.network import HuggingFaceModel, Renumbered, Symbols, position_table
-from pipeline.model.settings import ACTIVATIONS, NetworkSettings, Norm
+from pipeline.model.settings import ACTIVATIONS, Activation, NetworkSettings, Norm
 from pipeline.model.state import Memory, State
 from pipeline.model.transformer import Transformer
 
 _NORMS: dict[str, Norm] = {"marian": "post", "pegasus": "pre", "m2m_100": "pre"}
+_ACTIVATIONS: dict[str, Activation] = {**{one: one for one in ACTIVATIONS}, "silu": "swish"}
+"""By the library's names."""
 
 
 class TransplantedModel(Renumbered):
@@ -44,9 +45,11 @@ class TransplantedModel(Renumbered):
             weights[f"{side}_positions.learned"] = torch.cat((table, table[-1:].expand(slots - len(table), -1)))
         weights["projection.weight"] = weights["projection.weight"][self.target_ids]
         self._transformer.load_state_dict(weights)
+        bias = getattr(network, "final_logits_bias", torch.zeros(1, len(theirs["lm_head.weight"])))
+        bias = bias.to(self._transformer.projection.weight.dtype)[:, self.target_ids]
         if self.begins_freely:  # the suppressed tokens are then the same in every step
-            nothing = self._transformer.projection.weight.new_zeros(1, 1, len(self.target_ids))
-            self._transformer.output_bias = self._allowed(nothing, None).view(-1)
+            bias = self._allowed(bias.unsqueeze(0), None)
+        self._transformer.output_bias = bias.view(-1)
         self.eval()
 
     def encode(self, source: Tensor) -> Memory:
@@ -90,8 +93,7 @@ def our_settings(network: Any, longest: int) -> NetworkSettings | None:
     """Return the settings of the Transformer that computes the same as a network of the library; None if none does."""
     config = network.config
     norm = _NORMS.get(config.model_type)
-    bias = getattr(network, "final_logits_bias", None)
-    if norm is None or config.activation_function not in ACTIVATIONS or (bias is not None and bool(bias.any())):
+    if norm is None or config.activation_function not in _ACTIVATIONS:
         return None
     if (config.encoder_attention_heads, config.encoder_ffn_dim) != (config.decoder_attention_heads,
                                                                     config.decoder_ffn_dim) or config.d_model % 2:
@@ -99,4 +101,4 @@ def our_settings(network: Any, longest: int) -> NetworkSettings | None:
     return NetworkSettings(
         width=config.d_model, heads=config.encoder_attention_heads, feed_forward=config.encoder_ffn_dim,
         encoder_layers=config.encoder_layers, decoder_layers=config.decoder_layers, norm=norm, tied_embeddings="none",
-        positions="learned", activation=config.activation_function, dropout=0.0, max_length=longest)
+        positions="learned", activation=_ACTIVATIONS[config.activation_function], dropout=0.0, max_length=longest)

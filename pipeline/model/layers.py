@@ -13,6 +13,7 @@ from pipeline.model.settings import NetworkSettings
 Past = Callable[[Tensor], Tensor]
 """Of one layer: stores the keys and values (2, R, heads, n, d) of the next n tokens, and returns those of all tokens so
 far, (2, R, heads, T, d)."""
+_ACTIVATIONS = {"relu": torch.relu_, "gelu": F.gelu, "swish": F.silu}
 _MANY_ROWS, _FEW_QUERIES = 16, 8
 
 
@@ -112,7 +113,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(settings.width, settings.feed_forward)
         self.outer = nn.Linear(settings.feed_forward, settings.width)
-        self.activation = torch.relu_ if settings.activation == "relu" else F.gelu
+        self.activation = _ACTIVATIONS[settings.activation]
 
     def forward(self, x: Tensor) -> Tensor:
         return self.outer(self.activation(self.inner(x)))

@@ -9,7 +9,7 @@ from pipeline.errors import PipelineError
 Norm = Literal["pre", "post"]
 Ties = Literal["all", "target", "none"]
 PositionVectors = Literal["sinusoidal", "learned"]
-Activation = Literal["relu", "gelu"]
+Activation = Literal["relu", "gelu", "swish"]
 NORMS, TIES, POSITIONS, ACTIVATIONS = map(get_args, (Norm, Ties, PositionVectors, Activation))
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pipeline.engine.plain import PlainWeights
+from pipeline.engine.plain import GELU, RELU, SWISH, PlainWeights
 from pipeline.errors import PipelineError
 from pipeline.model.layers import DecoderLayer, EncoderLayer, Positions, dropout
 from pipeline.model.networks import Network
@@ -18,6 +18,8 @@ from pipeline.model.quantised import linear
 from pipeline.model.settings import NetworkSettings
 from pipeline.model.state import Memory, State
 from pipeline.vocabulary import PAD
+
+_ACTIVATIONS = {"relu": RELU, "gelu": GELU, "swish": SWISH}
 
 
 class PositionTables(NamedTuple):
@@ -257,8 +259,8 @@ class Transformer(Network):
             encoder_norm=norms[0], decoder_norm=norms[1],
             source_keys_values=(self.source_keys_values.weight.t(), self.source_keys_values.bias),
             projection=self.projection.weight, output_bias=self.output_bias, visible=self.order_mask,
-            heads=self.settings.heads, pre=self.settings.norm == "pre", relu=self.settings.activation == "relu",
-            keeps=True, rounded=self.quantised)
+            heads=self.settings.heads, pre=self.settings.norm == "pre",
+            activation=_ACTIVATIONS[self.settings.activation], keeps=True, rounded=self.quantised)
 
     def linear_maps(self) -> list[str]:
         """The names of the linear maps that a quantised network rounds."""

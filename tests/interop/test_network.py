@@ -76,22 +76,26 @@ def test_whose_layers(kind: str) -> None:
 
 
 @pytest.mark.parametrize("change", [
-    {"activation_function": "swish"}, {"activation_function": "gelu"}, {"encoder_attention_heads": 2},
-    {"decoder_ffn_dim": 16}, {"scale_embedding": False}])
+    {"activation_function": "swish"}, {"activation_function": "silu"}, {"activation_function": "gelu"},
+    {"scale_embedding": False}, {"activation_function": "gelu_new"}, {"encoder_attention_heads": 2},
+    {"decoder_ffn_dim": 16}])
 def test_our_layers_where_they_compute_the_same(change: dict[str, Any]) -> None:
     network = random_network("marian_own", changes=change)
     ours = model_of(network)
-    assert isinstance(ours, TransplantedModel) == (change in ({"activation_function": "gelu"},
-                                                             {"scale_embedding": False}))
+    assert isinstance(ours, TransplantedModel) == (
+        change.get("activation_function") in ("swish", "silu", "gelu") or "scale_embedding" in change)
     assert said(greedy.search(ours, BATCH, LIMIT)) == generated(network, ours, BATCH, num_beams=1)
 
 
-def test_a_bias_of_the_logits_is_theirs() -> None:
-    network = random_network("marian_own")
-    network.final_logits_bias[0, 7] = 3.0
+def test_a_bias_of_the_logits_is_added() -> None:
+    """As OPUS-MT has it, and its activation function."""
+    network = random_network("marian_own", changes={"activation_function": "swish"})
+    network.final_logits_bias.copy_(torch.randn(1, ROWS).double())
     ours = model_of(network)
-    assert isinstance(ours, HuggingFaceModel)
-    assert said(greedy.search(ours, BATCH, LIMIT)) == generated(network, ours, BATCH, num_beams=1)
+    assert isinstance(ours, TransplantedModel)
+    expected = generated(network, ours, BATCH, num_beams=1)
+    assert said(greedy.search(ours, BATCH, LIMIT)) == expected != generated(*both("marian_own"), BATCH, num_beams=1)
+    assert [said(greedy.search(open_engine(ours), row[row != PAD].unsqueeze(0), LIMIT))[0] for row in BATCH] == expected
 
 
 @every_kind

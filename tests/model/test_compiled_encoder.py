@@ -95,7 +95,7 @@ def test_a_hole_in_a_sentence_is_not_seen(tiny: Tiny) -> None:
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
 
 
-@given(LENGTHS, st.sampled_from(NORMS), st.sampled_from(["relu", "gelu"]), st.sampled_from([16, 64]))
+@given(LENGTHS, st.sampled_from(NORMS), st.sampled_from(ACTIVATIONS), st.sampled_from([16, 64]))
 def test_the_same_bits_alone_and_together(tiny: Tiny, lengths: list[int], norm: str, activation: str,
                                           width: int) -> None:
     network, source = tiny(norm=norm, activation=activation, width=width, dtype=torch.float32), sources(*lengths)

@@ -13,7 +13,7 @@ from torch import Tensor
 from pipeline.engine import bounds, decoder, packing
 from pipeline.engine.door import use_engine
 from pipeline.engine.network import Compiled
-from pipeline.model.settings import NORMS
+from pipeline.model.settings import ACTIVATIONS, NORMS
 from pipeline.model.transformer import Transformer
 
 Tiny = Callable[..., Transformer]
@@ -38,7 +38,7 @@ def walk(network: Transformer, beams: int) -> list[Tensor]:
 
 @pytest.mark.parametrize("order", EVERY_ORDER)
 @pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("beams", [1, 3])
 def test_it_is_the_plain_step(tiny: Tiny, order: str, norm: str, activation: str,
                               beams: int) -> None:

@@ -70,7 +70,7 @@ def test_sinusoids_by_hand() -> None:
     ({"norm": "sandwich"}, "norm is 'sandwich'; choose one of pre, post"),
     ({"tied_embeddings": "source"}, "tied_embeddings is 'source'; choose one of all"),
     ({"positions": "rotary"}, "positions is 'rotary'; choose one of sinusoidal"),
-    ({"activation": "swish"}, "activation is 'swish'; choose one of relu"),
+    ({"activation": "tanh"}, "activation is 'tanh'; choose one of relu"),
     ({"width": 0}, "width: 0 must be at least 1"),
     ({"width": 20, "heads": 3}, "network.width: 20 must be even and divisible by network.heads = 3"),
     ({"width": 9, "heads": 3}, "network.width: 9 must be even"),
