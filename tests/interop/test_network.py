@@ -18,9 +18,10 @@ from pipeline.decoding.beams import LengthPenalty
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.engine import sentence
-from pipeline.engine.door import open_engine
+from pipeline.engine.door import open_engine, use_engine
 from pipeline.interop.network import HuggingFaceModel, Renumbered, Symbols, inverse, renumber
 from pipeline.interop.transplant import TransplantedModel
+from pipeline.model.formats import in_format
 from pipeline.vocabulary import BOS, EOS, PAD
 
 WORDS = 12
@@ -95,7 +96,13 @@ def test_a_bias_of_the_logits_is_added() -> None:
     assert isinstance(ours, TransplantedModel)
     expected = generated(network, ours, BATCH, num_beams=1)
     assert said(greedy.search(ours, BATCH, LIMIT)) == expected != generated(*both("marian_own"), BATCH, num_beams=1)
-    assert [said(greedy.search(open_engine(ours), row[row != PAD].unsqueeze(0), LIMIT))[0] for row in BATCH] == expected
+    alone = [row[row != PAD].unsqueeze(0) for row in BATCH]
+    assert [said(greedy.search(open_engine(ours), row, LIMIT))[0] for row in alone] == expected
+    rounded = open_engine(in_format(ours, "int8"))
+    assert sentence.greedy(rounded, rounded.start(rounded.encode(alone[0])), 9) is not None
+    compiled = [said(greedy.search(rounded, row, LIMIT)) for row in alone]
+    with use_engine("torch"):
+        assert [said(greedy.search(rounded, row, LIMIT)) for row in alone] == compiled
 
 
 @every_kind
