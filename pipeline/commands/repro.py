@@ -92,10 +92,11 @@ def check_decoders(params: "Params") -> None:
     """Check the decoders of a run, which otherwise only the stages would do that search with them, after trainings.
 
     Raises:
-        PipelineError: an entry of `decoders` is not valid, or does not suit the kind of a family that names it; or the
-            decoder of distillation does not find as many hypotheses as it should.
+        PipelineError: an entry of `decoders` is not valid, or does not suit the kind, the order or the verifier of a
+            family that names it; or the decoder of distillation does not find as many hypotheses as it should.
     """
     from pipeline.decoding.settings import read_entry, with_nbest  # torch, which an unchanged run does not need
+    from pipeline.model.orders import make_order
     from pipeline.systems import TEACHER
 
     distilling, where = params.distillation, "params.yaml: distillation.hypotheses"
@@ -104,10 +105,18 @@ def check_decoders(params: "Params") -> None:
     named += [(f"families.{name}.decoders", name, decoder) for name in params.systems
               for decoder in params.decoders_of(name)]
     for key, family, decoder in named:
-        searched, kind = read_entry(decoder, params.decoder(decoder)).kind, params.family(family).kind
-        if searched != kind:
-            raise PipelineError(f"params.yaml: {key}: {decoder} searches {searched} models, and {family} is of kind "
-                                f"{kind}; name another decoder there")
+        entry, settings = read_entry(decoder, params.decoder(decoder)), params.family(family)
+        fault = None
+        if entry.kind != settings.kind:
+            fault = f"{decoder} searches {entry.kind} models, and {family} is of kind {settings.kind}"
+        elif entry.verifies and settings.verifier is None:
+            fault = f"{decoder} returns what a verifier predicts, and families.{family}.drafting names none"
+        elif entry.width is not None and settings.order is not None:
+            width = make_order(settings.order).width
+            if width != entry.width:
+                fault = f"{decoder} searches orders of {entry.width} slots per step, and that of {family} has {width}"
+        if fault is not None:
+            raise PipelineError(f"params.yaml: {key}: {fault}; name another decoder there")
 
 
 def _announce(params: "Params", folder: Path, jobs: int) -> None:

@@ -22,6 +22,9 @@ from pipeline.decoding.verify import Drafter, verify
 from pipeline.engine.sentence import Found, Sentence
 from pipeline.vocabulary import BOS, EOS, PAD
 
+WIDTH = 1
+"""It verifies drafts of orders that fill so many slots per step."""
+
 
 @dataclass(frozen=True)
 class Settings(Checked):

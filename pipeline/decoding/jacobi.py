@@ -34,6 +34,8 @@ from pipeline.model.state import Ints
 from pipeline.vocabulary import EOS, PAD
 
 STARTS = ("padding", "source")
+WIDTH = 1
+"""It verifies drafts of orders that fill so many slots per step."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,9 @@ from pipeline.model.top import best_k_and_end
 TAKES_SHORTLIST = True
 """It searches any vocabulary in which the special ids are the first."""
 
+WIDTH = 2
+"""It searches orders that fill so many slots per step."""
+
 
 @dataclass(frozen=True)
 class Settings(Checked):
@@ -63,9 +66,9 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings)
         PipelineError: the order does not fill two slots per step, or W is not smaller than the vocabulary.
     """
     order = model.order
-    if order.width != 2:
-        raise PipelineError(f"pair_beam: order {order.name} fills {order.width} slots per step and not 2; choose the "
-                            "algorithm beam")
+    if order.width != WIDTH:
+        raise PipelineError(f"pair_beam: order {order.name} fills {order.width} slots per step and not {WIDTH}; choose "
+                            "the algorithm beam")
     W, H, N, penalty = settings.beams, settings.finish, settings.nbest, settings.length_penalty
     return beam_search(model, source, limit, _expansion(W, order.end, source.device), beams=W, hypotheses=H, nbest=N,
                        penalty=penalty, candidates=None)

@@ -6,6 +6,7 @@ The entry's `algorithm` names a file of this package, which defines
 * `search(model, source, limit, settings) -> Hypotheses`, where source is (B, S) ids, right-padded with PAD, and limit
   the greatest length of a translation,
 * `KIND`, the kind of model that it searches, if that is not `ordered`,
+* `WIDTH`, the slots per step of the orders that it searches, if not all orders suit it,
 * `TAKES_SHORTLIST = True` if it can search a part of a vocabulary, in which words have other ids,
 * `TAKES_TERMS = True` if its `search` has a fifth argument, the terms that the translations of one sentence contain,
 * `VERIFIES = True` if that kind drafts, and the search returns what the model's `verifier` predicts.
@@ -86,6 +87,16 @@ class Entry:
         """The kind of model that it searches."""
         return str(getattr(self.module, "KIND", "ordered"))
 
+    @property
+    def width(self) -> int | None:
+        """The slots per step of the orders that it searches; None: any."""
+        return getattr(self.module, "WIDTH", None)
+
+    @property
+    def verifies(self) -> bool:
+        """Whether it returns what the model's verifier predicts."""
+        return getattr(self.module, "VERIFIES", False)
+
 
 def read_entry(name: str, block: Mapping[str, Any]) -> Entry:
     """A checked entry of `decoders`.
@@ -162,7 +173,7 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit,
     search, takes_terms = module.search, getattr(module, "TAKES_TERMS", False)
     if shortlist is not None and not getattr(module, "TAKES_SHORTLIST", False):
         raise PipelineError(f"decoders.{name}: {algorithm} cannot search a shortlist; choose greedy or a beam search")
-    is_left_to_right = kind == "ordered" or getattr(module, "VERIFIES", False)
+    is_left_to_right = kind == "ordered" or entry.verifies
 
     def decode(model: Any, source: Tensor, prefixes: Prefixes = (), terms: Terms = ()) -> Hypotheses:
         if model.kind != kind:
