@@ -82,7 +82,8 @@ def curve(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, *, la
 def bars(axes: Axes, values: Mapping[str, float], colours: Sequence[str]) -> None:
     """Horizontal bars by name, from top to bottom, with their values."""
     drawn = axes.barh(list(values), list(values.values()), height=0.6, color=colours)
-    axes.bar_label(drawn, [f"{value:.3g}" for value in values.values()], fontsize=7, color=THEME.muted, padding=2)
+    axes.bar_label(drawn, [f"{value:#.3g}".rstrip(".") for value in values.values()], fontsize=7,
+                   color=THEME.muted, padding=2)
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.margins(x=0.18, y=0.02)

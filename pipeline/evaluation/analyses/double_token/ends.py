@@ -119,7 +119,7 @@ def _draw(metric: Mapping[str, Any], rivals: Sequence[Rival]) -> Figure:
         axes.set_yticks(range(len(parts)), [f"{name} ({number})" for name, number in parts.items()])
         axes.invert_yaxis()
         axes.axvline(0, color=chart.THEME.muted, linewidth=1)
-        chart.name_axes(axes, f"precision of {n}-grams against the baseline, points", "",
+        chart.name_axes(axes, f"{n}-gram precision, difference in points", "",
                         "tokens (sentences)" if n == ORDERS[0] else chart.of_all(rivals))
     chart.add_legend(figure, 3)
     return figure
