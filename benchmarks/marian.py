@@ -243,7 +243,8 @@ def show(result: Mapping[str, Any]) -> None:
     """Print the engines as a table."""
     print(table(["engine", "ms/sentence", "ms/token", "times faster than transformers", "than CTranslate2 greedy"], [
         [name, f"{row['ms_per_sentence']:.1f}", f"{row['ms_per_token']:.2f}",
-         *("{:.2f} ({:.2f} to {:.2f})".format(*row[f"times_faster_than_{peer}"]) for peer in ("transformers", "ctranslate2"))]
+         *("{:.2f} ({:.2f} to {:.2f})".format(*row[f"times_faster_than_{peer}"])
+           for peer in ("transformers", "ctranslate2"))]
         for name, row in result["engines"].items()]))
     print(f"{result['sentences']} sources, {result['rounds']} rounds; passed over: {result['passed_over'] or 'none'}; "
           "CTranslate2 with " + ", ".join(
