@@ -1,7 +1,8 @@
 """One sentence at a time on a CPU: Marian in transformers, ours and CTranslate2 on the same random weights.
 
     python -m benchmarks.marian
-    python -m benchmarks.marian --vocabulary 58101 --activation swish --output opus_mt.json    # as OPUS-MT's models are
+    # as OPUS-MT's models are:
+    python -m benchmarks.marian --vocabulary 58101 --activation swish --output benchmarks/results/opus_mt.json
 
 Before anything is timed, our logits are checked against Marian's, and every engine must give the same greedy tokens in
 float32. All run to the same length because the end symbol is not among their tokens (sources for which it is are passed

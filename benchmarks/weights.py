@@ -42,11 +42,11 @@ def random_marian(settings: NetworkSettings, vocabulary: int, seed: int, spread:
 def transformer_of(marian: MarianMTModel, settings: NetworkSettings) -> Transformer:
     """Our Transformer with Marian's weights.
 
-    Marian has a bias on the logits, ours has none: it must be zero.
+    Marian's bias of the logits is not copied: it must be zero.
     """
     vocabulary = marian.config.vocab_size
     if bool(marian.final_logits_bias.any()):
-        raise ValueError("final_logits_bias is not zero: this Transformer has no place for it")
+        raise ValueError("final_logits_bias is not zero, and it is not copied")
     ours = Transformer(settings, vocabulary, vocabulary, make_order(OrderSettings("left_to_right")))
     theirs = marian.state_dict()
     ours.load_state_dict({name: torch.cat([theirs[part] for part in parts])

@@ -114,7 +114,7 @@ def check_decoders(params: "Params") -> None:
         elif entry.width is not None and settings.order is not None:
             width = make_order(settings.order).width
             if width != entry.width:
-                fault = f"{decoder} searches orders of {entry.width} slots per step, and that of {family} has {width}"
+                fault = f"slots per step: {decoder} needs {entry.width}, and the order of {family} fills {width}"
         if fault is not None:
             raise PipelineError(f"params.yaml: {key}: {fault}; name another decoder there")
 

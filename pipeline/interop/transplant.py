@@ -45,11 +45,12 @@ class TransplantedModel(Renumbered):
             weights[f"{side}_positions.learned"] = torch.cat((table, table[-1:].expand(slots - len(table), -1)))
         weights["projection.weight"] = weights["projection.weight"][self.target_ids]
         self._transformer.load_state_dict(weights)
-        bias = getattr(network, "final_logits_bias", torch.zeros(1, len(theirs["lm_head.weight"])))
-        bias = bias.to(self._transformer.projection.weight.dtype)[:, self.target_ids]
+        bias = theirs.get("final_logits_bias", theirs["lm_head.weight"].new_zeros(1, len(self.target_ids) - 1))
+        bias = bias[:, self.target_ids]
         if self.begins_freely:  # the suppressed tokens are then the same in every step
             bias = self._allowed(bias.unsqueeze(0), None)
-        self._transformer.output_bias = bias.view(-1)
+        if bool(bias.any()):
+            self._transformer.output_bias = bias.view(-1)
         self.eval()
 
     def encode(self, source: Tensor) -> Memory:

@@ -50,14 +50,14 @@ def whole(kind: str, source: Tensor, target: Sequence[int]) -> Tensor:
 
 
 def generated(network: Any, ours: Renumbered, source: Tensor, **settings: Any) -> list[list[int]]:
-    """What their `generate` says of sources (B, S), in our numbers, up to the end symbol."""
+    """What their `generate` predicts for sources (B, S), in our numbers, up to the end symbol."""
     found = network.generate(input_ids=ours.source_ids[source], attention_mask=(source != PAD).long(), do_sample=False,
                              max_new_tokens=WORDS + 1, **settings)
     rows = inverse(ours.target_ids)[found[:, 1:]].tolist()
     return [row[:row.index(EOS)] if EOS in row else row[:WORDS + 1] for row in rows]
 
 
-def said(found: Hypotheses) -> list[list[int]]:
+def predicted(found: Hypotheses) -> list[list[int]]:
     return [row[:length] for row, length in zip(found.tokens[:, 0].tolist(), found.lengths[:, 0].tolist(),
                                                 strict=True)]
 
@@ -85,7 +85,7 @@ def test_our_layers_where_they_compute_the_same(change: dict[str, Any]) -> None:
     ours = model_of(network)
     assert isinstance(ours, TransplantedModel) == (
         change.get("activation_function") in ("swish", "silu", "gelu") or "scale_embedding" in change)
-    assert said(greedy.search(ours, BATCH, LIMIT)) == generated(network, ours, BATCH, num_beams=1)
+    assert predicted(greedy.search(ours, BATCH, LIMIT)) == generated(network, ours, BATCH, num_beams=1)
 
 
 def test_a_bias_of_the_logits_is_added() -> None:
@@ -95,14 +95,15 @@ def test_a_bias_of_the_logits_is_added() -> None:
     ours = model_of(network)
     assert isinstance(ours, TransplantedModel)
     expected = generated(network, ours, BATCH, num_beams=1)
-    assert said(greedy.search(ours, BATCH, LIMIT)) == expected != generated(*both("marian_own"), BATCH, num_beams=1)
+    assert expected != generated(*both("marian_own"), BATCH, num_beams=1)
+    assert predicted(greedy.search(ours, BATCH, LIMIT)) == expected
     alone = [row[row != PAD].unsqueeze(0) for row in BATCH]
-    assert [said(greedy.search(open_engine(ours), row, LIMIT))[0] for row in alone] == expected
+    assert [predicted(greedy.search(open_engine(ours), row, LIMIT))[0] for row in alone] == expected
     rounded = open_engine(in_format(ours, "int8"))
     assert sentence.greedy(rounded, rounded.start(rounded.encode(alone[0])), 9) is not None
-    compiled = [said(greedy.search(rounded, row, LIMIT)) for row in alone]
+    compiled = [predicted(greedy.search(rounded, row, LIMIT)) for row in alone]
     with use_engine("torch"):
-        assert [said(greedy.search(rounded, row, LIMIT)) for row in alone] == compiled
+        assert [predicted(greedy.search(rounded, row, LIMIT)) for row in alone] == compiled
 
 
 @every_kind
@@ -112,29 +113,29 @@ def test_one_sentence_alone(kind: str) -> None:
     for row in BATCH:
         source = row[row != PAD].unsqueeze(0)
         expected = generated(network, ours, source, num_beams=1)
-        assert said(greedy.search(open_engine(ours), source, LIMIT)) == expected
-        assert said(jacobi.search(open_engine(ours), source, LIMIT, jacobi.Settings(3, True))) == expected
+        assert predicted(greedy.search(open_engine(ours), source, LIMIT)) == expected
+        assert predicted(jacobi.search(open_engine(ours), source, LIMIT, jacobi.Settings(3, True))) == expected
     opened = open_engine(ours)
     taken = sentence.greedy(opened, opened.start(opened.encode(BATCH[:1])), 9)
     assert (taken is not None) == isinstance(ours, TransplantedModel)
 
 
-def test_alone_nothing_is_said_that_is_suppressed() -> None:
+def test_alone_nothing_is_predicted_that_is_suppressed() -> None:
     network, free = both("marian_own")
     for row in BATCH:
         source = row[row != PAD].unsqueeze(0)
-        words = said(greedy.search(open_engine(free), source, LIMIT))[0]
+        words = predicted(greedy.search(open_engine(free), source, LIMIT))[0]
         common = int(free.target_ids[words[0] if words else EOS + 1])
         for given_, symbols in (({"suppress_tokens": [common, 19]}, {"suppressed": (common, 19)}),
                                 ({"begin_suppress_tokens": [common]}, {"suppressed_first": (common,)})):
             ours = model_of(network, **symbols)
-            found = said(greedy.search(open_engine(ours), source, LIMIT))
+            found = predicted(greedy.search(open_engine(ours), source, LIMIT))
             assert found == generated(network, ours, source, num_beams=1, **given_)
 
 
 @every_kind
 def test_any_steps_selections_and_rewinds(kind: str) -> None:
-    """A state that is moved about at random says what the whole prefix says, row by row."""
+    """A state that is moved about at random predicts what the whole prefix predicts, row by row."""
     ours = both(kind)[1]
     ids = st.integers(3, len(ours.target_ids) - 1)
 
@@ -184,7 +185,7 @@ def test_in_single_precision(kind: str) -> None:
 def test_greedy_search_is_theirs(kind: str) -> None:
     theirs, ours = both(kind)
     found = greedy.search(ours, BATCH, LIMIT)
-    assert said(found) == generated(theirs, ours, BATCH, num_beams=1)
+    assert predicted(found) == generated(theirs, ours, BATCH, num_beams=1)
     assert 0 < int(found.ended.sum()) < len(BATCH)
 
 
@@ -202,7 +203,7 @@ DRAFTING: dict[str, Callable[[Renumbered, Tensor], Hypotheses]] = {
 def test_drafts_change_nothing(kind: str, drafting: str) -> None:
     ours = both(kind)[1]
     expected, found = greedy.search(ours, BATCH, LIMIT), DRAFTING[drafting](ours, BATCH)
-    assert said(found) == said(expected)
+    assert predicted(found) == predicted(expected)
     torch.testing.assert_close(found.scores, expected.scores)
     if drafting == "pj":
         assert int(found.calls.sum()) < int(expected.calls.sum())
@@ -216,7 +217,7 @@ def test_a_batch_is_its_sentences(kind: str) -> None:
         for row in range(0, len(BATCH), 3):
             source = BATCH[row][BATCH[row] != PAD].unsqueeze(0)
             alone = search(ours, source)
-            assert said(alone) == said(together)[row:row + 1]
+            assert predicted(alone) == predicted(together)[row:row + 1]
             torch.testing.assert_close(alone.scores[0], together.scores[row])
 
 
@@ -230,7 +231,7 @@ def test_beam_search_is_theirs(kind: str) -> None:
     found = beam.search(ours, BATCH, LIMIT, beam.Settings(3, LengthPenalty("average", 1.0)))
     expected = generated(theirs, ours, BATCH, num_beams=3, length_penalty=1.0, early_stopping=True)
     ended = found.ended[:, 0].nonzero().flatten().tolist()
-    assert ended and [said(found)[row] for row in ended] == [expected[row] for row in ended]
+    assert ended and [predicted(found)[row] for row in ended] == [expected[row] for row in ended]
 
 
 @every_kind
@@ -246,11 +247,11 @@ def test_scores_of_beams_are_those_of_their_tokens(kind: str) -> None:
 
 
 @every_kind
-def test_what_must_and_must_not_be_said(kind: str) -> None:
-    """A forced first token, tokens that are never said, and those that do not come first."""
+def test_what_must_and_must_not_be_predicted(kind: str) -> None:
+    """A forced first token, tokens that are never predicted, and those that do not come first."""
     theirs, ours = both(kind)
     plain = greedy.search(ours, BATCH, LIMIT)
-    words = [ours.target_ids[row].tolist() for row in said(plain) if row]
+    words = [ours.target_ids[row].tolist() for row in predicted(plain) if row]
     common, firsts = words[0][0], sorted({row[0] for row in words})
     for settings_, symbols in (
             ({"forced_bos_token_id": 17}, {"first": 17}),
@@ -258,9 +259,9 @@ def test_what_must_and_must_not_be_said(kind: str) -> None:
             ({"begin_suppress_tokens": firsts}, {"suppressed_first": tuple(firsts)})):
         model = model_of(theirs, **symbols)
         found = greedy.search(model, BATCH, LIMIT)
-        assert said(found) == generated(theirs, model, BATCH, num_beams=1, **settings_)
-        assert said(found) != said(plain)
-        assert said(jacobi.search(model, BATCH, LIMIT)) == said(found)
+        assert predicted(found) == generated(theirs, model, BATCH, num_beams=1, **settings_)
+        assert predicted(found) != predicted(plain)
+        assert predicted(jacobi.search(model, BATCH, LIMIT)) == predicted(found)
 
 
 def test_the_first_token_is_forced_after_a_rewind_to_the_start_too() -> None:

@@ -85,8 +85,8 @@ def _precision(metrics: Metrics, part: str, n: str, *, below: bool = False) -> J
     estimate, metric = _estimate(found, "difference"), metrics["ends"]
     sentences = metric["sentences"][part]
     return compared(claim, estimate, sentences,
-                    f"Against {metric[_DOUBLE_TOKEN]['counterpart']} on {sentences} long sentences, in points: "
-                    f"{in_words(estimate)}.", {}, below=below)
+                    f"Against {metric[_DOUBLE_TOKEN]['counterpart']} on {sentences} sentences with two such ends, in "
+                    f"points: {in_words(estimate)}.", {}, below=below)
 
 
 def _information(metrics: Metrics) -> Judgement:
