@@ -19,9 +19,9 @@ import sys
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from pipeline import guard
 from pipeline.cores import usable_cores
@@ -161,7 +161,7 @@ def reproduce_together(folder: Path, after: After, steps: dict[str, int], free: 
                 running[stage] = _start(folder, stage, share, output), share
             if not running:
                 break
-            stage, line = output.get()
+            stage, line = next_line(output)
             if line is not None:
                 print(f"{stage}: {line}", end="", flush=True)
                 continue
@@ -175,6 +175,17 @@ def reproduce_together(folder: Path, after: After, steps: dict[str, int], free: 
     if failed:
         raise PipelineError(f"{PIPELINE}: {', '.join(failed)} failed; see the lines above that begin with it. The "
                             "same command continues from here")
+
+
+def next_line(output: Output) -> tuple[str, str | None]:
+    """The next of the lines, once there is one.
+
+    It waits one second at a time: Python runs signal handlers between its own instructions, so one whose signal arrives
+    just before a wait, or in another thread, runs only after it, and a stage can be silent for hours.
+    """
+    while True:
+        with suppress(Empty):
+            return output.get(timeout=1)
 
 
 def training_time(params: Params, families: list[str], jobs: int) -> float:

@@ -6,6 +6,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -300,6 +302,23 @@ def test_what_ends_it_ends_all_of_it(project: Path, ignoring: str) -> None:
         run.send_signal(signal.SIGTERM)
         assert run.wait(guard.PATIENCE - 5) == 130  # before they would have to be killed
         assert ended(project)
+
+
+def test_a_signal_is_not_left_until_the_next_line() -> None:
+    """One that reaches another thread does not wake the one that waits, nor does one that comes just before."""
+    def interrupt() -> None:
+        time.sleep(0.1)
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, signal.default_int_handler)
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            stages.next_line(stages.Output())
+    finally:
+        thread.join()
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_kill_9_leaves_no_training_and_the_next_call_goes_on(project: Path) -> None:
