@@ -237,7 +237,7 @@ def _agreement(metrics: Metrics, family: str, at: int) -> Judgement:
         return missing(claim, f"{family} in `agreement`")
     distance = sorted(found, key=int)[at]
     estimate, metric = _estimate(found[distance], "difference"), metrics["agreement"]
-    return compared(claim, estimate, metric["sentences"],
+    return compared(claim, estimate, metric["sentences"][distance],
                     f"Against {metric['baseline']} with {distance} words between them, in points: "
                     f"{in_words(estimate)}.", {}, below=True)
 

@@ -69,7 +69,8 @@ def agreement(baseline: str, counts: Mapping[str, Counts], *, samples: int) -> F
         samples: resamples of the paired bootstrap.
     """
     distances = sorted(counts[baseline])
-    metric: dict[str, Any] = {"sentences": sum(map(len, counts[baseline].values())), "baseline": baseline}
+    metric: dict[str, Any] = {
+        "sentences": {str(distance): len(counts[baseline][distance]) for distance in distances}, "baseline": baseline}
     for family, mine in counts.items():
         metric[family] = {str(distance): share_with_difference(
             mine[distance], counts[baseline][distance], resample(len(mine[distance]), samples))
@@ -85,6 +86,6 @@ def _draw(metric: Mapping[str, Any], families: Sequence[str], distances: Sequenc
     axes.axhline(50, color=chart.THEME.muted, linewidth=1)
     axes.set_xticks(distances)
     chart.name_axes(axes, "words between subject and verb", "verbs that agree, %",
-                    ", ".join(filter(None, (f"{metric['sentences']} sentences", chart.of_all(families)))))
+                    ", ".join(filter(None, (f"{sum(metric['sentences'].values())} sentences", chart.of_all(families)))))
     chart.add_legend(figure, 4)
     return figure
