@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 from torch.optim.adamw import adamw
 
 from pipeline import layout
@@ -52,7 +53,7 @@ def seconds_a_step(settings: NetworkSettings, batch_tokens: int, vocabulary: int
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     network = Transformer(settings, vocabulary, vocabulary, make_order(OrderSettings("left_to_right"))).train()
-    weights = list(network.parameters())
+    weights: list[Tensor] = list(network.parameters())
     means, squares = ([torch.zeros_like(weight) for weight in weights] for _ in range(2))
     steps = [torch.zeros(()) for _ in weights]
     ids = torch.randint(7, vocabulary, (max(1, batch_tokens // _PIECES), _PIECES))
