@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from baselines import BEAM5
+from baselines import STARTS, STUDENTS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +30,6 @@ from pipeline.stage_graph import find_stages
 from pipeline.stages import ask_dvc, default_jobs, shares, with_followers
 
 ROOT = Path(__file__).parents[1]
-STARTS = {"ar": "teacher", "nat": "teacher", "small": "ar", "late": "small"}
 TRAIN = """\
 import os, pathlib, sys, time
 family, start = sys.argv[1:]
@@ -182,15 +181,10 @@ def test_cores_and_gpus_are_shared_out(monkeypatch: pytest.MonkeyPatch, jobs: in
     assert shares(jobs) == [{"OMP_NUM_THREADS": "5", "CUDA_VISIBLE_DEVICES": some} for some in devices]
 
 
-def with_students(change_params: Callable[[dict[str, Any]], None]) -> None:
-    change_params({**BEAM5, "families": {name: {"order": {"name": "left_to_right"}} for name in STARTS}, "students": {
-        "interleaved": None, **STARTS}, "systems": ["teacher", *STARTS]})
-
-
 @pytest.fixture
 def project(workspace: Path, change_params: Callable[[dict[str, Any]], None]) -> Path:
     """A DVC project like ours whose training is a short sleep."""
-    with_students(change_params)
+    change_params(STUDENTS)
     for name, text in {
             ".dvc/config": "[core]\n    analytics = false\n    no_scm = true\n", "train.py": TRAIN, "seconds": "0.1",
             "dvc.yaml": yaml.safe_dump({"stages": {
