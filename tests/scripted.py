@@ -71,7 +71,7 @@ def random_script(order: Order, words: int, seed: int, vocabulary: int) -> Scrip
     live = [order.end, *range(7, 7 + words)]
 
     def script(source: Row, prefix: Row) -> Tensor:
-        # Slot behind slot, so that a prefix is a number in base V: no two prefixes share their logits.
+        # Slot after slot, so that a prefix is a number in base V: no two prefixes share their logits.
         number = 0
         for word in (*source, *prefix):
             number = (number * vocabulary + word + 1) % (2**61 - 1)

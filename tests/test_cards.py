@@ -49,10 +49,10 @@ def test_the_card_says_data_licence_steps_quality_and_decoders(
     [greedy, beam] = head["model-index"][0]["results"]
     assert greedy["metrics"][0] == {"type": "bleu", "name": "BLEU, greedy", "value": 12.35, "args": "signature of bleu"}
     assert beam["metrics"][0]["value"] == 23.46
-    for said in ("optimiser steps: 1,234", "the mean of 2 checkpoints", "| `beam3` | 23.5 | 40.0 | 70.0 | 3.0 |",
+    for line in ("optimiser steps: 1,234", "the mean of 2 checkpoints", "| `beam3` | 23.5 | 40.0 | 70.0 | 3.0 |",
                  "BLEU: `signature of bleu`", "beam3: {algorithm: beam, beams: 3}", "| train | 300 |", "`cc-by-4.0`",
                  "the corpus's targets, and the teacher's translations of its sources", "min_words: 3"):
-        assert said in body, said
+        assert line in body, line
     assert "beam9" not in body and "F0.5" not in body
 
 
@@ -211,5 +211,5 @@ def test_export_uploads_what_it_has_written(workspace: Path, monkeypatch: pytest
 def test_options_that_an_export_does_not_have(workspace: Path, options: list[str], message: str,
                                               capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", *options, "--output", "out/it"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"error: {message}") and said.count("\n") == 1 and not Path("out/it").exists()
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {message}") and error.count("\n") == 1 and not Path("out/it").exists()

@@ -38,11 +38,11 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_a_sentence(workspace: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     assert ddg(SENTENCE) == 0
-    printed, said = capfd.readouterr()
+    printed, notes = capfd.readouterr()
     assert printed.startswith(f"  {SENTENCE}\n\n     1 ")
     assert max(map(len, printed.split("\n  = ")[0].splitlines())) <= 60
     assert re.search(r"\d+ tokens? in \d+ iterations?, \d\.\d\d per iteration; \d+ settled together", printed)
-    assert "written: ddg/ddg.html, ddg.png, ddg.svg" in said
+    assert "written: ddg/ddg.html, ddg.png, ddg.svg" in notes
     first = files(Path("ddg"))
     assert set(first) == FILES and SENTENCE.encode() in first["ddg.html"] and b'lang="xx"' in first["ddg.html"]
     # Again: what it has written itself it replaces, with the same bytes.
@@ -86,8 +86,8 @@ def test_an_output_that_cannot_be_written(workspace: Path, monkeypatch: pytest.M
         monkeypatch.chdir("empty")  # which would be replaced under the shell that is in it
         monkeypatch.setattr("pipeline.model_options.load_params", None)
     assert ddg(SENTENCE, "--output", output) == 2
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("error: ") and message in said
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("error: ") and message in error
 
 
 @pytest.mark.parametrize(("sentence", "options", "message"), [

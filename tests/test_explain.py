@@ -128,9 +128,9 @@ def test_marks_add_up_to_the_output(tiny: Callable[..., Any], acceptance: Accept
             assert kept[length:] == [EOS] * int(found.ended[sentence, 0])
             for part in marked:
                 assert fates(part.draft).count(B) == fates(part.verdict).count(B) <= 1
-                for drafted, said in zip(part.draft, part.verdict, strict=False):
-                    assert drafted.fate is said.fate
-                    assert drafted == said if drafted.fate in (A, R) else drafted.fate is D or drafted != said
+                for drafted, predicted in zip(part.draft, part.verdict, strict=False):
+                    assert drafted.fate is predicted.fate
+                    assert drafted == predicted if drafted.fate in (A, R) else drafted.fate is D or drafted != predicted
             if acceptance.exact:
                 assert not any(relaxed)
     check()

@@ -1,4 +1,4 @@
-"""Installing: what stands in the way is said in one line before anything is installed, and the next try goes on."""
+"""Installing: what stands in the way is reported in one line before anything is installed, and the next try goes on."""
 
 import ast
 import os
@@ -114,7 +114,7 @@ def test_where_space_is_scarce_pip_is_asked_for_its_build(report: str, fits: boo
     assert prepared.done == ["make", ".[pipeline]"][:1 + fits]
 
 
-@pytest.mark.parametrize("said, torch, message", [
+@pytest.mark.parametrize("printed, torch, message", [
     ("WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError(...)'\n"
      "ERROR: Could not find a version that satisfies the requirement numpy (from versions: none)", "",
      r"the package index cannot be reached; check .* run the same command again"),
@@ -124,8 +124,8 @@ def test_where_space_is_scarce_pip_is_asked_for_its_build(report: str, fits: boo
     ("ERROR: one\nERROR: another\n\n", "", r"\(another\)"),
     ("", "", "it gives no reason"),
 ])
-def test_what_pip_says_becomes_a_line(said: str, torch: str, message: str) -> None:
-    line = explain(said, torch)
+def test_what_pip_says_becomes_a_line(printed: str, torch: str, message: str) -> None:
+    line = explain(printed, torch)
     assert install.re.search(message, line) and "\n" not in line
 
 

@@ -156,8 +156,8 @@ def test_disk_and_platforms_are_said_before_the_first_command() -> None:
     before = README.read_text().partition("    make repro")[0]
     sizes = [f"{size:g} GB" for size in (*INSTALLED.values(), *DOWNLOADED.values())]
     versions = [f"{major}.{minor}" for major, minor in (OLDEST, NEWEST)]
-    for said in ("minutes", "Linux on x86-64", "Windows", *sizes, *versions):
-        assert said in before
+    for fact in ("minutes", "Linux on x86-64", "Windows", *sizes, *versions):
+        assert fact in before
 
 
 @pytest.fixture()

@@ -1,4 +1,4 @@
-"""`score` says what a search would have said; `average` is the mean of the weights."""
+"""`score` gives a translation the score that a search gives it; `average` is the mean of the weights."""
 
 import io
 import sys
@@ -49,8 +49,8 @@ def test_a_score_is_the_score_of_teacher_forcing(family: str, workspace: Path, m
 
 def test_a_line_without_a_tab_is_named(workspace: Path, monkeypatch: pytest.MonkeyPatch,
                                        capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    status, _, said = scored("a red moth\tlumo\nno tab\n", "teacher", monkeypatch, capsysbinary)
-    assert status == 2 and said == "error: standard input: line 2 has no tab; give SOURCE<TAB>TRANSLATION\n"
+    status, _, error = scored("a red moth\tlumo\nno tab\n", "teacher", monkeypatch, capsysbinary)
+    assert status == 2 and error == "error: standard input: line 2 has no tab; give SOURCE<TAB>TRANSLATION\n"
 
 
 @pytest.mark.parametrize("side", ["source", "translation"])
@@ -61,10 +61,10 @@ def test_two_long_texts_do_not_share_a_score(workspace: Path, monkeypatch: pytes
     for last in ("raven", "snail"):
         text = "otter " * 80 + last
         lines.append(f"{text}\tlumo" if side == "source" else f"a red moth\t{text}")
-    status, rows, said = scored("".join(line + "\n" for line in lines), "teacher", monkeypatch, capsysbinary)
+    status, rows, error = scored("".join(line + "\n" for line in lines), "teacher", monkeypatch, capsysbinary)
     assert status == 2 and rows == []
-    assert said.startswith(f"error: standard input: line 2: a {side} of ") and said.count("\n") == 1
-    assert said.endswith(" pieces is longer than the model's 63; split the pair, or leave it out\n")
+    assert error.startswith(f"error: standard input: line 2: a {side} of ") and error.count("\n") == 1
+    assert error.endswith(" pieces is longer than the model's 63; split the pair, or leave it out\n")
 
 
 def test_the_longest_source_that_is_read_whole_has_a_score(workspace: Path, monkeypatch: pytest.MonkeyPatch,
@@ -124,5 +124,5 @@ def test_an_average_overwrites_nothing(workspace: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize("output", [".", "o" * 300, "params.yaml/mean"])
 def test_an_average_that_cannot_be_written(workspace: Path, capsys: pytest.CaptureFixture[str], output: str) -> None:
     assert main(["average", str(layout.checkpoint("teacher")), "--output", output]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"error: {output}: ") and said.count("\n") == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {output}: ") and error.count("\n") == 1

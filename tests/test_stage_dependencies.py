@@ -1,4 +1,4 @@
-"""dvc.yaml: every stage depends on the code that it imports, or on what is said here why it need not."""
+"""dvc.yaml: every stage depends on the code that it imports, or this file gives the reason why it need not."""
 
 from functools import cache
 from pathlib import Path

@@ -194,8 +194,8 @@ def project(workspace: Path, change_params: Callable[[dict[str, Any]], None]) ->
                     "cmd": "python train.py ${key} ${item}", "deps": ["checkpoints/${item}", "train.py"],
                     "outs": ["checkpoints/${key}"]}},
                 "evaluate": {"matrix": {"family": "${systems}"}, "deps": ["checkpoints/${item.family}"],
-                             "cmd": "tr a-z A-Z < checkpoints/${item.family}/weights > ${item.family}.said",
-                             "outs": ["${item.family}.said"]},
+                             "cmd": "tr a-z A-Z < checkpoints/${item.family}/weights > ${item.family}.upper",
+                             "outs": ["${item.family}.upper"]},
                 "table": {"cmd": "cat checkpoints/*/weights > table", "deps": ["checkpoints"], "outs": ["table"]},
             }}, sort_keys=False)}.items():
         (workspace / name).parent.mkdir(exist_ok=True)
@@ -210,8 +210,8 @@ def repro(*options: str) -> int:
 
 def test_dvc_loses_nothing_when_two_train_at_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert repro("--jobs", "2") == 0
-    said = capsys.readouterr().out
-    assert "fit@small: training after ar\n" in said and "fit@late: training after small\n" in said
+    printed = capsys.readouterr().out
+    assert "fit@small: training after ar\n" in printed and "fit@late: training after small\n" in printed
     order = (project / "log").read_text().split()
     assert sorted(order) == sorted(STARTS)
     assert all(order.index(start) < order.index(name) for name, start in STARTS.items() if start in order)
@@ -219,7 +219,7 @@ def test_dvc_loses_nothing_when_two_train_at_once(project: Path, capsys: pytest.
     locked = (project / "dvc.lock").read_bytes()
     assert yaml.safe_load(locked)["stages"].keys() == {
         "teacher", "table", "evaluate@teacher", *(f"{name}@{one}" for one in STARTS for name in ("fit", "evaluate"))}
-    assert "evaluate@late: > tr" in said and (project / "late.said").read_text() == "LATE"
+    assert "evaluate@late: > tr" in printed and (project / "late.upper").read_text() == "LATE"
 
     assert not any(stage.has_changed for stage in ask_dvc(project).values())
     assert repro("--jobs", "2") == 0 and "Nothing has changed" in capsys.readouterr().out
@@ -253,8 +253,8 @@ def test_conflicts_of_a_merge_stay_in_the_lock(project: Path, capsys: pytest.Cap
 def test_one_that_fails_is_named_and_the_others_end(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "broken").touch()
     assert repro("--jobs", "2") == 2
-    said = capsys.readouterr()
-    assert "fit@ar: ar cannot be trained\n" in said.out and "dvc.yaml: fit@ar failed" in said.err
+    printed = capsys.readouterr()
+    assert "fit@ar: ar cannot be trained\n" in printed.out and "dvc.yaml: fit@ar failed" in printed.err
     locked = yaml.safe_load((project / "dvc.lock").read_text())["stages"]
     assert "fit@nat" in locked and "fit@ar" not in locked and not (project / "table").exists()
 

@@ -101,10 +101,10 @@ REPRO = (sys.executable, "-m", "pipeline", "repro", "--profile")
 @pytest.fixture(scope="module")
 def made(project: Path) -> Path:
     """The folder of a profile after `make repro PROFILE=mine`."""
-    said = run(project, *REPRO, "mine")
-    assert "Stage 'bpe' is cached - skipping run" in said  # the default run has made it
-    assert "worked on teacher" in said and "worked on bpe" not in said
-    assert "git add profiles/mine && git commit" in said
+    printed = run(project, *REPRO, "mine")
+    assert "Stage 'bpe' is cached - skipping run" in printed  # the default run has made it
+    assert "worked on teacher" in printed and "worked on bpe" not in printed
+    assert "git add profiles/mine && git commit" in printed
     return project / "profiles/mine"
 
 
@@ -134,8 +134,8 @@ def test_git_has_the_lock_and_the_figures_and_no_text_or_weights(profile: Path) 
 
 
 def test_an_experiment_is_compared_with_the_commit(profile: Path) -> None:
-    said = dvc(profile, "exp", "run", "--name", "longer", "-S", "training.steps=7")
-    assert "worked on teacher" in said and "worked on bpe" not in said
+    printed = dvc(profile, "exp", "run", "--name", "longer", "-S", "training.steps=7")
+    assert "worked on teacher" in printed and "worked on bpe" not in printed
     assert json.loads(dvc(profile, "metrics", "diff", "--json")) == {
         "reports/teacher.json": {"figure": {"old": 5, "new": 7, "diff": 2}}}
     git(profile, "checkout", ".")
@@ -163,8 +163,8 @@ def test_a_queue_of_experiments(profile: Path) -> None:
 
 
 def test_other_hardware_times_anew_and_trains_nothing(profile: Path, tmp_path: Path) -> None:
-    said = dvc(profile, "exp", "run", XDG_STATE_HOME=str(tmp_path))  # whose random number is part of its identity
-    assert "worked on speed" in said and "worked on teacher" not in said
+    printed = dvc(profile, "exp", "run", XDG_STATE_HOME=str(tmp_path))  # whose random number is part of its identity
+    assert "worked on speed" in printed and "worked on teacher" not in printed
     git(profile, "checkout", ".")
 
 
@@ -176,8 +176,8 @@ def test_a_second_clone_translates(project: Path, profile: Path) -> None:
     dvc(second, "pull", "dvc.yaml")
     assert not (second.parent.parent / "checkpoints/teacher").exists()  # nothing but this profile
     source = "The red otter paints the lantern no 1 .\n"
-    said = run(second, sys.executable, "-m", "pipeline", "translate", "--family", "teacher", stdin=source)
-    assert said.count("\n") == 1
+    printed = run(second, sys.executable, "-m", "pipeline", "translate", "--family", "teacher", stdin=source)
+    assert printed.count("\n") == 1
     dvc(project.parent, "artifacts", "get", str(project), "profiles/mine:teacher", "--out", "model")
     assert (project.parent / "model/weights.safetensors").read_bytes() == (
         profile / "checkpoints/teacher/weights.safetensors").read_bytes()

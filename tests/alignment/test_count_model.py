@@ -215,7 +215,7 @@ def test_no_word_a_position_is_a_mistake() -> None:
 
 @given(CORPORA, st.lists(SOURCES, min_size=1, max_size=5))
 def test_a_batch_equals_its_sentences(corpus: list[AlignedPair], sources: list[list[int]]) -> None:
-    """Whatever stands behind them is not read."""
+    """Whatever comes after them is not read."""
     counts, longest = model(corpus), max(map(len, sources))
     batch = np.full((len(sources), longest + 2), 1 << 40)
     for row, source in zip(batch, sources, strict=True):

@@ -23,17 +23,17 @@ LIMIT = LengthLimit(0.0, 39)  # forty tokens: far
 def writing(texts: dict[Row, Row]) -> Script:
     """Of every source (its end symbol included) the text that is written, whatever was fed."""
     def script(source: Row, prefix: Row) -> torch.Tensor:
-        said = (*texts[source], *[EOS] * 40)
-        return logits({said[len(prefix)]: 9.0})
+        tokens = (*texts[source], *[EOS] * 40)
+        return logits({tokens[len(prefix)]: 9.0})
     return script
 
 
-def algorithm_1(source: Row, say: Callable[[Row], int], most: int, rules: Settings) -> tuple[Row, list[int]]:
-    """What is said and how many tokens each pass over the decoder accepts, as the paper writes it down.
+def algorithm_1(source: Row, predict: Callable[[Row], int], most: int, rules: Settings) -> tuple[Row, list[int]]:
+    """The output and how many tokens each pass over the decoder accepts, as the paper writes it down.
 
     Args:
         source: without an end symbol.
-        say: the verifier's next token behind an output.
+        predict: the verifier's next token after an output.
         most: tokens of an output.
         rules: q + 1 is at least `shortest` and at most `longest`; at most `block` tokens are proposed.
     """
@@ -43,7 +43,7 @@ def algorithm_1(source: Row, say: Callable[[Row], int], most: int, rules: Settin
         guess = guess[:rules.block or None][:most - len(o)]
         before = len(o)
         for expected in (*guess, None):  # the last token has nothing to agree with
-            o = (*o, say(o[1:]))
+            o = (*o, predict(o[1:]))
             if o[-1] != expected or o[-1] == EOS:
                 break
         accepted.append(len(o) - before)

@@ -31,7 +31,7 @@ SETTINGS = st.builds(jacobi.Settings, block=st.integers(0, 30), hybrid=st.boolea
 def iterations(network: Transformer, source: Tensor, slots: int, wanted: jacobi.Settings) -> int:
     """Jacobi's iterations of one sentence, each over the whole target, until its greedy translation has settled.
 
-    Of a block only what is inside it is put in; the word that an iteration settles behind it begins the next one.
+    Of a block only what is inside it is put in; the word that an iteration settles after it begins the next one.
     """
     words = source[source != EOS].tolist()
     expected = -int(-wanted.ratio * len(words) // 1) + wanted.extra
@@ -46,13 +46,13 @@ def iterations(network: Transformer, source: Tensor, slots: int, wanted: jacobi.
         inputs = [iterate.get(i, first[i] if i < len(first) else PAD) for i in range(place, max(place, end - 1))]
         inputs = inputs[:LIMIT.longest - place]
         logits = network.step(torch.tensor([[*network.order.starts, *settled, *inputs]]), network.start(memory))[0]
-        said = logits[place:].argmax(1).tolist()
+        predicted = logits[place:].argmax(1).tolist()
         count += 1
         kept = 1
-        while kept <= len(inputs) and said[kept - 1] == inputs[kept - 1] and said[kept - 1] != EOS:
+        while kept <= len(inputs) and predicted[kept - 1] == inputs[kept - 1] and predicted[kept - 1] != EOS:
             kept += 1
-        settled += said[:min(kept, limit - place)]
-        iterate = {place + i: word for i, word in enumerate(said)}
+        settled += predicted[:min(kept, limit - place)]
+        iterate = {place + i: word for i, word in enumerate(predicted)}
     return count
 
 

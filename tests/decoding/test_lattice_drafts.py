@@ -152,10 +152,10 @@ FOLLOWING = [[1, 0], [0, 1], [1, 0], [-1, -1]]
 ENTRIES = [1, 1, 0, -1]
 READ: dict[str, tuple[int, int, list[int]]] = {
     "the start": (-1, BOS, [11, 12, 14]), "its own position": (1, 13, [15, 16]),
-    "the position before": (2, 13, [15, 16]), "the position behind": (0, 12, [14, 17]),
+    "the position before": (2, 13, [15, 16]), "the position after": (0, 12, [14, 17]),
     "its own position first": (1, 12, [14, 17]), "no candidate": (0, 19, [13, 15, 16]),
-    "no candidate, and no entry": (2, 19, []), "the last position": (3, 16, []), "behind the last": (4, 17, []),
-    "far behind": (9, 17, []), "a word of a position too far away": (0, 14, [13, 15, 16]),
+    "no candidate, and no entry": (2, 19, []), "the last position": (3, 16, []), "after the last": (4, 17, []),
+    "far after": (9, 17, []), "a word of a position too far away": (0, 14, [13, 15, 16]),
 }
 
 

@@ -39,12 +39,12 @@ def small_model(verifier: Transformer, **changes: object) -> DrafterTransformer:
 @torch.no_grad()
 def continued(model: DrafterTransformer, source: Tensor, prefix: list[int], count: int) -> list[int]:
     """One sentence, every token from the start."""
-    said: list[int] = []
+    predicted: list[int] = []
     memory = model.draft_memory(source, model.verifier.encode(source))
     for _ in range(count):
-        logits = model.step(torch.tensor([[*prefix, *said]]), model.start(memory))
-        said.append(int(logits[0, -1].argmax()))
-    return said
+        logits = model.step(torch.tensor([[*prefix, *predicted]]), model.start(memory))
+        predicted.append(int(logits[0, -1].argmax()))
+    return predicted
 
 
 @given(BATCHES, st.integers(1, 30), st.integers(0, 2), st.integers(1, 2), st.sampled_from(["pre", "post"]),

@@ -36,7 +36,7 @@ VERIFIERS = st.fixed_dictionaries({"seed": st.integers(0, 5), "norm": st.sampled
 
 
 def outputs(found: Hypotheses, step: int = 1) -> list[tuple[int, ...]]:
-    """What each sentence has said, its end symbol included, in reading order or (`step` = -1) backwards."""
+    """The output of each sentence, its end symbol included, in reading order or (`step` = -1) backwards."""
     return [(*row[:length][::step], *[EOS] * ended) for row, length, ended in zip(
         found.tokens[:, 0].tolist(), found.lengths[:, 0].tolist(), found.ended[:, 0].tolist(), strict=True)]
 
@@ -53,16 +53,16 @@ def assert_greedy(found: Hypotheses, expected: Hypotheses, step: int = 1) -> Non
 def assert_accounts(found: Hypotheses, step: int) -> None:
     """The rounds tell each sentence's calls, and its accepted tokens are its output."""
     assert found.verification is not None
-    said: list[list[int]] = [[] for _ in found.calls]
+    accepted_tokens: list[list[int]] = [[] for _ in found.calls]
     calls = torch.zeros_like(found.calls)
     for one in found.verification.rounds:
         calls[one.sentences] += 1
         assert one.verdict.shape == (len(one.sentences), one.draft.shape[1] + 1) and (one.accepted >= 1).all()
         for sentence, verdict, accepted in zip(one.sentences.tolist(), one.verdict.tolist(), one.accepted.tolist(),
                                                strict=True):
-            said[sentence] += verdict[:accepted]
+            accepted_tokens[sentence] += verdict[:accepted]
     assert torch.equal(calls, found.calls)
-    assert [tuple(row) for row in said] == outputs(found, step)
+    assert [tuple(row) for row in accepted_tokens] == outputs(found, step)
 
 
 def verified(network: Transformer, proposals: Callable[..., object], source: Tensor) -> Hypotheses:
@@ -110,7 +110,7 @@ def test_drafts_of_a_network(tiny: Tiny, source: Tensor, changes: dict[str, obje
 @settings(max_examples=30)
 def test_drafts_that_are_partly_wrong(tiny: Tiny, source: Tensor, changes: dict[str, object], k: int, wrong: float,
                                       seed: int) -> None:
-    """From now and then to always: then they are random tokens, PAD, end symbols and what stands behind them too."""
+    """From now and then to always: then they are random tokens, PAD, end symbols and what comes after them too."""
     network = tiny(**changes)
     expected = greedy.search(network, source, LIMIT)
     assert_greedy(verified(network, told(outputs(expected), k, wrong, seed), source), expected)
@@ -122,11 +122,11 @@ def test_an_oracle_needs_no_call_too_many(tiny: Tiny, source: Tensor, changes: d
     """Of every call, k tokens that were drafted and one of the verifier's own: ceil(tokens / (k + 1)) calls."""
     network = tiny(**changes)
     expected = greedy.search(network, source, LIMIT)
-    for row, said in enumerate(outputs(expected)):
+    for row, output in enumerate(outputs(expected)):
         alone = source[row:row + 1, :int((source[row] != PAD).sum())]
-        found = verified(network, told([said], k), alone)
-        assert outputs(found) == [said]
-        assert found.calls.tolist() == [-(-len(said) // (k + 1))]
+        found = verified(network, told([output], k), alone)
+        assert outputs(found) == [output]
+        assert found.calls.tolist() == [-(-len(output) // (k + 1))]
     assert_greedy(verified(network, told(outputs(expected), k), source), expected)
 
 

@@ -33,23 +33,23 @@ LIMIT = LengthLimit(0.0, 7)  # eight tokens, an end symbol among them
 
 
 def reciting(*text: int) -> Script:
-    """Says a text and then ends, whatever it has been fed; a second best is 2, a third 4 below the best."""
-    said = (*text, *[EOS] * 9)
-    return lambda source, prefix: logits({said[len(prefix)]: 9.0, C if said[len(prefix)] != C else D: 7.0, 11: 5.0})
+    """Predicts a text and then the end, whatever it has been fed; a second best is 2, a third 4 below the best."""
+    tokens = (*text, *[EOS] * 9)
+    return lambda source, prefix: logits({tokens[len(prefix)]: 9.0, C if tokens[len(prefix)] != C else D: 7.0, 11: 5.0})
 
 
 def run(script: Script, drafts: Sequence[Row], acceptance: Acceptance = EXACT, limit: LengthLimit = LIMIT) -> tuple[
         Row, list[int], Hypotheses]:
-    """What is said, end symbol included, and how much of each draft's verdict is accepted."""
+    """The output, end symbol included, and how much of each draft's verdict is accepted."""
     model, remaining = Scripted(ORDER, script), list(drafts)
     drafter = ScriptedDrafter([0], lambda sentence, accepted: remaining.pop(0))
     found = verify(model, drafter, SOURCE, model.encode(SOURCE), limit, acceptance)
     assert found.verification is not None and not remaining
     rounds = found.verification.rounds
     assert found.calls.tolist() == [len(rounds)] == [len(model.fed)] == [len(drafts)]
-    said = [token for one in rounds for token in one.verdict[0, :int(one.accepted)].tolist()]
-    assert said == found.tokens[0, 0].tolist() + [EOS] * bool(found.ended)
-    return tuple(said), [int(one.accepted) for one in rounds], found
+    output = [token for one in rounds for token in one.verdict[0, :int(one.accepted)].tolist()]
+    assert output == found.tokens[0, 0].tolist() + [EOS] * bool(found.ended)
+    return tuple(output), [int(one.accepted) for one in rounds], found
 
 
 # The four patterns: none, some, all of a draft is accepted, and it reaches beyond the end.
@@ -58,7 +58,7 @@ PATTERNS: dict[str, tuple[list[Row], list[int]]] = {
     "nothing drafted": ([(), (), (), ()], [1, 1, 1, 1]),
     "none": ([(D, B), (D,), (D, A, A), (D, D)], [1, 1, 1, 1]),
     "some": ([(A, D, B), (D, EOS), (D, EOS)], [2, 1, 1]),
-    "some, the right ones behind a wrong one": ([(D, B, A, EOS), (B, D), (EOS,)], [1, 2, 1]),
+    "some, the right ones after a wrong one": ([(D, B, A, EOS), (B, D), (EOS,)], [1, 2, 1]),
     "all": ([(A, B), (EOS,)], [3, 1]),
     "all, the end too": ([(A, B, A, EOS)], [4]),
     "all but the end": ([(A, B, A)], [4]),
@@ -75,8 +75,8 @@ PATTERNS: dict[str, tuple[list[Row], list[int]]] = {
 def test_what_is_accepted(pattern: str, acceptance: Acceptance) -> None:
     """The second best token is too far below the best to be accepted by relaxation."""
     drafts, accepted = PATTERNS[pattern]
-    said, counts, found = run(reciting(A, B, A), drafts, acceptance)
-    assert said == (A, B, A, EOS) and counts == accepted
+    output, counts, found = run(reciting(A, B, A), drafts, acceptance)
+    assert output == (A, B, A, EOS) and counts == accepted
     each = -math.log1p(math.exp(-2) + math.exp(-4))  # the others are e^-39 of it
     assert found.scores.item() == pytest.approx(4 * each, abs=1e-12)
 
@@ -84,8 +84,8 @@ def test_what_is_accepted(pattern: str, acceptance: Acceptance) -> None:
 @pytest.mark.parametrize("acceptance", [EXACT, RELAXED], ids=str)
 @pytest.mark.parametrize("draft", [(), (EOS,), (EOS, A, A), (A, B), (PAD, EOS)])
 def test_an_end_at_once(draft: Row, acceptance: Acceptance) -> None:
-    said, counts, found = run(reciting(), [draft], acceptance)
-    assert said == (EOS,) and counts == [1]
+    output, counts, found = run(reciting(), [draft], acceptance)
+    assert output == (EOS,) and counts == [1]
     assert found.tokens.shape == (1, 1, 0) and found.lengths.item() == 0 and found.ended.all()
 
 
@@ -95,8 +95,8 @@ def test_an_end_at_once(draft: Row, acceptance: Acceptance) -> None:
     ([(A, A, B), (A,) * 9], [3, 5]), ([(B,) * 9, (A,) * 9], [1, 7])])
 def test_the_limit_inside_a_block(drafts: list[Row], accepted: list[int], acceptance: Acceptance) -> None:
     """As many tokens as greedy search, though more of the draft is right; a draft is cut to what there is room for."""
-    said, counts, found = run(reciting(*[A] * 20), drafts, acceptance)
-    assert said == (A,) * 8 and counts == accepted
+    output, counts, found = run(reciting(*[A] * 20), drafts, acceptance)
+    assert output == (A,) * 8 and counts == accepted
     assert not found.ended.any() and found.lengths.item() == 8
 
 
@@ -122,8 +122,8 @@ def test_within_the_best_and_the_gap(beta: int, tau: float, token: int, kept: bo
     text = (EOS,) if kept and token == EOS else text
     draft = (token, *text[1:]) if kept else (token, A, A, EOS)
     more = [] if kept else [()]
-    said, counts, found = run(forked, [draft, *more], Acceptance(beta, tau), LengthLimit(0.0, 20))
-    assert said == text and counts == ([len(text)] if kept else [1, 1])
+    output, counts, found = run(forked, [draft, *more], Acceptance(beta, tau), LengthLimit(0.0, 20))
+    assert output == text and counts == ([len(text)] if kept else [1, 1])
     first = forked((), ()).log_softmax(1)[0, text[0]].item()
     assert found.scores.item() == pytest.approx(first, abs=1e-7)
 
@@ -137,13 +137,13 @@ def plainly(script: Script, source: Row, drafts: Proposals, acceptance: Acceptan
         before = len(output)
         for drafted in [*drafts(0, output)[:LIMIT.longest - before], None]:  # as far as the verifier can read
             scores = script(source, output).log_softmax(1)[0]
-            said = int(scores.argmax())
+            predicted = int(scores.argmax())
             if drafted is not None and acceptance.beta > 1 and acceptance.tau > 0 and drafted != PAD:
                 last = scores.sort(descending=True).values[acceptance.beta - 1]
-                if scores[drafted] >= last and scores[said] - scores[drafted] <= acceptance.tau:
-                    said = drafted
-            output, score = (*output, said), score + scores[said].item()
-            if said != drafted or said == EOS or len(output) == steps:
+                if scores[drafted] >= last and scores[predicted] - scores[drafted] <= acceptance.tau:
+                    predicted = drafted
+            output, score = (*output, predicted), score + scores[predicted].item()
+            if predicted != drafted or predicted == EOS or len(output) == steps:
                 break
         counts.append(len(output) - before)
     return output, counts, score

@@ -62,15 +62,15 @@ def test_text_in_and_text_out_through_transformers(workspace: Path) -> None:
 @needs_transformers
 @pytest.mark.parametrize("decoder", ["greedy", "beam3"])
 def test_out_and_in_again(workspace: Path, decoder: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """What comes back as a Hugging Face model says what the family says."""
+    """What comes back as a Hugging Face model translates as the family does."""
     assert export("hf") == 0
     Path("lines").write_text("".join(sentence + "\n" for sentence in SENTENCES))
-    said = []
+    printed = []
     for chosen in (("--family", "teacher"), ("--model", "hf:out/model")):
         capsys.readouterr()
         assert main(["translate", *chosen, "--decoder", decoder, "--input", "lines", "--format", "json"]) == 0
-        said.append([json.loads(line) for line in capsys.readouterr().out.splitlines()])
-    for ours, theirs in zip(*said, strict=True):
+        printed.append([json.loads(line) for line in capsys.readouterr().out.splitlines()])
+    for ours, theirs in zip(*printed, strict=True):
         assert theirs["hypotheses"] == ours["hypotheses"]
         assert theirs["scores"] == pytest.approx(ours["scores"], abs=1e-4)
 
@@ -123,8 +123,8 @@ def test_what_is_no_export_is_never_replaced(kind: str, workspace: Path, capsys:
 @pytest.mark.parametrize("output", [".", "o" * 300, "params.yaml/model"])
 def test_an_output_that_cannot_be_written(workspace: Path, capsys: pytest.CaptureFixture[str], output: str) -> None:
     assert main(["export", "hf", "--family", "teacher", "--output", output]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"error: {output}: ") and said.count("\n") == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {output}: ") and error.count("\n") == 1
 
 
 @pytest.mark.parametrize("earlier", [False, True])
@@ -151,9 +151,9 @@ def test_only_left_to_right_families_are_exported(lattice_family: Path, capsys: 
     for family in ("interleaved", "two_words", "masks", "drafts", "scores"):
         for form in ("hf", "ctranslate2"):
             assert export(form, family=family) == 2
-            said = capsys.readouterr().err
-            assert said.startswith(f"error: --family: {family!r} does not generate left to right, one token per step")
-            assert said.endswith("those that do: teacher, again\n")
+            error = capsys.readouterr().err
+            assert error.startswith(f"error: --family: {family!r} does not generate left to right, one token per step")
+            assert error.endswith("those that do: teacher, again\n")
     assert not Path("out").exists()
 
 

@@ -1,4 +1,4 @@
-"""CTranslate2 says from an export what our greedy search says, with our log-probabilities."""
+"""CTranslate2 predicts from an export what our greedy search predicts, with our log-probabilities."""
 
 import importlib.util
 import json
@@ -75,8 +75,8 @@ def test_equal_greedy_words_and_scores_of_every_network(tiny: Tiny, tmp_path: Pa
     networks = {name_of(one): enliven(tiny(dtype=torch.float32, **one)) for one in EVERY_NETWORK}
     networks["two sizes"] = enliven(tiny(dtype=torch.float32, vocabulary=20, target_vocabulary=31))
     answers = ask([request(network, tmp_path / name) for name, network in networks.items()])
-    said = [check(network, answer) for network, answer in zip(networks.values(), answers, strict=True)]
-    assert len({tuple(words) for rows in said for words in rows}) > 30
+    translated = [check(network, answer) for network, answer in zip(networks.values(), answers, strict=True)]
+    assert len({tuple(words) for rows in translated for words in rows}) > 30
 
 
 def test_int8_is_smaller_and_close(tiny: Tiny, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def largest_difference(theirs: Any, ours: Transformer) -> float:
 
 
 def greedy_words(theirs: Any, source: torch.Tensor) -> list[list[int]]:
-    """What `generate` says with the export's own settings, up to the end symbol."""
+    """What `generate` predicts with the export's own settings, up to the end symbol."""
     rows = theirs.generate(input_ids=source, attention_mask=source != PAD)[:, 1:].tolist()
     return [row[:row.index(EOS)] if EOS in row else row for row in rows]
 
@@ -65,7 +65,7 @@ def test_equal_logits(network: dict[str, Any], tiny: Tiny, tmp_path: Path) -> No
 
 
 def test_equal_greedy_words(tiny: Tiny, tmp_path: Path) -> None:
-    source, limit, said = sources(20), LengthLimit(ratio=0, extra=LONGEST, longest=LONGEST - 1), set()
+    source, limit, outputs = sources(20), LengthLimit(ratio=0, extra=LONGEST, longest=LONGEST - 1), set()
     for network in EXACT[::3]:
         (folder := tmp_path / name_of(network)).mkdir()
         ours = enliven(tiny(dtype=torch.float32, **network))
@@ -73,8 +73,8 @@ def test_equal_greedy_words(tiny: Tiny, tmp_path: Path) -> None:
         found = greedy.search(ours.double(), source, limit)
         words = [row[:length] for row, length in zip(found.tokens[:, 0].tolist(), found.lengths[:, 0], strict=True)]
         assert greedy_words(load_model(folder), source) == words, network
-        said |= set(map(tuple, words))
-    assert len(said) > 15
+        outputs |= set(map(tuple, words))
+    assert len(outputs) > 15
 
 
 @pytest.mark.parametrize("network", [EXACT[0], EXACT[-1]], ids=name_of)

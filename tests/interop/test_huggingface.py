@@ -113,8 +113,8 @@ def test_a_matrix_that_is_stored_once(kind: str, tmp_path: Path) -> None:
     with torch.no_grad():
         expected = theirs(input_ids=model.source_ids[source],
                           decoder_input_ids=model.target_ids[torch.tensor([[BOS, 9, 8]])]).logits
-    said = found[:, 1:].isfinite()  # at first, a language may be forced
-    torch.testing.assert_close(found[:, 1:][said], expected.index_select(2, model.target_ids)[:, 1:][said],
+    possible = found[:, 1:].isfinite()  # at first, a language may be forced
+    torch.testing.assert_close(found[:, 1:][possible], expected.index_select(2, model.target_ids)[:, 1:][possible],
                                rtol=1e-4, atol=1e-4)
 
 
@@ -275,13 +275,13 @@ def test_every_decoder_translates(run: Run, folders: Callable[[str], Path], kind
     options = ["--model", f"hf:{folders(kind)}"]
     for option, language in zip(("--source-language", "--target-language"), LANGUAGES.get(kind, ()), strict=False):
         options += [option, language]
-    said = {decoder: run("translate", TEXT, *options, "--decoder", decoder)
+    runs = {decoder: run("translate", TEXT, *options, "--decoder", decoder)
             for decoder in ("greedy", "beam3", "iad", "pj")}
-    for status, out, error in said.values():
+    for status, out, error in runs.values():
         assert status == 0 and out.count("\n") == 3 and out.split("\n")[1] == ""
         assert all(line.startswith("line ") for line in error.splitlines())
-    assert said["iad"][1] == said["pj"][1] == said["greedy"][1]
-    assert run("translate", TEXT, *options) == said["greedy"]
+    assert runs["iad"][1] == runs["pj"][1] == runs["greedy"][1]
+    assert run("translate", TEXT, *options) == runs["greedy"]
     assert run("translate", TEXT, *options, "--decoder", "beam3", "--nbest", "3")[1].count("\t") == 4
 
 
@@ -327,10 +327,10 @@ def test_a_checkpoint_is_scored_on_files_or_the_test_split(run: Run, folders: Ca
     (tmp_path / "source").write_text(TEXT + "otter " * 500 + "\n")
     (tmp_path / "one").write_text("something\n\nelse\nlong\n")
     model, out = f"hf:{folders('marian')}", tmp_path / "figures.json"
-    status, printed, said = run("test", "", "--model", model, "--decoder", "greedy", "--decoder", "pj", "--input",
+    status, printed, error = run("test", "", "--model", model, "--decoder", "greedy", "--decoder", "pj", "--input",
                                 str(tmp_path / "source"), "--reference", str(tmp_path / "one"), "--output", str(out))
     figures = json.loads(out.read_text())
-    assert figures["sources_cut"] == 1 and "1 of 4 sources are cut to the model's " in said
+    assert figures["sources_cut"] == 1 and "1 of 4 sources are cut to the model's " in error
     assert status == 0 and list(figures["decoders"]) == ["greedy", "pj"]
     assert f"{model} greedy: BLEU {figures['decoders']['greedy']['bleu']:.2f}" in printed
     assert figures["decoders"]["pj"]["identical_to_greedy"] == 1.0

@@ -38,7 +38,7 @@ Shown = Callable[[int, int], list[bool]]
 
 
 def block_by_hand(network: DrafterTransformer, source: Tensor, prefix: list[int], block: list[int]) -> Tensor:
-    """States of k tokens behind a prefix, of which those given in `block` (MASK: none) are known."""
+    """States of k tokens after a prefix, of which those given in `block` (MASK: none) are known."""
     if network.prefix == "causal":
         state = network.start(network.draft_memory(source, network.verifier.encode(source)))
         return network.advance(torch.tensor([[BOS, *prefix, *block[:-1]]]), state)[0, len(prefix):]
@@ -54,18 +54,18 @@ def loss_by_hand(module: DrafterModule, batch: Batch, prefixes: list[list[int]],
     for row, length in enumerate(batch.target_lengths.tolist()):
         source = batch.source[row][batch.source[row] != PAD].unsqueeze(0)
         line = [*batch.target[row, :length].tolist(), EOS, *[PAD] * network.block]
-        said = answers(network, source, line[:length])
+        told = answers(network, source, line[:length])
         wanted = [(p, j) for p in prefixes[row] for j in range(int(causal), network.block)]
-        wanted += [(p, 0) for p in range(length + 1) if causal]  # each word behind all before it, once
+        wanted += [(p, 0) for p in range(length + 1) if causal]  # each word after all before it, once
         for p, j in wanted:
             show = [False] * network.block if causal and j == 0 else shown(row, p)[:network.block]
-            if p + j > length or (show[j] and not causal) or said[p + j] == PAD:  # which a random verifier may say
+            if p + j > length or (show[j] and not causal) or told[p + j] == PAD:  # which a random verifier may predict
                 continue
             block = [line[p + place] if known else MASK for place, known in enumerate(show)]
             state = block_by_hand(network, source, line[:p], block)[j]
             previous = ([BOS, *line])[p + j]
             scores = network.draft_logits(state.unsqueeze(0), torch.tensor([previous]))[0].log_softmax(0)
-            total -= (1 - smoothing) * scores[said[p + j]].item() + smoothing * scores.mean().item()
+            total -= (1 - smoothing) * scores[told[p + j]].item() + smoothing * scores.mean().item()
             count += 1
     return total, count
 
@@ -181,11 +181,11 @@ def wrong_by_hand(module: DrafterModule, batch: Batch, row: int, length: int, p:
     network = module.network
     source = batch.source[row][batch.source[row] != PAD].unsqueeze(0)
     line = [*batch.target[row, :length].tolist(), EOS]
-    said = answers(network, source, line[:length])
+    told = answers(network, source, line[:length])
     states = block_by_hand(network, source, line[:p], [MASK] * network.block)
     places = range(int(network.prefix == "causal"), min(network.block, length + 1 - p))
-    return sum(int(network.draft_logits(states[j:j + 1], torch.tensor([([BOS, *line])[p + j]])).argmax()) != said[p + j]
-               for j in places if said[p + j] != PAD)
+    return sum(int(network.draft_logits(states[j:j + 1], torch.tensor([([BOS, *line])[p + j]])).argmax()) != told[p + j]
+               for j in places if told[p + j] != PAD)
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=5), st.sampled_from([0.0, 0.25, 0.5, 1.0]),

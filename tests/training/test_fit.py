@@ -147,9 +147,9 @@ def test_other_parameters_begin_anew(workspace: Path, change_params: ChangeParam
     change_params(changes)
     capsys.readouterr()
     assert (fit(workspace), curve(workspace)) == expected
-    said = capsys.readouterr().out
-    assert f"{WORK / 'resume.ckpt'}: of a run with other parameters; starting anew\n" in said
-    assert "continuing from" not in said
+    printed = capsys.readouterr().out
+    assert f"{WORK / 'resume.ckpt'}: of a run with other parameters; starting anew\n" in printed
+    assert "continuing from" not in printed
 
 
 @pytest.mark.parametrize(("changes", "options", "file", "part"), [

@@ -112,8 +112,8 @@ def test_training_saves_calls_and_moves_nothing_else(make_module: Callable[..., 
                                                      chained: bool) -> None:
     """Heads learn by heart what the model says, so that it says the same in fewer calls."""
     verifier, source = tiny(dtype=torch.float32, **SHAPE), sources(*range(3, 9))
-    said = greedy.search(verifier, source, LIMIT)
-    batch = Batch(torch.arange(6), source, said.tokens[:, 0], said.lengths[:, 0], 1 / 50)
+    greedily = greedy.search(verifier, source, LIMIT)
+    batch = Batch(torch.arange(6), source, greedily.tokens[:, 0], greedily.lengths[:, 0], 1 / 50)
     module = make_module(chained=chained)
     untrained = module.search(source, LIMIT)
     before = {name: weight.clone() for name, weight in unique_weights(module.network).items()}
@@ -125,9 +125,9 @@ def test_training_saves_calls_and_moves_nothing_else(make_module: Callable[..., 
     assert bool(chain) == chained
     assert moved == {"heads_bias", "heads_inner.bias", "heads_inner.weight", "heads_outer", *chain}
     found = module.search(source, LIMIT)
-    assert torch.equal(found.tokens, said.tokens) and torch.equal(found.lengths, said.lengths)
-    assert untrained.calls.sum() > found.calls.sum() and found.calls.sum() <= 0.6 * said.calls.sum()
-    assert torch.equal(blockwise.search(module.network, source, LIMIT, blockwise.Settings(1)).calls, said.calls)
+    assert torch.equal(found.tokens, greedily.tokens) and torch.equal(found.lengths, greedily.lengths)
+    assert untrained.calls.sum() > found.calls.sum() and found.calls.sum() <= 0.6 * greedily.calls.sum()
+    assert torch.equal(blockwise.search(module.network, source, LIMIT, blockwise.Settings(1)).calls, greedily.calls)
     assert_rounding_costs_little(lambda row: module.search(row, LIMIT), module.network, source, least=1.9)
 
 

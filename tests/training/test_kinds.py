@@ -1,4 +1,4 @@
-"""Every kind of family, whichever there are: what its settings tell its LightningModule, and what is said of others."""
+"""Every kind of family, whichever there are: what its settings tell its module, and what others ask of them."""
 
 import inspect
 import subprocess
@@ -53,7 +53,7 @@ def test_what_only_other_kinds_say_is_refused(kind: str) -> None:
 
 
 def test_parameters_are_read_without_torch() -> None:
-    """So that a mistake in params.yaml is said at once, and translation needs no Lightning."""
+    """So that a mistake in params.yaml is reported at once, and translation needs no Lightning."""
     program = ("import sys\nfrom pipeline.params import load_params\nload_params()\n"
                "assert not {'torch', 'pytorch_lightning', 'numba'} & sys.modules.keys()")
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])

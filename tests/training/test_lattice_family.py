@@ -104,7 +104,7 @@ def test_deep_layers_see_no_farther(counts: str) -> None:
             other = target.clone()
             other[0, place] = 7 + (target[0, place] - 6) % 30
             after = network.hidden_after(TOYS.source[-1:], other, mask.view(1, 1, 9, 9))
-            assert torch.equal((after != before).any(2)[0], mask[:, place + 1])  # words stand behind the start symbol
+            assert torch.equal((after != before).any(2)[0], mask[:, place + 1])  # words come after the start symbol
 
 
 # The loss.

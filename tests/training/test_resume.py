@@ -83,11 +83,11 @@ def test_what_is_not_whole_is_not_believed(work: Path, capsys: pytest.CaptureFix
     for name in names:
         damage(work / name)
     assert begin(work, RUN, candidates(work), work.with_name("curve"), TRAINER) is None
-    said = capsys.readouterr().out
-    assert said.endswith(f"{work}/{notice}\n") or (damage is Path.unlink and RESUME in names and not said)
+    printed = capsys.readouterr().out
+    assert printed.endswith(f"{work}/{notice}\n") or (damage is Path.unlink and RESUME in names and not printed)
     assert [path.name for path in work.iterdir()] == [FINGERPRINT]
     assert begin(work, RUN, candidates(work), work.with_name("curve"), TRAINER) is None
-    assert not capsys.readouterr().out  # said once
+    assert not capsys.readouterr().out  # reported once
 
 
 @pytest.mark.parametrize("part", RUN)

@@ -115,5 +115,5 @@ def test_an_overlong_validation_target_is_cut(workspace: Path, capsys: pytest.Ca
     rows[3] = rows[3][0], (rows[3][1] * 90)[:words]
     write_pairs(path, rows, max(tokenizer.source_size, tokenizer.target_size), tokenizer.digest)
     fit(workspace, family=family)
-    said = "1 of 8 validation targets are cut to the 64 tokens that the model takes"
-    assert capsys.readouterr().out.count(said) == (words > 63)
+    warning = "1 of 8 validation targets are cut to the 64 tokens that the model takes"
+    assert capsys.readouterr().out.count(warning) == (words > 63)

@@ -44,8 +44,8 @@ def by_hand(model: Any, source: Tensor, final: list[int]) -> list[list[tuple[int
         row = []
         for position in range(len(final)):
             tokens = torch.tensor([[*model.order.starts, *iterate[:position]]])
-            said = model.step(tokens, model.start(memory))[0, -1].softmax(0)
-            row.append((int(said.argmax()), float(said.max())))
+            probabilities = model.step(tokens, model.start(memory))[0, -1].softmax(0)
+            row.append((int(probabilities.argmax()), float(probabilities.max())))
         iterate = [token for token, _ in row]
         rows.append(row)
     return rows
@@ -56,10 +56,10 @@ def assert_is_the_methods(model: Any, source: Tensor) -> None:
     expected = by_hand(model, source, final)
     assert grid.tokens == final and grid.ended == (final[-1] == EOS)
     assert grid.iterations == len(expected) <= len(final)  # Proposition 1
-    for row, said in zip(grid.rows, expected, strict=True):
-        assert [cell.token for cell in row] == [token for token, _ in said]
-        assert [cell.probability for cell in row] == pytest.approx([one for _, one in said], abs=1e-9)
-        assert [cell.right for cell in row] == [token == wanted for (token, _), wanted in zip(said, final, strict=True)]
+    for row, wanted in zip(grid.rows, expected, strict=True):
+        assert [cell.token for cell in row] == [token for token, _ in wanted]
+        assert [cell.probability for cell in row] == pytest.approx([one for _, one in wanted], abs=1e-9)
+        assert [cell.right for cell in row] == [token == last for (token, _), last in zip(wanted, final, strict=True)]
     for position, first in enumerate(grid.settled):
         column = [row[position].right for row in grid.rows]
         assert all(column[first - 1:]) and not (first > 1 and column[first - 2])
@@ -86,9 +86,9 @@ def test_a_case_by_hand() -> None:
     """The second token needs the first; the third needs nothing; the fourth is right once by chance, and then waits."""
     def script(source: Row, prefix: Row) -> Tensor:
         place = len(prefix)
-        said = {0: 7, 1: 8 if prefix[:1] == (7,) else 9, 2: 10,
+        tokens = {0: 7, 1: 8 if prefix[:1] == (7,) else 9, 2: 10,
                 3: 11 if place == 3 and (prefix[1] == PAD or prefix[:3] == (7, 8, 10)) else 6}
-        return logits({said.get(place, EOS): 0.0, 5: -1.0})
+        return logits({tokens.get(place, EOS): 0.0, 5: -1.0})
 
     grid = jacobi_grid(Scripted(LEFT_TO_RIGHT, script), torch.tensor([[7, 8, EOS]]), LIMIT)
     assert [[cell.token for cell in row] for row in grid.rows] == [[7, 9, 10, 11, EOS], [7, 8, 10, 6, EOS],
@@ -108,7 +108,7 @@ def test_a_translation_that_the_limit_cuts() -> None:
 
 
 def test_the_papers_example() -> None:
-    """Figure 4: the fifth and the sixth token settle together behind the first four."""
+    """Figure 4: the fifth and the sixth token settle together after the first four."""
     assert dependencies([1, 2, 3, 4, 5, 5]) == [Edge(0, 1), Edge(1, 2), Edge(2, 3), Edge(3, 4), Edge(3, 5)]
     assert dependencies([1, 2, 3]) == [Edge(0, 1), Edge(1, 2)]
     assert dependencies([1, 1, 1]) == dependencies([]) == []
