@@ -31,7 +31,6 @@ from pipeline.files import is_alive
 from pipeline.params import PARAMS, Params, load_params
 from pipeline.schedule import After, choose, length
 from pipeline.stage_graph import find_stages
-from pipeline.systems import TEACHER
 
 DVC = (sys.executable, "-m", "dvc")
 REPRO = (*DVC, "--wait-for-lock", "repro")
@@ -186,16 +185,6 @@ def next_line(output: Output) -> tuple[str, str | None]:
     while True:
         with suppress(Empty):
             return output.get(timeout=1)
-
-
-def training_time(params: Params, families: list[str], jobs: int) -> float:
-    """The seconds that these families' training steps will take with `jobs` students at once."""
-    from pipeline.training.estimate import family_seconds
-
-    seconds = family_seconds(params, families)
-    students = [name for name in families if name != TEACHER]
-    after = {name: [start for start in students if start == params.starts[name]] for name in students}
-    return seconds.get(TEACHER, 0.0) + length(after, {name: seconds[name] for name in students}, jobs)
 
 
 def _start(folder: Path, stage: str, share: dict[str, str], output: Output) -> subprocess.Popen[str]:

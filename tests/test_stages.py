@@ -182,19 +182,6 @@ def test_cores_and_gpus_are_shared_out(monkeypatch: pytest.MonkeyPatch, jobs: in
     assert shares(jobs) == [{"OMP_NUM_THREADS": "5", "CUDA_VISIBLE_DEVICES": some} for some in devices]
 
 
-def test_the_estimate_counts_what_runs_at_once(workspace: Path, change_params: Callable[[dict[str, Any]], None],
-                                               monkeypatch: pytest.MonkeyPatch) -> None:
-    from pipeline.training import estimate
-
-    with_students(change_params)
-    monkeypatch.setattr(estimate, "seconds_a_step", lambda *_: 2.0)
-    params = load_params()
-    everything = ["teacher", *STARTS]
-    assert stages.training_time(params, everything, 1) == 5 * 12 * 2.0
-    assert stages.training_time(params, everything, 2) == (1 + 3) * 12 * 2.0
-    assert stages.training_time(params, ["ar", "small", "late"], 2) == 3 * 12 * 2.0  # a chain
-
-
 def with_students(change_params: Callable[[dict[str, Any]], None]) -> None:
     change_params({**BEAM5, "families": {name: {"order": {"name": "left_to_right"}} for name in STARTS}, "students": {
         "interleaved": None, **STARTS}, "systems": ["teacher", *STARTS]})

@@ -121,8 +121,7 @@ def check_decoders(params: "Params") -> None:
 
 def _announce(params: "Params", folder: Path, jobs: int) -> None:
     """Print how long the training of the families without a checkpoint will take."""
-    from pipeline.stages import training_time
-    from pipeline.training.estimate import untrained
+    from pipeline.estimate import training_time, untrained
 
     families = untrained(params, folder)
     if families:

@@ -352,10 +352,12 @@ def difference(low: float, high: float) -> dict[str, float]:
       for larger, verdict in ((0.9, "true"), (1.08, "undecided"), (1.3, "false"))),
     (4, {"sizes": {"sentences": 16, "by_vocabulary": {"3000": speedup(1.1)}, "largest_against_smallest": {}}},
      "not measured"),
-    *((39, {"agreement": {"baseline": "ar", "sentences": 90,
-                          "interleaved": {"0": difference(-1.0, 1.0), "8": difference(-9.0, long)},
-                          "interleaved_sa": {"0": difference(-20.0, -10.0), "8": difference(1.0, 2.0)}}}, verdict)
-      for long, verdict in ((-2.0, "true"), (3.0, "undecided"))),
+    *((39, {"agreement": {"sentences": {"0": 40, "8": 50},
+                          f"interleaved{side}": {
+                              "counterpart": "ar", "0": difference(-1.0, 1.0), "8": difference(-9.0, long)},
+                          f"interleaved_sa{side}": {
+                              "counterpart": "ar", "0": difference(-20.0, -10.0), "8": difference(1.0, 2.0)}}}, verdict)
+      for side in ("", "_raw") for long, verdict in ((-2.0, "true"), (3.0, "undecided"))),
     (24, {"draft_speedup": {"sentences": 100, "ar": {"iad": {"correlation_with_edit_ratio": -0.5}}}}, "true"),
     (24, {"draft_speedup": {"sentences": 10, "ar": {"iad": {"correlation_with_edit_ratio": -0.3}}}}, "undecided"),
     (24, {"draft_speedup": {"sentences": 100, "ar": {

@@ -10,16 +10,18 @@ from pipeline.evaluation.bootstrap import Floats, compare_ratios
 from pipeline.evaluation.rows import Name, read_lines, texts_of
 from pipeline.families.kinds.ordered import Settings as OrderedFamily
 from pipeline.model.settings import NetworkSettings, OrderSettings
+from pipeline.params import Params
 
 LEFT_TO_RIGHT = OrderSettings("left_to_right")
 
 
 class Rival(NamedTuple):
-    """A family of another order under one decoder, and the baseline's decoder with as many beams."""
+    """A family of another order under one decoder."""
 
     family: str
     decoder: str
-    counterpart: str
+    counterpart: Name
+    """What it is compared with: a family in the order of the baseline under the decoder with as many beams."""
 
     @property
     def name(self) -> Name:
@@ -43,9 +45,8 @@ class OrderContext:
         return not_measured("no system generates in another order than the baseline")
 
     def names(self) -> list[Name]:
-        """The baseline's decoders that rivals are compared with, then the rivals; each once."""
-        return list(dict.fromkeys([*((self.baseline, one.counterpart) for one in self.rivals),
-                                   *(one.name for one in self.rivals)]))
+        """What rivals are compared with, then the rivals; each once."""
+        return list(dict.fromkeys([*(one.counterpart for one in self.rivals), *(one.name for one in self.rivals)]))
 
     def different(self) -> list[str]:
         """The baseline, and the first rival of each order and network: all families whose times can differ much."""
@@ -72,11 +73,24 @@ def open_context(run: FinishedRun) -> OrderContext:
         settings = params.family(family)
         if not isinstance(settings, OrderedFamily) or settings.order == params.family(params.baseline).order:
             continue
-        found = [Rival(family, decoder, counterparts[decoder]) for decoder in params.decoders_of(family)
+        found = [Rival(family, decoder, (_counterpart(params, family, counterparts[decoder]), counterparts[decoder]))
+                 for decoder in params.decoders_of(family)
                  if decoder in counterparts and params.quantization_of(decoder) == "float32"]
         if found:
             rivals.append(max(found, key=lambda one: params.decoders[one.decoder].get("beams", 1)))
     return OrderContext(run, tuple(rivals))
+
+
+def _counterpart(params: Params, family: str, decoder: str) -> str:
+    """The baseline, or its namesake with a family's own ending, which has that family's start, data and steps.
+
+    In a run that has both, `interleaved_raw` is compared with `ar_raw` and not with `ar`.
+    """
+    namesake = f"{params.baseline}_{family.rpartition('_')[2]}"
+    if namesake not in params.systems or decoder not in params.decoders_of(namesake):
+        return params.baseline
+    own, order = params.family(namesake), params.family(params.baseline).order
+    return namesake if isinstance(own, OrderedFamily) and own.order == order else params.baseline
 
 
 def share_with_difference(mine: Floats, theirs: Floats, times: Floats) -> dict[str, float]:

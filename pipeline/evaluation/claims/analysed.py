@@ -1,7 +1,8 @@
 """Findings that an analysis answers (`reports/analyses.json`)."""
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from pipeline.evaluation.claims.judgement import (
 )
 
 Metrics = Mapping[str, Any]
-_DOUBLE_TOKEN, _INTERLEAVED = "double_token pair_beam10", "interleaved beam4"
+_DOUBLE_TOKEN = "double_token pair_beam10"
 _NEARLY = 0.9
 """The least ratio of training speeds that is "nearly as fast"."""
 _MOVED = 0.01
@@ -35,15 +36,17 @@ def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement
         metrics: of every analysis, by name.
         baseline: the family whose Jacobi decoders and drafts of the source are analysed.
     """
+    double_token, = _of_equal_budgets(metrics, "ends", _DOUBLE_TOKEN)
+    one_word, two_words = _of_equal_budgets(metrics, "agreement", "interleaved", "interleaved_sa")
     return [
         (3, _size(metrics, "A larger model raises the ratio", "by_width")),
         (4, _size(metrics, "A larger vocabulary lowers the ratio", "by_vocabulary", below=True)),
-        (7, _precision(metrics, "last 5", "1-gram")),
-        (7, _precision(metrics, "first 5", "4-gram", below=True)),
+        (7, _precision(metrics, double_token, "last 5", "1-gram")),
+        (7, _precision(metrics, double_token, "first 5", "4-gram", below=True)),
         (16, _information(metrics)),
-        (19, _length(metrics)),
+        (19, _length(metrics, *_of_equal_budgets(metrics, "source_length", "interleaved beam4"))),
         (20, _repetition(metrics, "Two words per direction repeat more than one", *_of_equal_budgets(
-            metrics, "interleaved_sa", "interleaved"))),
+            metrics, "repetition", "interleaved_sa beam4", "interleaved beam4"))),
         (21, _repetition(metrics, "Students of raw data repeat more than students of distilled data",
                          "interleaved_raw beam4", "interleaved_distilled beam4")),
         (22, _training(metrics)),
@@ -52,15 +55,21 @@ def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement
         *((32, _cores(metrics, decoder)) for decoder in ("pgj3", "hgj3")),
         (35, _recall(metrics)),
         (36, _moves(metrics)),
-        (39, _agreement(metrics, "interleaved", -1)),
-        (39, _agreement(metrics, "interleaved_sa", 0)),
+        (39, _agreement(metrics, one_word, -1)),
+        (39, _agreement(metrics, two_words, 0)),
     ]
 
 
-def _of_equal_budgets(metrics: Metrics, *families: str) -> list[str]:
-    """Families of raw data under beam search, which have equal budgets, or the run's ordinary ones."""
-    raw = [f"{family}_raw beam4" for family in families]
-    return raw if {*raw} <= metrics.get("repetition", {}).keys() else [f"{family} beam4" for family in families]
+def _of_equal_budgets(metrics: Metrics, analysis: str, *names: str) -> Sequence[str]:
+    """Families of raw data, which have equal budgets, if an analysis has them all, or the run's ordinary ones.
+
+    Args:
+        metrics: of every analysis, by name.
+        analysis: a name of them.
+        names: of families, each with its decoder if the analysis is one of searches.
+    """
+    raw = [re.sub(r"^\S+", r"\g<0>_raw", name) for name in names]
+    return raw if {*raw} <= metrics.get(analysis, {}).keys() else names
 
 
 def _size(metrics: Metrics, claim: str, what: str, *, below: bool = False) -> Judgement:
@@ -77,15 +86,15 @@ def _size(metrics: Metrics, claim: str, what: str, *, below: bool = False) -> Ju
                     {"ratios": {size: rounded(ratio) for size, ratio in ratios.items()}}, 1.0, below=below)
 
 
-def _precision(metrics: Metrics, part: str, n: str, *, below: bool = False) -> Judgement:
-    claim = f"double_token: {n}s of the {part} words are {'less' if below else 'more'} precise"
-    found = _find(metrics, "ends", _DOUBLE_TOKEN, part, n)
+def _precision(metrics: Metrics, name: str, part: str, n: str, *, below: bool = False) -> Judgement:
+    claim = f"{name.split()[0]}: {n}s of the {part} words are {'less' if below else 'more'} precise"
+    found = _find(metrics, "ends", name, part, n)
     if found is None:
-        return missing(claim, f"{_DOUBLE_TOKEN} in `ends`")
+        return missing(claim, f"{name} in `ends`")
     estimate, metric = _estimate(found, "difference"), metrics["ends"]
     sentences = metric["sentences"][part]
     return compared(claim, estimate, sentences,
-                    f"Against {metric[_DOUBLE_TOKEN]['counterpart']} on {sentences} sentences with two such ends, in "
+                    f"Against {metric[name]['counterpart']} on {sentences} sentences with two such ends, in "
                     f"points: {in_words(estimate)}.", {}, below=below)
 
 
@@ -110,11 +119,11 @@ def _information(metrics: Metrics) -> Judgement:
     return judgement
 
 
-def _length(metrics: Metrics) -> Judgement:
-    claim = "interleaved gains more on the longest sources than on the shortest"
-    found = _find(metrics, "source_length", _INTERLEAVED)
+def _length(metrics: Metrics, name: str) -> Judgement:
+    claim = f"{name.split()[0]} gains more on the longest sources than on the shortest"
+    found = _find(metrics, "source_length", name)
     if found is None:
-        return missing(claim, f"{_INTERLEAVED} in `source_length`")
+        return missing(claim, f"{name} in `source_length`")
     timed = metrics["source_length"]["timed_sentences"]
     first, last = ([found[key][at] for key in ("speedup", "speedup_low", "speedup_high")] for at in (0, -1))
     estimate = _estimate(found["longest_against_shortest"], "speedup")
@@ -230,15 +239,16 @@ def _moves(metrics: Metrics) -> Judgement:
 
 
 def _agreement(metrics: Metrics, family: str, at: int) -> Judgement:
-    """What a family loses against the baseline at one of the distances, from the shortest to the longest."""
+    """What a family loses against its counterpart at one of the distances, from the shortest to the longest."""
     claim = f"{family}: fewer verbs agree with their subject at the {'longest' if at else 'shortest'} distance"
     found = _find(metrics, "agreement", family)
     if found is None:
         return missing(claim, f"{family} in `agreement`")
-    distance = sorted(found, key=int)[at]
-    estimate, metric = _estimate(found[distance], "difference"), metrics["agreement"]
-    return compared(claim, estimate, metric["sentences"],
-                    f"Against {metric['baseline']} with {distance} words between them, in points: "
+    sentences = metrics["agreement"]["sentences"]
+    distance = sorted(sentences, key=int)[at]
+    estimate = _estimate(found[distance], "difference")
+    return compared(claim, estimate, sentences[distance],
+                    f"Against {found['counterpart']} with {distance} words between them, in points: "
                     f"{in_words(estimate)}.", {}, below=True)
 
 

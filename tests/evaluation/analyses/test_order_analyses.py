@@ -33,8 +33,8 @@ from pipeline.vocabulary import EOS
 
 ROOT = Path(__file__).parents[3]
 Tiny = Callable[..., Transformer]
-RIVAL = Rival("both_ends", "beam4", "beam4")
-NAMES = [("base", "beam4"), RIVAL.name]
+RIVAL = Rival("both_ends", "beam4", ("base", "beam4"))
+NAMES = [RIVAL.counterpart, RIVAL.name]
 
 
 def tokens(line: str) -> list[str]:
@@ -44,9 +44,22 @@ def tokens(line: str) -> list[str]:
 def test_every_other_order_is_compared_under_its_widest_beam() -> None:
     params = load_params(ROOT / "params.yaml")
     context = open_context(cast(FinishedRun, SimpleNamespace(params=params)))
-    assert context.rivals == (Rival("interleaved", "beam4", "beam4"), Rival("double_token", "pair_beam10", "beam10"))
+    assert context.rivals == (Rival("interleaved", "beam4", ("ar", "beam4")),
+                              Rival("double_token", "pair_beam10", ("ar", "beam10")))
     assert context.names() == [("ar", "beam4"), ("ar", "beam10"), ("interleaved", "beam4"),
                                ("double_token", "pair_beam10")]
+
+
+@pytest.mark.parametrize(("preset", "expected"), [
+    ("papers", {"interleaved": "ar beam4", "interleaved_deep": "ar_deep beam4", "interleaved_sa_raw": "ar_raw beam4",
+                "double_token_distilled": "ar_distilled beam10"}),
+    ("full", {"interleaved_sa": "ar beam4", "double_token_r2l": "ar beam10", "ar_r2l": "ar beam4"})])
+def test_like_is_compared_with_like(preset: str, expected: dict[str, str]) -> None:
+    """`ar_r2l` is no namesake of the baseline: it generates in another order."""
+    params = parse_params(lay_over(read_yaml(ROOT / "params.yaml"), ROOT / f"presets/{preset}.yaml"))
+    context = open_context(cast(FinishedRun, SimpleNamespace(params=params)))
+    found = {one.family: " ".join(one.counterpart) for one in context.rivals}
+    assert {name: found[name] for name in expected} == expected
 
 
 def test_families_that_differ_in_their_data_alone_are_timed_once() -> None:
@@ -94,7 +107,7 @@ def test_the_precision_of_both_ends() -> None:
     front = [*reference[:-1], "!"]
     back = ["a", *reference[1:]]
     short = tokens("on the table .")
-    metric = ends("base", [RIVAL], dict(zip(NAMES, ([front, short], [back, ["no"]]), strict=True)),
+    metric = ends([RIVAL], dict(zip(NAMES, ([front, short], [back, ["no"]]), strict=True)),
                   [[reference, short]], samples=20).metric
     found = metric["both_ends beam4"]
     assert metric["sentences"] == {"all": 1, "first 5": 1, "last 5": 1} and set(found) == {"counterpart", *PARTS} - {
@@ -121,7 +134,7 @@ def test_a_repetition_that_a_reference_has_is_none() -> None:
 
 def test_more_repetition_shows_as_a_difference_with_its_interval() -> None:
     plain, twice = tokens("turn the lamp on"), tokens("turn turn the lamp on")
-    found = repetition("base", [RIVAL], dict(zip(NAMES, ([plain] * 3, [plain, twice, twice]), strict=True)),
+    found = repetition([RIVAL], dict(zip(NAMES, ([plain] * 3, [plain, twice, twice]), strict=True)),
                        [[plain] * 3], samples=200).metric["both_ends beam4"]
     assert found["1-gram"]["percent"] == found["1-gram"]["difference"] == pytest.approx(100 * 2 / 14)
     assert 0 == found["1-gram"]["difference_low"] < found["1-gram"]["difference_high"] == pytest.approx(20)
@@ -202,8 +215,10 @@ def test_the_right_verb_counts_where_it_is_more_probable(tiny: Tiny) -> None:
 
 def test_agreement_is_compared_by_distance() -> None:
     always, half = np.ones((4, 2)), np.array([[1.0, 1.0], [0.0, 1.0]] * 2)
-    metric = agreement("base", {"base": {0: always, 5: half}, "other": {0: half, 5: half}}, samples=50).metric
-    assert metric["sentences"] == 8
+    counts = {"base": {0: always, 5: half[:2]}, "other": {0: half, 5: half[:2]}}
+    metric = agreement({"other": "base"}, counts, samples=50).metric
+    assert metric["sentences"] == {"0": 4, "5": 2}
+    assert metric["base"]["counterpart"] == metric["other"]["counterpart"] == "base"
     assert metric["other"]["0"]["percent"] == 50 and metric["other"]["0"]["difference"] == -50
     assert metric["other"]["5"] == {"percent": 50, "difference": 0, "difference_low": 0, "difference_high": 0}
 
@@ -237,7 +252,7 @@ def test_bins_by_length() -> None:
     assert equal_bins([4], 2) == []
     seconds = {NAMES[0]: [np.full(2, 0.4), np.full(2, 0.9)], NAMES[1]: [np.full(2, 0.4), np.full(2, 0.3)]}
     texts = {NAMES[0]: lines, NAMES[1]: [*lines[:2], "wrong words stand here", lines[3]]}
-    found: dict[str, Any] = source_length("base", [RIVAL], bins, texts, [lines], seconds,
+    found: dict[str, Any] = source_length([RIVAL], bins, texts, [lines], seconds,
                                           tokenizer="13a").metric["both_ends beam4"]
     assert found["counterpart_bleu"] == pytest.approx([100, 100])
     assert found["bleu"][0] == pytest.approx(100) and found["bleu"][1] < 60

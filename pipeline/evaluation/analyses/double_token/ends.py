@@ -1,9 +1,9 @@
 """How precise are the first and the last words of a translation? (Table 3 of the paper.)
 
 The precision of unigrams and 4-grams of hypotheses that are limited to some tokens from the head or the tail, for each
-family of another order beside the baseline under as many beams. An n-gram is right if the reference has it, as often as
-it is claimed. The paper counts sentences of more than 30 tokens; here a reference is long enough for a part if it has a
-second one at its other end.
+family of another order beside its counterpart under as many beams. An n-gram is right if the reference has it, as often
+as it is claimed. The paper counts sentences of more than 30 tokens; here a reference is long enough for a part if it
+has a second one at its other end.
 """
 
 from collections import Counter
@@ -55,18 +55,17 @@ def ask(context: OrderContext) -> Finding:
     least = 2 * min(LIMITS)
     if all(len(one) < least for one in references[0]):
         return not_measured(f"no test reference has {least} tokens, two ends of {min(LIMITS)}")
-    return ends(context.baseline, context.rivals, {name: tokens(lines) for name, lines in context.texts().items()},
+    return ends(context.rivals, {name: tokens(lines) for name, lines in context.texts().items()},
                 references, samples=params.evaluation.bootstrap_samples)
 
 
-def ends(baseline: str, rivals: Sequence[Rival], texts: Mapping[Name, Sequence[Tokens]],
+def ends(rivals: Sequence[Rival], texts: Mapping[Name, Sequence[Tokens]],
          references: Sequence[Sequence[Tokens]], *, samples: int) -> Finding:
     """Compare the precision of the parts of hypotheses.
 
     Args:
-        baseline: the family that rivals are compared with.
         rivals: families of other orders.
-        texts: hypotheses (N,) of all of them, as tokens.
+        texts: hypotheses (N,) of all of them and of their counterparts, as tokens.
         references: (R, N); parts for which none of the first ones is long enough are left out.
         samples: resamples of the paired bootstrap.
     """
@@ -75,13 +74,13 @@ def ends(baseline: str, rivals: Sequence[Rival], texts: Mapping[Name, Sequence[T
     long = {name: rows for name, rows in long.items() if rows}
     metric: dict[str, Any] = {"sentences": {name: len(rows) for name, rows in long.items()}}
     for rival in rivals:
-        found: dict[str, Any] = {"counterpart": f"{baseline} {rival.counterpart}"}
+        found: dict[str, Any] = {"counterpart": " ".join(rival.counterpart)}
         for name, rows in long.items():
             some, times = [[one[row] for row in rows] for one in references], resample(len(rows), samples)
             found[name] = {}
             for n in ORDERS:
                 mine, theirs = (precision_counts([texts[system][row] for row in rows], some, n, PARTS[name].limit)
-                                for system in (rival.name, (baseline, rival.counterpart)))
+                                for system in (rival.name, rival.counterpart))
                 found[name][f"{n}-gram"] = share_with_difference(mine, theirs, times)
         metric[" ".join(rival.name)] = found
     return Finding(metric, _draw(metric, rivals))

@@ -37,13 +37,13 @@ def ask(context: OrderContext) -> Finding:
     run, corpus = context.run, context.run.params.corpus
     if (corpus.source_language, corpus.target_language) != LANGUAGES:
         return not_measured("the sentences are English and German, and the corpus is not")
-    families = dict.fromkeys([context.baseline, *(rival.family for rival in context.rivals)])
+    counterparts = {rival.family: rival.counterpart[0] for rival in context.rivals}
     by_distance: dict[int, list[Contrast]] = {}
     for one in contrasts():
         by_distance.setdefault(one.distance, []).append(one)
     found = {family: {distance: agreeing(run, family, some) for distance, some in by_distance.items()}
-             for family in families}
-    return agreement(context.baseline, found, samples=run.params.evaluation.bootstrap_samples)
+             for family in dict.fromkeys([*counterparts.values(), *counterparts])}
+    return agreement(counterparts, found, samples=run.params.evaluation.bootstrap_samples)
 
 
 def agreeing(run: FinishedRun, family: str, pairs: Sequence[Contrast]) -> Floats:
@@ -60,21 +60,22 @@ def agreeing(run: FinishedRun, family: str, pairs: Sequence[Contrast]) -> Floats
     return np.stack([right < wrong, np.ones(len(right))], 1).astype(np.float64)
 
 
-def agreement(baseline: str, counts: Mapping[str, Counts], *, samples: int) -> Finding:
-    """Compare the shares of right verbs with the baseline's.
+def agreement(counterparts: Mapping[str, str], counts: Mapping[str, Counts], *, samples: int) -> Finding:
+    """Compare the shares of right verbs with those of counterparts.
 
     Args:
-        baseline: the family that the others are compared with.
+        counterparts: by family, the one that it is compared with; another family has itself.
         counts: by family.
         samples: resamples of the paired bootstrap.
     """
-    distances = sorted(counts[baseline])
-    metric: dict[str, Any] = {"sentences": sum(map(len, counts[baseline].values())), "baseline": baseline}
+    sizes = {distance: len(some) for distance, some in sorted(next(iter(counts.values())).items())}
+    metric: dict[str, Any] = {"sentences": {str(distance): size for distance, size in sizes.items()}}
     for family, mine in counts.items():
-        metric[family] = {str(distance): share_with_difference(
-            mine[distance], counts[baseline][distance], resample(len(mine[distance]), samples))
-            for distance in distances}
-    return Finding(metric, _draw(metric, list(counts), distances))
+        counterpart = counterparts.get(family, family)
+        metric[family] = {"counterpart": counterpart} | {
+            str(distance): share_with_difference(mine[distance], counts[counterpart][distance],
+                                                 resample(size, samples)) for distance, size in sizes.items()}
+    return Finding(metric, _draw(metric, list(counts), list(sizes)))
 
 
 def _draw(metric: Mapping[str, Any], families: Sequence[str], distances: Sequence[int]) -> Figure:
@@ -85,6 +86,6 @@ def _draw(metric: Mapping[str, Any], families: Sequence[str], distances: Sequenc
     axes.axhline(50, color=chart.THEME.muted, linewidth=1)
     axes.set_xticks(distances)
     chart.name_axes(axes, "words between subject and verb", "verbs that agree, %",
-                    ", ".join(filter(None, (f"{metric['sentences']} sentences", chart.of_all(families)))))
+                    ", ".join(filter(None, (f"{sum(metric['sentences'].values())} sentences", chart.of_all(families)))))
     chart.add_legend(figure, 4)
     return figure

@@ -36,20 +36,19 @@ def ask(context: OrderContext) -> Finding:
         return context.not_measured()
     evaluation = context.run.params.evaluation
     tokenize = make_bleu(evaluation.bleu_tokenizer).tokenizer
-    return repetition(context.baseline, context.rivals,
+    return repetition(context.rivals,
                       {name: [tokenize(line).split() for line in lines] for name, lines in context.texts().items()},
                       [[tokenize(line).split() for line in one] for one in context.run.references()],
                       samples=evaluation.bootstrap_samples)
 
 
-def repetition(baseline: str, rivals: Sequence[Rival], texts: Mapping[Name, Sequence[Tokens]],
+def repetition(rivals: Sequence[Rival], texts: Mapping[Name, Sequence[Tokens]],
                references: Sequence[Sequence[Tokens]], *, samples: int) -> Finding:
     """Compare the shares of surplus n-grams.
 
     Args:
-        baseline: the family that rivals are compared with.
         rivals: families of other orders.
-        texts: hypotheses (N,) of all of them, as tokens.
+        texts: hypotheses (N,) of all of them and of their counterparts, as tokens.
         references: (R, N).
         samples: resamples of the paired bootstrap.
     """
@@ -57,9 +56,9 @@ def repetition(baseline: str, rivals: Sequence[Rival], texts: Mapping[Name, Sequ
     counts = {name: {n: surplus_counts(lines, references, n) for n in ORDERS} for name, lines in texts.items()}
     metric: dict[str, Any] = {"sentences": len(references[0])}
     for rival in rivals:
-        reference = baseline, rival.counterpart
-        metric[" ".join(rival.name)] = {"counterpart": " ".join(reference)} | {
-            f"{n}-gram": share_with_difference(counts[rival.name][n], counts[reference][n], times) for n in ORDERS}
+        metric[" ".join(rival.name)] = {"counterpart": " ".join(rival.counterpart)} | {
+            f"{n}-gram": share_with_difference(counts[rival.name][n], counts[rival.counterpart][n], times)
+            for n in ORDERS}
     by_name = {" ".join(name): found for name, found in counts.items()}
     metric["differences"] = {f"{more} - {less}": share_with_difference(by_name[more][1], by_name[less][1], times)
                              for more, less in COMPARED if {more, less} <= metric.keys()}

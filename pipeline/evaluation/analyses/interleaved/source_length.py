@@ -1,7 +1,7 @@
 """Do quality and gain depend on the length of the source? (Figure 3 of the paper.)
 
 The test split is divided into bins of as many sentences each by the length of the source. A family of another order and
-the baseline under as many beams have a BLEU in each bin; some sentences of each bin are timed on the one clock.
+its counterpart under as many beams have a BLEU in each bin; some sentences of each bin are timed on the one clock.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ def ask(context: OrderContext) -> Finding:
     seconds = measure(contestants, sentences, repetitions=run.params.speed.repetitions,
                       warmup=run.params.speed.warmup, device=run.device, batch_sizes=(1,))[1].medians
     per_bin = np.split(seconds, np.cumsum([min(TIMED, len(one.rows)) for one in bins])[:-1], axis=1)
-    return source_length(context.baseline, context.rivals, bins, context.texts(), context.run.references(),
+    return source_length(context.rivals, bins, context.texts(), context.run.references(),
                          dict(zip(names, zip(*per_bin, strict=True), strict=True)),
                          tokenizer=run.params.evaluation.bleu_tokenizer)
 
@@ -70,16 +70,15 @@ def equal_bins(lengths: Sequence[int], bins: int) -> list[Bin]:
     return [Bin(part.tolist(), float(np.mean([lengths[row] for row in part]))) for part in parts]
 
 
-def source_length(baseline: str, rivals: Sequence[Rival], bins: Sequence[Bin], texts: Mapping[Name, Sequence[str]],
+def source_length(rivals: Sequence[Rival], bins: Sequence[Bin], texts: Mapping[Name, Sequence[str]],
                   references: Sequence[Sequence[str]], seconds: Mapping[Name, Sequence[Floats]], *,
                   tokenizer: str) -> Finding:
     """Quality and speed in each bin.
 
     Args:
-        baseline: the family that rivals are compared with.
         rivals: families of other orders.
         bins: of the test split.
-        texts: hypotheses (N,) of all of them.
+        texts: hypotheses (N,) of all of them and of their counterparts.
         references: (R, N).
         seconds: of all of them, per bin, of its timed sentences.
         tokenizer: of BLEU.
@@ -94,12 +93,11 @@ def source_length(baseline: str, rivals: Sequence[Rival], bins: Sequence[Bin], t
                               "sentences": [len(one.rows) for one in bins],
                               "timed_sentences": [len(one) for one in next(iter(seconds.values()))]}
     for rival in rivals:
-        reference = baseline, rival.counterpart
-        costs = [np.stack(both, 1) for both in zip(seconds[reference], seconds[rival.name], strict=True)]
+        costs = [np.stack(both, 1) for both in zip(seconds[rival.counterpart], seconds[rival.name], strict=True)]
         ratios = [speed_ratio(*one.T) for one in costs]
         metric[" ".join(rival.name)] = {
-            "counterpart": " ".join(reference), "bleu": [quality(rival.name, one) for one in bins],
-            "counterpart_bleu": [quality(reference, one) for one in bins],
+            "counterpart": " ".join(rival.counterpart), "bleu": [quality(rival.name, one) for one in bins],
+            "counterpart_bleu": [quality(rival.counterpart, one) for one in bins],
             "speedup": [ratio for ratio, _, _ in ratios], "speedup_low": [low for _, low, _ in ratios],
             "speedup_high": [high for _, _, high in ratios],
             "longest_against_shortest": quotient(costs[-1], costs[0], paired=False).named("speedup")}

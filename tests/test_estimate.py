@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+from baselines import BEAM5
 from torch import Tensor
 
-from pipeline import layout
+from pipeline import estimate, layout
+from pipeline.estimate import family_seconds, training_time, untrained
 from pipeline.files import remove
 from pipeline.model.transformer import Transformer
 from pipeline.params import load_params
-from pipeline.training import estimate
-from pipeline.training.estimate import family_seconds, untrained
 
 
 def test_what_has_no_checkpoint_is_untrained(workspace: Path) -> None:
@@ -32,6 +32,19 @@ def test_it_is_steps_times_the_time_of_a_step(workspace: Path, change_params: Ca
                         lambda network, tokens, vocabulary, threads, precision: network.decoder_layers / threads)
     params = load_params()
     assert family_seconds(params, ["teacher", "interleaved"]) == {"teacher": 12 * 1.0, "interleaved": 30 * 2 / 4}
+
+
+def test_students_that_train_at_once_are_counted_so(
+        workspace: Path, change_params: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    starts = {"ar": "teacher", "nat": "teacher", "small": "ar", "late": "small"}
+    change_params({**BEAM5, "families": {name: {"order": {"name": "left_to_right"}} for name in starts}, "students": {
+        "interleaved": None, **starts}, "systems": ["teacher", *starts]})
+    monkeypatch.setattr(estimate, "seconds_a_step", lambda *_: 2.0)
+    params = load_params()
+    everything = ["teacher", *starts]
+    assert training_time(params, everything, 1) == 5 * 12 * 2.0
+    assert training_time(params, everything, 2) == (1 + 3) * 12 * 2.0
+    assert training_time(params, ["ar", "small", "late"], 2) == 3 * 12 * 2.0  # a chain
 
 
 def test_a_step_is_really_measured(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
+from torch.optim.adamw import adamw
 
 from pipeline import layout
 from pipeline.model.checkpoint import CONFIG
@@ -13,6 +15,7 @@ from pipeline.model.orders import make_order
 from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.model.transformer import Transformer
 from pipeline.params import Params
+from pipeline.schedule import length
 from pipeline.systems import TEACHER
 
 _PIECES = 16
@@ -23,6 +26,14 @@ _STEPS = 5
 def untrained(params: Params, folder: Path) -> list[str]:
     """The teacher and students that have no checkpoint in the folder."""
     return [name for name in (TEACHER, *params.starts) if not (folder / layout.checkpoint(name) / CONFIG).exists()]
+
+
+def training_time(params: Params, families: list[str], jobs: int) -> float:
+    """The seconds that these families' training steps will take with `jobs` students at once."""
+    seconds = family_seconds(params, families)
+    students = [name for name in families if name != TEACHER]
+    after = {name: [start for start in students if start == params.starts[name]] for name in students}
+    return seconds.get(TEACHER, 0.0) + length(after, {name: seconds[name] for name in students}, jobs)
 
 
 def family_seconds(params: Params, families: list[str]) -> dict[str, float]:
@@ -42,16 +53,19 @@ def seconds_a_step(settings: NetworkSettings, batch_tokens: int, vocabulary: int
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     network = Transformer(settings, vocabulary, vocabulary, make_order(OrderSettings("left_to_right"))).train()
-    optimizer = torch.optim.AdamW(network.parameters(), fused=True)
+    weights: list[Tensor] = list(network.parameters())
+    means, squares = ([torch.zeros_like(weight) for weight in weights] for _ in range(2))
+    steps = [torch.zeros(()) for _ in weights]
     ids = torch.randint(7, vocabulary, (max(1, batch_tokens // _PIECES), _PIECES))
     best = float("inf")
     for _ in range(_STEPS):
         start = time.perf_counter()
-        optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled="bf16" in precision):
             loss = F.cross_entropy(network(ids, ids).flatten(0, 1), ids.flatten())
-        loss.backward()
-        optimizer.step()
+        gradients = list(torch.autograd.grad(loss, weights))
+        with torch.no_grad():  # the class AdamW would import torch's compiler, which takes longer than all these steps
+            adamw(weights, gradients, means, squares, [], steps, fused=True, amsgrad=False, maximize=False, lr=1e-3,
+                  beta1=0.9, beta2=0.98, weight_decay=0.01, eps=1e-9)
         best = min(best, time.perf_counter() - start)
     torch.set_num_threads(before)
     return best
