@@ -1,4 +1,4 @@
-"""The time that training will take is said before it begins."""
+"""How long training will take is predicted before it begins."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from baselines import BEAM5
+from baselines import STARTS, STUDENTS
 from torch import Tensor
 
 from pipeline import estimate, layout
@@ -36,12 +36,10 @@ def test_it_is_steps_times_the_time_of_a_step(workspace: Path, change_params: Ca
 
 def test_students_that_train_at_once_are_counted_so(
         workspace: Path, change_params: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    starts = {"ar": "teacher", "nat": "teacher", "small": "ar", "late": "small"}
-    change_params({**BEAM5, "families": {name: {"order": {"name": "left_to_right"}} for name in starts}, "students": {
-        "interleaved": None, **starts}, "systems": ["teacher", *starts]})
+    change_params(STUDENTS)
     monkeypatch.setattr(estimate, "seconds_a_step", lambda *_: 2.0)
     params = load_params()
-    everything = ["teacher", *starts]
+    everything = ["teacher", *STARTS]
     assert training_time(params, everything, 1) == 5 * 12 * 2.0
     assert training_time(params, everything, 2) == (1 + 3) * 12 * 2.0
     assert training_time(params, ["ar", "small", "late"], 2) == 3 * 12 * 2.0  # a chain

@@ -45,8 +45,8 @@ class TransplantedModel(Renumbered):
             weights[f"{side}_positions.learned"] = torch.cat((table, table[-1:].expand(slots - len(table), -1)))
         weights["projection.weight"] = weights["projection.weight"][self.target_ids]
         self._transformer.load_state_dict(weights)
-        bias = theirs.get("final_logits_bias", theirs["lm_head.weight"].new_zeros(1, len(self.target_ids) - 1))
-        bias = bias[:, self.target_ids]
+        head = theirs["lm_head.weight"]
+        bias = theirs.get("final_logits_bias", head.new_zeros(1, len(head)))[:, self.target_ids]
         if self.begins_freely:  # the suppressed tokens are then the same in every step
             bias = self._allowed(bias.unsqueeze(0), None)
         if bool(bias.any()):

@@ -1,7 +1,6 @@
 """Findings that an analysis answers (`reports/analyses.json`)."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +17,7 @@ from pipeline.evaluation.claims.judgement import (
     compared,
     in_words,
     missing,
+    of_equal_budgets,
     rounded,
 )
 
@@ -36,17 +36,20 @@ def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement
         metrics: of every analysis, by name.
         baseline: the family whose Jacobi decoders and drafts of the source are analysed.
     """
-    double_token, = _of_equal_budgets(metrics, "ends", _DOUBLE_TOKEN)
-    one_word, two_words = _of_equal_budgets(metrics, "agreement", "interleaved", "interleaved_sa")
+    def raw(analysis: str, *names: str) -> Sequence[str]:
+        return of_equal_budgets(metrics.get(analysis, {}), "raw", *names)
+
+    double_token, = raw("ends", _DOUBLE_TOKEN)
+    one_word, two_words = raw("agreement", "interleaved", "interleaved_sa")
     return [
         (3, _size(metrics, "A larger model raises the ratio", "by_width")),
         (4, _size(metrics, "A larger vocabulary lowers the ratio", "by_vocabulary", below=True)),
         (7, _precision(metrics, double_token, "last 5", "1-gram")),
         (7, _precision(metrics, double_token, "first 5", "4-gram", below=True)),
         (16, _information(metrics)),
-        (19, _length(metrics, *_of_equal_budgets(metrics, "source_length", "interleaved beam4"))),
-        (20, _repetition(metrics, "Two words per direction repeat more than one", *_of_equal_budgets(
-            metrics, "repetition", "interleaved_sa beam4", "interleaved beam4"))),
+        (19, _length(metrics, *raw("source_length", "interleaved beam4"))),
+        (20, _repetition(metrics, "Two words per direction repeat more than one",
+                         *raw("repetition", "interleaved_sa beam4", "interleaved beam4"))),
         (21, _repetition(metrics, "Students of raw data repeat more than students of distilled data",
                          "interleaved_raw beam4", "interleaved_distilled beam4")),
         (22, _training(metrics)),
@@ -58,18 +61,6 @@ def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement
         (39, _agreement(metrics, one_word, -1)),
         (39, _agreement(metrics, two_words, 0)),
     ]
-
-
-def _of_equal_budgets(metrics: Metrics, analysis: str, *names: str) -> Sequence[str]:
-    """Families of raw data, which have equal budgets, if an analysis has them all, or the run's ordinary ones.
-
-    Args:
-        metrics: of every analysis, by name.
-        analysis: a name of them.
-        names: of families, each with its decoder if the analysis is one of searches.
-    """
-    raw = [re.sub(r"^\S+", r"\g<0>_raw", name) for name in names]
-    return raw if {*raw} <= metrics.get(analysis, {}).keys() else names
 
 
 def _size(metrics: Metrics, claim: str, what: str, *, below: bool = False) -> Judgement:

@@ -1,7 +1,7 @@
 """Verdicts, and what they are made of."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,6 +78,21 @@ def all_of(verdicts: Sequence[str]) -> str:
     if found[TRUE] == len(verdicts) > 0:
         return TRUE
     return next((one for one in (NOT_MEASURED, NOT_COMPARABLE, UNDECIDED) if found[one]), NOT_MEASURED)
+
+
+def of_equal_budgets(known: Collection[str], side: str, *names: str) -> Sequence[str]:
+    """Families whose names end in one side of the data, which have equal budgets, or the run's ordinary ones.
+
+    Args:
+        known: names of which all must be, or the ordinary ones are meant.
+        side: "raw" or "distilled".
+        names: of ordinary families, each perhaps with its decoder.
+
+    >>> of_equal_budgets({"ar_raw beam4", "nat"}, "raw", "ar beam4"), of_equal_budgets({"ar_raw"}, "raw", "ar", "nat")
+    (['ar_raw beam4'], ('ar', 'nat'))
+    """
+    ending = [" ".join((f"{family}_{side}", *decoder)) for family, *decoder in map(str.split, names)]
+    return ending if {*ending} <= {*known} else names
 
 
 def missing(claim: str, *what: str) -> Judgement:

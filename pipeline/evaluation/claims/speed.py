@@ -19,6 +19,7 @@ from pipeline.evaluation.claims.judgement import (
     compared,
     in_words,
     missing,
+    of_equal_budgets,
     rounded,
 )
 from pipeline.evaluation.rows import Name
@@ -50,13 +51,8 @@ def judge_speed(speed: Mapping[str, Any]) -> list[tuple[int, Judgement]]:
     def over(reference: str, family: str, decoder: str) -> Gain:
         return Gain((family, decoder), (baseline, reference))
 
-    def side(of: str, *families_of_it: str) -> tuple[str, ...]:
-        """Families of equal budgets on one side of the data, or the run's ordinary ones."""
-        named = tuple(f"{family}_{of}" for family in families_of_it)
-        return named if families >= {*named} else families_of_it
-
-    both, l2r, r2l = side("raw", "double_token", "double_token_l2r", "double_token_r2l")
-    masked, = side("distilled", "mask_predict")
+    both, l2r, r2l = of_equal_budgets(families, "raw", "double_token", "double_token_l2r", "double_token_r2l")
+    masked, = of_equal_budgets(families, "distilled", "mask_predict")
     return [
         (3, _above("double_token is faster than single-token decoding with as many beams", seconds,
                    alike("double_token", "pair_beam10"))),
