@@ -14,7 +14,7 @@ from numba import carray
 from pipeline.compiled import njit
 from pipeline.engine.atomic import add, address, load, replace, store, wait
 from pipeline.engine.reading import COLUMNS, Floats, Ints, Multiplicands, Panels
-from pipeline.engine.tile import MOST_ROWS, multiply
+from pipeline.engine.tile import MOST_ROWS, depth, multiply
 
 # Places in the array. What several threads write has 128 bytes of its own, so that no core waits for another's.
 _WORD = 0  # the number of the product, its panels (16 bits), and how many of these have been taken (16 bits)
@@ -51,11 +51,15 @@ def multiply_panels(first: int, last: int, rows: Multiplicands, factors: Floats,
 
     The weights are read from memory once, panel by panel. A panel stays in the nearest caches for all groups of rows.
     """
-    groups = max(-(-len(rows) // MOST_ROWS), 1)
-    together = max(-(-len(rows) // groups), 1)  # 4 and 4 rather than 7 and 1, which reads the panel for a single row
+    (M, K), N = rows.shape, out.shape[1]
+    groups = max(-(-M // MOST_ROWS), 1)
+    together = max(-(-M // groups), 1)  # 4 and 4 rather than 7 and 1, which reads the panel for a single row
+    part = K if rows.itemsize == 1 else depth(M, K, N)
     for panel in range(first, last):
-        for begin in range(0, len(rows), together):
-            multiply(min(together, len(rows) - begin), rows, factors, begin, weight, panel, scale, bias, out)
+        for k in range(0, K, part):
+            for begin in range(0, M, together):
+                multiply(min(together, M - begin), rows, factors, begin, weight, panel, scale, bias, out, k,
+                         min(k + part, K))
 
 
 @njit(cache=True, nogil=True)

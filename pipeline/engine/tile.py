@@ -6,7 +6,8 @@ contiguous and read from its beginning to its end, once, or in parts where there
 translates vectors of 32 numbers into the processor's own.
 
 The weights of a large model come from memory, which is as much work as multiplying them by ten rows. So that both
-happen at once, the next panel is fetched while this one is multiplied, a share of it by every group of rows.
+happen at once, what comes next is fetched while this is multiplied, a share of it by every group of rows. Where a few
+rows need several passes over a panel, it is read in parts (`depth`), which the nearest cache holds for all passes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ from numba.core.errors import TypingError
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
+from pipeline.compiled import njit
 from pipeline.engine.dot import choose_dot
 from pipeline.engine.reading import COLUMNS, OFFSET, TOGETHER
 
@@ -27,14 +29,18 @@ _REGISTERS, _BITS = (32, 512) if "+avx512f" in _FEATURES else (16, 256)
 MOST_ROWS = 7 if _REGISTERS == 32 else 4
 """Rows that are multiplied at a time: as many as there are registers for their sums and products."""
 _ORDER = (1, 0, 2, 3)  # of products that are summed together; it decides the bits of all results
-_ALONE = 4  # rows up to which the processor reads ahead far enough by itself
+_ALONE = 4 if _REGISTERS == 32 else 2  # rows up to which the processor reads ahead far enough by itself
+_PART = 128  # rows of a matrix that are 16 KB of a panel of float32
 _WIDE = 512  # rows and columns from which a matrix belongs to a model that no cache holds
 _LINE = 64  # bytes
 
 
 def _declare(typing_context: Any, rows: Any, x: Any, factors: Any, row: Any, weights: Any, panel: Any, scale: Any,
-             bias: Any, out: Any) -> Any:
+             bias: Any, out: Any, begin: Any, end: Any) -> Any:
     """Write some rows of x (M, K) times a panel of a matrix (K, N), * scale + bias, into their place in out (M, N).
+
+    Of exact weights, a call may add a part of all products, those of the matrix's rows from `begin` to before `end`.
+    Until the last part is added, `out` has the sums so far.
 
     Args:
         rows: from 1 to `MOST_ROWS`; there is code for each number, but for a literal only its own.
@@ -45,6 +51,7 @@ def _declare(typing_context: Any, rows: Any, x: Any, factors: Any, row: Any, wei
         panel: its index.
         scale, bias: (N,).
         out: floats.
+        begin, end: multiples of `TOGETHER`; 0 and K where the weights are rounded.
 
     Raises:
         TypingError: an array other than the factors is not C-contiguous; the instructions do not read its strides.
@@ -52,10 +59,22 @@ def _declare(typing_context: Any, rows: Any, x: Any, factors: Any, row: Any, wei
     for name, array in {"x": x, "weights": weights, "scale": scale, "bias": bias, "out": out}.items():
         if array.layout != "C":
             raise TypingError(f"multiply: {name} is {array}; it must be C-contiguous")
-    return types.void(rows, x, factors, row, weights, panel, scale, bias, out), _write
+    return types.void(rows, x, factors, row, weights, panel, scale, bias, out, begin, end), _write
 
 
 multiply: Any = intrinsic(prefer_literal=True)(_declare)
+
+
+@njit(cache=True, nogil=True)
+def depth(M: int, K: int, N: int) -> int:
+    """The rows of a matrix (K, N) of floats that are multiplied by M rows at a time.
+
+    All, unless the matrix comes from memory and a few rows need several passes over a panel, as they do if their sums
+    of 32 columns are too many for the registers. With registers of 512 bits, up to seven rows need one pass, and parts
+    have not been tried.
+    """
+    in_parts = _REGISTERS == 16 and K >= _WIDE and N >= _WIDE and _ALONE < M <= 2 * MOST_ROWS
+    return _PART if in_parts else K
 
 
 def _write(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> ir.Value:
@@ -94,8 +113,11 @@ class _Tile:
         places = [builder.add(row, self.index(r)) for r in range(rows)]
         (self._M, self.K), (_, self._N) = (cgutils.unpack_tuple(builder, one.shape) for one in (x, out))
         begin = builder.mul(panel, self.index(COLUMNS))
-        self.panel = builder.gep(weights.data, [builder.mul(begin, self.K)])
-        self.x_rows = [builder.gep(x.data, [builder.mul(place, self.K)]) for place in places]
+        self._begin, self._end = (context.cast(builder, arguments[i], kinds[i], types.intp) for i in (9, 10))
+        self._depth = builder.sub(self._end, self._begin)
+        self.panel = builder.gep(weights.data, [builder.add(builder.mul(begin, self.K),
+                                                            builder.mul(self._begin, self.index(COLUMNS)))])
+        self.x_rows = [builder.gep(x.data, [builder.add(builder.mul(place, self.K), self._begin)]) for place in places]
         self.factors = [builder.gep(factors.data, [place]) for place in places]
         self._out = [builder.gep(out.data, [builder.add(builder.mul(place, self._N), begin)]) for place in places]
         self._scale, self._bias = (builder.gep(one.data, [begin]) for one in (scale, bias))
@@ -112,20 +134,20 @@ class _Tile:
 
     @contextmanager
     def steps(self, part: int, parts: int) -> Iterator[ir.Value]:
-        """A loop over the panel, `TOGETHER` numbers of each column at a time, that fetches its share of the next panel.
+        """A loop over a part of the panel, `TOGETHER` numbers of a column at a time, that fetches from the next part.
 
         Args:
-            part, parts: which of all passes over the panel it is.
+            part, parts: which of all passes over this part it is.
 
         Yields:
             The index of the first of these numbers.
         """
         builder = self.builder
-        steps = builder.sdiv(self.K, self.index(TOGETHER))
+        steps = builder.sdiv(self._depth, self.index(TOGETHER))
         first, lines = self._share(part, parts)
         begin = builder.mul(builder.mul(steps, builder.add(self.index(self._lines), first)), self.index(_LINE))
         share = builder.gep(builder.bitcast(self.panel, ir.IntType(8).as_pointer()), [begin])
-        with cgutils.for_range_slice(builder, self.index(0), self.K, self.index(TOGETHER)) as (k, step):
+        with cgutils.for_range_slice(builder, self.index(0), self._depth, self.index(TOGETHER)) as (k, step):
             fetched = builder.mul(step, lines)
             with cgutils.for_range(builder, lines) as loop:
                 line = builder.mul(builder.add(fetched, loop.index), self.index(_LINE))
@@ -133,7 +155,7 @@ class _Tile:
             yield k
 
     def _share(self, part: int, parts: int) -> tuple[ir.Value, ir.Value]:
-        """The share of a panel that one of all passes over the panel before it fetches, in lines per step of its loop.
+        """The share of a part that one of all passes over the part before it fetches, in lines per step of its loop.
 
         Returns:
             What the passes before it fetch, and its own share, 0 where that is no gain.
@@ -162,6 +184,33 @@ class _Tile:
         one = self.builder.insert_element(undefined, value, self.index(0))
         return self.builder.shuffle_vector(one, undefined, ir.Constant(first, None))
 
+    def begin(self, totals: Sequence[ir.Value], first: int) -> None:
+        """Set the sums of every row to 0 or, after the first part of the panel, to those so far.
+
+        Args:
+            totals: addresses of a vector per row.
+            first: their first column in the panel.
+        """
+        builder, vector = self.builder, totals[0].type.pointee
+        with builder.if_else(builder.icmp_signed("==", self._begin, self.index(0))) as (whole, further):
+            with whole:
+                for total in totals:
+                    builder.store(ir.Constant(vector, None), total)
+            with further:
+                for total, out in zip(totals, self._out, strict=True):
+                    builder.store(self._load_columns(out, vector, first), total)
+
+    def end(self, totals: Sequence[ir.Value], first: int) -> None:
+        """Write the sums of every row: complete after the last part of the panel, else those so far; see `begin`."""
+        builder = self.builder
+        sums = [builder.load(total) for total in totals]
+        with builder.if_else(builder.icmp_signed("==", self._end, self.K)) as (complete, so_far):
+            with complete:
+                self.store(sums, first)
+            with so_far:
+                for total, out in zip(sums, self._out, strict=True):
+                    self._store_columns(total, out, first)
+
     def store(self, sums: Sequence[ir.Value], first: int, factors: Sequence[ir.Value] = ()) -> None:
         """Scale the sums of every row, add the bias, and write as many as the matrix has columns.
 
@@ -171,20 +220,27 @@ class _Tile:
             factors: also of the rows; none: 1.
         """
         builder, vector = self.builder, sums[0].type
-        lanes = ir.VectorType(ir.IntType(64), vector.count)
-        columns = ir.Constant(lanes, list(range(first, first + vector.count)))
-        mask = builder.icmp_signed("<", columns, self.spread(lanes, self._remaining))
-        align, nothing = ir.Constant(ir.IntType(32), self.bits // 8), ir.Constant(vector, None)
-
-        def masked(base: ir.Value) -> ir.Value:
-            return builder.bitcast(builder.gep(base, [self.index(first)]), vector.as_pointer())
-
-        scale, bias = (self._call("masked.load", vector, vector, [masked(base), align, mask, nothing], ".p0")
-                       for base in (self._scale, self._bias))
+        scale, bias = (self._load_columns(base, vector, first) for base in (self._scale, self._bias))
         for r, total in enumerate(sums):
             scaled = builder.fmul(scale, self.spread(vector, factors[r])) if factors else scale
-            value = builder.fadd(builder.fmul(total, scaled), bias)
-            self._call("masked.store", vector, ir.VoidType(), [value, masked(self._out[r]), align, mask], ".p0")
+            self._store_columns(builder.fadd(builder.fmul(total, scaled), bias), self._out[r], first)
+
+    def _load_columns(self, base: ir.Value, vector: ir.VectorType, first: int) -> ir.Value:
+        """Those of a vector of numbers that the matrix has columns for, and 0 for the others."""
+        return self._call("masked.load", vector, vector, [*self._columns(base, vector, first),
+                                                          ir.Constant(vector, None)], ".p0")
+
+    def _store_columns(self, numbers: ir.Value, base: ir.Value, first: int) -> None:
+        self._call("masked.store", numbers.type, ir.VoidType(), [
+            numbers, *self._columns(base, numbers.type, first)], ".p0")
+
+    def _columns(self, base: ir.Value, vector: ir.VectorType, first: int) -> list[ir.Value]:
+        """The address of a vector of numbers, its alignment, and which of them the matrix has columns for."""
+        builder, lanes = self.builder, ir.VectorType(ir.IntType(64), vector.count)
+        columns = ir.Constant(lanes, list(range(first, first + vector.count)))
+        return [builder.bitcast(builder.gep(base, [self.index(first)]), vector.as_pointer()),
+                ir.Constant(ir.IntType(32), self.bits // 8),
+                builder.icmp_signed("<", columns, self.spread(lanes, self._remaining))]
 
     def multiply_add(self, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
         """x * y + z."""
@@ -207,8 +263,7 @@ def _write_exact(tile: _Tile) -> None:
     vector = ir.VectorType(tile.number, columns)
     totals = [cgutils.alloca_once(builder, vector) for _ in range(tile.rows)]  # LLVM keeps them in registers
     for first in range(0, COLUMNS, columns):
-        for total in totals:
-            builder.store(ir.Constant(vector, None), total)
+        tile.begin(totals, first)
         with tile.steps(first // columns, COLUMNS // columns) as k:
             products: list[Any] = [None] * tile.rows
             for ahead in _ORDER:
@@ -221,7 +276,7 @@ def _write_exact(tile: _Tile) -> None:
                                    else tile.multiply_add(same, weights, products[r]))
             for total, product in zip(totals, products, strict=True):
                 builder.store(builder.fadd(builder.load(total), product), total)
-        tile.store([builder.load(total) for total in totals], first)
+        tile.end(totals, first)
 
 
 def _write_rounded(tile: _Tile) -> None:

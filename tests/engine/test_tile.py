@@ -33,7 +33,7 @@ def test_sums_of_whole_numbers(monkeypatch: pytest.MonkeyPatch, way: Any, lanes:
     @njit
     def multiply(x: Any, factors: Any, weights: Any, scale: Any, bias: Any, out: Any) -> None:
         for panel in range(3):
-            tile.multiply(rows, x, factors, 1, weights, panel, scale, bias, out)
+            tile.multiply(rows, x, factors, 1, weights, panel, scale, bias, out, 0, K)
 
     packed, scale = pack_matrix(weights.astype(np.float64), True)
     assert (scale == 1).all()
@@ -42,6 +42,38 @@ def test_sums_of_whole_numbers(monkeypatch: pytest.MonkeyPatch, way: Any, lanes:
     inside = slice(1, 1 + rows)
     assert (out[inside] == 2 * (numbers @ weights)[inside] + 3).all()
     assert np.isnan(np.delete(out, inside, 0)).all()
+
+
+@pytest.mark.parametrize("number", [np.float32, np.float64])
+@pytest.mark.parametrize("rows", range(1, tile.MOST_ROWS + 1))
+def test_parts_of_a_sum_are_the_sum(number: type, rows: int) -> None:
+    """Every bit, whatever the parts are, and what is beside the rows and columns stays."""
+    choose = np.random.default_rng(rows)
+    K, N = 24, COLUMNS + 7
+    weights = choose.standard_normal((K, N)).astype(number)
+    x, scale, bias = (choose.standard_normal(shape).astype(number) for shape in ((rows + 2, K), N, N))
+    packed, _ = pack_matrix(weights, False)
+
+    @njit
+    def multiply(ends: Any, out: Any) -> None:
+        for panel in range(2):
+            begin = 0
+            for end in ends:
+                tile.multiply(rows, x, x[:0, 0], 1, packed, panel, scale, bias, out, begin, end)
+                begin = end
+
+    found = [np.full((rows + 2, N), np.nan, number) for _ in range(3)]
+    for ends, out in zip(([K], [8, 16, K], [4, 20, K]), found, strict=True):
+        multiply(np.array(ends), out)
+        assert out.tobytes() == found[0].tobytes()
+    np.testing.assert_allclose(found[0][1:-1], (x @ weights * scale + bias)[1:-1], rtol=1e-4, atol=1e-4)
+    assert np.isnan(found[0][[0, -1]]).all()
+
+
+def test_which_products_are_read_in_parts() -> None:
+    wide = {tile.depth(M, 2048, 512) for M in range(1, 40)}
+    assert wide <= {2048, 128} and tile.depth(1, 2048, 512) == tile.depth(40, 2048, 512) == 2048
+    assert all(tile.depth(4, K, N) == K for K, N in ((512, 508), (508, 512), (128, 512)))
 
 
 def test_a_processor_of_every_kind() -> None:
