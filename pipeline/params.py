@@ -194,7 +194,7 @@ class Params(Checked):
         family = self.family(name)
         if name == TEACHER or not family.takes_weights:
             return None
-        return self.starts.get(name) or family.start or TEACHER
+        return family.start_with.family or self.starts.get(name) or family.start or TEACHER
 
     def length_limit(self, positions: int) -> "LengthLimit":
         """The limit of translations by a model with some positions; see `LimitSettings.within`."""

@@ -100,8 +100,9 @@ def check_systems(systems: tuple[str, ...], families: Mapping[str, FamilySetting
                                 f"{families[name].start or TEACHER} to {families[name].table}, which dvc.yaml reads")
     for table, rows in students.items():
         for student in rows:
-            _check_ancestors(student, students, starts)
+            ancestors = _ancestors(student, students, starts)
             family = find_family(student, families, table)
+            _check_start(student, families, ancestors)
             if family.table != table:
                 raise PipelineError(f"params.yaml: {table}.{student}: a family of kind {family.kind} does not belong "
                                     f"there; {_who_belongs_where()}")
@@ -152,8 +153,8 @@ def find_family(name: str, families: Mapping[str, FamilySettings], where: str) -
     return families[name]
 
 
-def _check_ancestors(student: str, students: Students, starts: Mapping[str, str]) -> None:
-    """Check that a student's warm starts lead to the teacher."""
+def _ancestors(student: str, students: Students, starts: Mapping[str, str]) -> list[str]:
+    """The families that a student begins with, from its `start` to the teacher, to which all must lead."""
     chain = [student]
     while chain[-1] != TEACHER:
         start = starts.get(chain[-1])
@@ -162,6 +163,22 @@ def _check_ancestors(student: str, students: Students, starts: Mapping[str, str]
             raise PipelineError(f"params.yaml: {table}.{chain[-1]} starts from {start!r}; it must be {TEACHER} or a "
                                 "student that does not start from it")
         chain.append(start)
+    return chain[1:]
+
+
+def _check_start(student: str, families: Mapping[str, FamilySettings], ancestors: list[str]) -> None:
+    """Check that a student can begin with the weights that it is to take."""
+    family = families[student]
+    named = family.start_with.family
+    if named not in ("", *ancestors):
+        raise PipelineError(f"params.yaml: families.{student}.start_with.family: {named!r} is not what its start began "
+                            f"with; choose one of {', '.join(ancestors)}")
+    if family.takes_weights:
+        given = find_family(named or ancestors[0], families, f"families.{student}")
+        try:
+            family.network.copies_of(given.network)
+        except PipelineError as error:
+            raise PipelineError(f"params.yaml: families.{student}.{error}") from None
 
 
 def _who_belongs_where() -> str:

@@ -194,6 +194,9 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("families.ar", {"order": {"name": "left_to_right"}, "warm_start": False, "start_with": {"weights": "encoder"}},
      "start_with: a family of kind ordered with warm_start false copies nothing from its start; remove start_with"),
     ("families.blockwise.start_with.weights", "encoder", "a family of kind heads with warm_start true copies nothing"),
+    ("families.drafter.start_with.family", "interleaved",
+     r"families.drafter.start_with.family: 'interleaved' is not what its start began with; choose one of ar, teacher$"),
+    ("families.ar.network.width", 256, "families.ar.network.positions: sinusoidal: a network that begins with the"),
     ("limit.ratio", "twice", "params.limit.ratio is 'twice'; it must be of type float"),
     ("evaluation.batch_row", 3, "params.evaluation.batch_row is unknown"),
     ("seed", -1, "^params.yaml: params.seed: -1 must be at least 0 and at most 4294967295$"),
@@ -278,6 +281,7 @@ def test_every_system_has_a_start() -> None:
               "mask_predict": "teacher"}  # also of families that no system needs
     assert {name: params.start_of(name) for name in starts} == starts
     assert parse_params(changed("families.ar.warm_start", False)).start_of("ar") is None
+    assert parse_params(changed("families.drafter.start_with.family", "teacher")).start_of("drafter") == "teacher"
     assert [params.family(name).arguments()["masking"] for name in ("nat", "mask_predict")] == ["all", "uniform"]
 
 

@@ -92,8 +92,15 @@ class TrainingSettings(Checked):
 
 @dataclass(frozen=True)
 class StartSettings(Checked):
-    """What a student takes from its `start`, which may generate the other way round."""
+    """What a student takes from its `start`, which may generate the other way round.
 
+    A student that is wider than its start, by a multiple, or deeper, begins with the function of its start
+    (`pipeline.model.start`).
+    """
+
+    family: str = ""
+    """The family whose weights it copies, if not its `start`: one that its `start` began with, directly or not. A small
+    drafter can so begin with the small model that its large verifier began with."""
     weights: Literal["all", "encoder"] = "all"
     """Which weights it copies: `all` that fit, or those of the `encoder` and the embeddings."""
     positions: tuple[Position, Position] | None = None

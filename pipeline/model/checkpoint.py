@@ -22,9 +22,6 @@ from pipeline.model.transformer import Transformer
 
 FORMAT = 2
 WEIGHTS, CONFIG = "weights.safetensors", "config.json"
-DECODER = ("decoder", "source_keys_values", "target_positions")
-"""How the names of the parameters begin that depend on the order of generation."""
-_STACKED = ("source_keys_values.weight", "source_keys_values.bias")
 
 
 def unique_weights(network: Transformer) -> dict[str, Tensor]:
@@ -80,10 +77,7 @@ def load_checkpoint(folder: Path, digest: str | None = None,
     Raises:
         PipelineError: a file is absent or damaged, or belongs to another vocabulary, order, format or shape.
     """
-    check(folder / CONFIG)
-    config = read_json(folder / CONFIG)
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        raise PipelineError(f"{folder / CONFIG}: not a checkpoint of format {FORMAT}; train it again with this version")
+    config = read_config(folder)
     try:
         vocabulary = VocabularySettings(**config["vocabulary"])
         network = cast(Transformer, rebuild(config, vocabulary))
@@ -101,6 +95,19 @@ def load_checkpoint(folder: Path, digest: str | None = None,
     load_weights(network, folder / WEIGHTS)
     network.load_tables(folder, vocabulary.digest)
     return column_major(network.eval()), config
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The description of a checkpoint folder's network, vocabulary and training.
+
+    Raises:
+        PipelineError: it is absent, damaged or of another format.
+    """
+    check(folder / CONFIG)
+    config = read_json(folder / CONFIG)
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        raise PipelineError(f"{folder / CONFIG}: not a checkpoint of format {FORMAT}; train it again with this version")
+    return config
 
 
 def column_major(network: Transformer) -> Transformer:
@@ -145,47 +152,23 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         raise PipelineError(f"{path}: truncated or damaged ({error}); remove it and run `dvc repro`") from None
 
 
-def load_weights(network: Transformer, path: Path, *, partial: bool = False,
-                 left_out: tuple[str, ...] = ()) -> list[str]:
-    """Copy weights from a file into a network.
-
-    Args:
-        network: changed in place.
-        path: a safetensors file.
-        partial: copy what agrees in name and shape, for a warm start from another architecture; of matrices that stack
-            all layers, the layers that both have.
-        left_out: how the names of parameters begin that are not copied (only if `partial`).
-
-    Returns:
-        Names of parameters that were not copied (none unless `partial`).
+def load_weights(network: Transformer, path: Path) -> None:
+    """Copy the weights of a safetensors file into a network of the same shape.
 
     Raises:
-        PipelineError: the file does not fit and `partial` is off, or nothing fits.
+        PipelineError: the file does not fit, or is absent or damaged.
     """
     stored, own = read_weights(path), unique_weights(network)
-    if partial:
-        own = {name: weight for name, weight in own.items() if network.get_parameter(name).requires_grad}
-        stored = {name: weight for name, weight in stored.items() if not name.startswith(left_out)}
-        stored |= _common_layers(stored, own)
+    names = own.keys() | stored.keys()
     fitting = {name for name in own if name in stored and stored[name].shape == own[name].shape}
-    if not partial and fitting != own.keys() | stored.keys():
-        name = min((own.keys() | stored.keys()) - fitting)
+    if fitting != names:
+        name = min(names - fitting)
         shapes = [tuple(weights[name].shape) if name in weights else "absent" for weights in (stored, own)]
         raise PipelineError(f"{path}: {name} is {shapes[0]} in the file and {shapes[1]} in the model; "
                             "the checkpoint has another shape: train it again or restore its params.yaml")
-    if not fitting:
-        raise PipelineError(f"{path}: no weight fits the model; start from a checkpoint of the same width")
     with torch.no_grad():
-        for name in fitting:
-            own[name].copy_(stored[name])
-    return sorted(own.keys() - fitting)
-
-
-def _common_layers(stored: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Matrices that stack all layers: the layers of `stored`, as many as `own` has, then those that only `own` has."""
-    if any(name not in stored for name in _STACKED) or stored[_STACKED[0]].shape[1] != own[_STACKED[0]].shape[1]:
-        return {}
-    return {name: torch.cat([stored[name][:len(own[name])], own[name][len(stored[name]):]]) for name in _STACKED}
+        for name, weight in own.items():
+            weight.copy_(stored[name])
 
 
 def average_weights(states: list[dict[str, Tensor]], names: list[str]) -> dict[str, Tensor]:

@@ -247,6 +247,13 @@ class Positions(nn.Module):
         positions = first + step * torch.arange(len(self.learned))
         self.learned.copy_(sinusoids(positions, self.learned.shape[1]))
 
+    @torch.no_grad()
+    def repeat(self, copies: int) -> None:
+        """Change a learned table of sinusoids to the sinusoids of D / copies columns, repeated."""
+        assert self.learned is not None
+        # Every so manyth frequency of D columns is one of D / copies columns.
+        self.learned.copy_(self.learned[:, ::copies].repeat(1, copies))
+
     def forward(self) -> Tensor:
         """The vectors of all slots, (T, D)."""
         table = self.learned if self.learned is not None else self.fixed

@@ -1,7 +1,7 @@
 """The settings of a Transformer (no torch here: the command line reads this at start-up)."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from pipeline.checks import Checked, Natural, Positive, ProperShare
 from pipeline.errors import PipelineError
@@ -11,6 +11,16 @@ Ties = Literal["all", "target", "none"]
 PositionVectors = Literal["sinusoidal", "learned"]
 Activation = Literal["relu", "gelu", "swish"]
 NORMS, TIES, POSITIONS, ACTIVATIONS = map(get_args, (Norm, Ties, PositionVectors, Activation))
+
+
+class Copies(NamedTuple):
+    """The number of a wide network's units that repeat each unit of a narrow one."""
+
+    width: int
+    heads: int
+    head_units: int
+    """Of the units of one head."""
+    feed_forward: int
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,27 @@ class NetworkSettings(Checked):
         if self.width % self.heads or self.width % 2:
             raise PipelineError(f"network.width: {self.width} must be even and divisible by "
                                 f"network.heads = {self.heads}")
+
+    def copies_of(self, narrow: "NetworkSettings") -> Copies | None:
+        """How this network repeats the units of a narrower one; None: it is not wider, or no multiple of it.
+
+        >>> NetworkSettings(512, 8, 2048, positions="learned").copies_of(NetworkSettings(256, 4, 1024))
+        Copies(width=2, heads=2, head_units=1, feed_forward=2)
+
+        Raises:
+            PipelineError: it is a multiple, but the wide network cannot compute what the narrow one does.
+        """
+        own, given = ((one.width, one.heads, one.width // one.heads, one.feed_forward) for one in (self, narrow))
+        if own == given or any(wide % few for wide, few in zip(own, given, strict=True)):
+            return None
+        copies = Copies(*(wide // few for wide, few in zip(own, given, strict=True)))
+        if copies.width > 1:
+            # The sinusoids of another width are other functions, and a table without a gradient keeps them.
+            for key, value, needed in (("positions", self.positions, "learned"), ("norm", self.norm, "pre")):
+                if value != needed:
+                    raise PipelineError(f"network.{key}: {value}: a network that begins with the weights of a narrower "
+                                        f"one needs {needed}")
+        return copies
 
 
 @dataclass(frozen=True)

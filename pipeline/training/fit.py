@@ -26,7 +26,8 @@ from pipeline.families.base import TranslationModule, family_module
 from pipeline.families.settings import plain
 from pipeline.files import read_json, remove
 from pipeline.fingerprint import code_digest, digest, digest_files
-from pipeline.model.checkpoint import DECODER, WEIGHTS, load_weights, save_checkpoint
+from pipeline.model.checkpoint import WEIGHTS, save_checkpoint
+from pipeline.model.start import DECODER, begin_with
 from pipeline.params import load_params
 from pipeline.training import saved, sharded
 from pipeline.training.callbacks import KeepCandidates, Patience, Progress, ResumePoint, Threads
@@ -141,9 +142,7 @@ class FitCLI(FamilyCLI):
         if start is not None:
             taken = self.params.family(self.family).start_with
             left_out = DECODER if taken.weights == "encoder" else ()
-            fresh = load_weights(model.network, start, partial=True, left_out=left_out)
-            if taken.positions is not None:
-                model.network.target_positions.begin(*taken.positions)
+            fresh = begin_with(model.network, start, left_out=left_out, positions=taken.positions, seed=model.seed)
             if fresh and self.trainer.is_global_zero:
                 modules = dict.fromkeys(".".join(name.split(".")[:2]) for name in fresh)
                 print(f"not taken from {start}, initialised anew: {', '.join(modules)}")
@@ -179,9 +178,9 @@ class FitCLI(FamilyCLI):
         trainer.strategy.barrier()  # no process returns, perhaps to train again, while the first one still writes
 
     def _start(self) -> Path | None:
-        """The file of the weights that training starts from; None: it starts from random ones, or a checkpoint."""
+        """The folder of the weights that training starts from; None: it starts from random ones, or a checkpoint."""
         start = self.params.start_of(self.family)
-        return None if start is None or self.settings.ckpt_path is not None else layout.checkpoint(start) / WEIGHTS
+        return None if start is None or self.settings.ckpt_path is not None else layout.checkpoint(start)
 
     @cached_property
     def inputs(self) -> dict[str, str]:
@@ -189,7 +188,8 @@ class FitCLI(FamilyCLI):
         config = yaml.safe_load(self._parser(self.verb).dump(self.settings, skip_none=False))
         config["trainer"] = {key: config["trainer"][key] for key in _TRAINER_KEYS}
         given = config.pop("ckpt_path")
-        settings, start = self.params.family(self.family), Path(given) if given is not None else self._start()
+        settings, start = self.params.family(self.family), self._start()
+        begun = [Path(given)] if given is not None else [] if start is None else [start / WEIGHTS]
         files = [*self.datamodule.training_paths(), self.datamodule.folder / "validation.pairs",
                  layout.CORPUS / "validation.target"]
         if settings.verifier is not None:
@@ -200,7 +200,7 @@ class FitCLI(FamilyCLI):
         return {
             "parameters": digest(json.dumps(chosen, sort_keys=True, default=str).encode()),
             "data": digest_files([*files, *settings.inputs()]),
-            "start": unfinished or digest_files([] if start is None else [start]),
+            "start": unfinished or digest_files(begun),
             "code": code_digest(),
         }
 

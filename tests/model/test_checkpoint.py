@@ -15,15 +15,12 @@ from pipeline.checksums import SUMS
 from pipeline.errors import PipelineError
 from pipeline.model.checkpoint import (
     CONFIG,
-    DECODER,
     WEIGHTS,
     average_weights,
     column_major,
     load_checkpoint,
-    load_weights,
     save_checkpoint,
     unique_weights,
-    write_weights,
 )
 from pipeline.model.lattice import COUNTS, LatticeTransformer
 from pipeline.model.settings import TIES, OrderSettings, VocabularySettings
@@ -141,65 +138,6 @@ def test_damage_is_one_clear_line(tmp_path: Path, tiny: Tiny, damage: str) -> No
     with pytest.raises(PipelineError, match=message) as caught:
         load_checkpoint(folder, VOCABULARY.digest)
     assert "\n" not in str(caught.value)
-
-
-def test_a_warm_start_copies_what_fits(tmp_path: Path, tiny: Tiny) -> None:
-    teacher = tiny("left_to_right", seed=1, dtype=torch.float32, positions="learned", max_length=40)
-    student = tiny("interleaved", seed=2, dtype=torch.float32, positions="learned", max_length=40, decoder_layers=3)
-    before = {name: weight.clone() for name, weight in unique_weights(student).items()}
-    fresh = load_weights(student, save(tmp_path / "model", teacher) / WEIGHTS, partial=True)
-    known, after = unique_weights(teacher), unique_weights(student)
-    stacked = {"source_keys_values.weight", "source_keys_values.bias"}
-    assert all(torch.equal(after[name], before[name] if name in fresh else known[name])
-               for name in after.keys() - stacked)
-    # Of the source's keys and values, stacked layer by layer, the third layer's are its own.
-    for name in stacked:
-        assert torch.equal(after[name], torch.cat([known[name], before[name][len(known[name]):]]))
-    # 41 slots of the teacher are 42 of the student.
-    assert set(fresh) == {"target_positions.learned"} | {name for name in after if name.startswith("decoder.2.")}
-
-
-def test_a_warm_start_without_the_decoder(tmp_path: Path, tiny: Tiny) -> None:
-    """Of one that generates the other way round: the encoder and the embeddings are the same."""
-    given, network = tiny("left_to_right", seed=1), tiny("right_to_left", seed=2)
-    write_weights(tmp_path / "weights", unique_weights(given))
-    before = {name: weight.clone() for name, weight in unique_weights(network).items()}
-    fresh = load_weights(network, tmp_path / "weights", partial=True, left_out=DECODER)
-    for name, weight in unique_weights(network).items():
-        assert torch.equal(weight, before[name] if name in fresh else unique_weights(given)[name]), name
-    assert {name.split(".")[0] for name in before if name not in fresh} == {
-        "encoder", "encoder_norm", "source_embedding", "target_embedding", "projection"}
-
-
-@torch.no_grad()
-def test_a_right_to_left_start_has_its_words_where_the_right_ones_of_both_ends_are(tmp_path: Path, tiny: Tiny) -> None:
-    """The right words of an order whose directions do not see each other: the logits are the same, word for word."""
-    given = tiny("independent_directions", seed=1)
-    network = tiny("right_to_left", seed=2, positions="learned")
-    write_weights(tmp_path / "weights", unique_weights(given))
-    assert load_weights(network, tmp_path / "weights", partial=True) == [
-        "source_positions.learned", "target_positions.learned"]
-    network.target_positions.begin(-1, -1)
-    network.clear_caches()
-    source, target = torch.tensor([[8, 9, 10, 3]]), torch.tensor([[11, 12, 13, 14, 15, 16]])
-    both = given(source, given.order.arrange(target, torch.tensor([6])))[:, 1::2]
-    alone = network(source, network.order.arrange(target, torch.tensor([6])))
-    torch.testing.assert_close(alone[:, :4], both, rtol=0, atol=1e-9)
-
-
-def test_a_warm_start_of_a_shallower_network(tmp_path: Path, tiny: Tiny) -> None:
-    teacher = tiny(seed=1, dtype=torch.float32, decoder_layers=3)
-    student = tiny(seed=2, dtype=torch.float32, decoder_layers=1)
-    assert load_weights(student, save(tmp_path / "model", teacher) / WEIGHTS, partial=True) == []
-    keys = teacher.source_keys_values.weight
-    assert torch.equal(student.source_keys_values.weight, keys[:len(keys) // 3])
-
-
-def test_a_warm_start_from_another_width(tmp_path: Path, tiny: Tiny) -> None:
-    folder = save(tmp_path / "model", tiny(dtype=torch.float32, feed_forward=64))
-    other = tiny(dtype=torch.float32, width=8, feed_forward=16, vocabulary=21)
-    with pytest.raises(PipelineError, match="no weight fits the model"):
-        load_weights(other, folder / WEIGHTS, partial=True)
 
 
 def test_average_is_the_mean_and_knows_no_order() -> None:

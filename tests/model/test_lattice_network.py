@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 from lattices import counted, lattice, random_corpus
-from safetensors.torch import save_file
 from sentences import sources
 from torch import Tensor
 
@@ -14,11 +13,12 @@ from pipeline.decoding import lattice as search
 from pipeline.decoding.limits import LengthLimit
 from pipeline.engine.door import open_engine, use_engine
 from pipeline.errors import PipelineError
-from pipeline.model.checkpoint import column_major, load_weights, unique_weights
+from pipeline.model.checkpoint import column_major, save_checkpoint, unique_weights
 from pipeline.model.formats import COMPILED, in_format
 from pipeline.model.lattice import LatticeTransformer
 from pipeline.model.layers import DecoderLayer
-from pipeline.model.settings import ACTIVATIONS, NORMS, POSITIONS, TIES, NetworkSettings
+from pipeline.model.settings import ACTIVATIONS, NORMS, POSITIONS, TIES, NetworkSettings, VocabularySettings
+from pipeline.model.start import begin_with
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import EOS, PAD
 
@@ -279,10 +279,10 @@ def test_counts_of_other_vocabularies(tmp_path: Path) -> None:
 def test_all_of_an_ordered_model_is_a_warm_start(tiny: Callable[..., Transformer], tmp_path: Path,
                                                  positions: str) -> None:
     teacher = tiny("left_to_right", max_length=24, positions=positions)
-    save_file({name: weight.contiguous() for name, weight in unique_weights(teacher).items()},
-              tmp_path / "weights.safetensors")
+    vocabulary = VocabularySettings(*teacher.vocabularies, "c0ffee")
+    save_checkpoint(tmp_path / "teacher", teacher, vocabulary, unique_weights(teacher), {})
     network = lattice(max_length=24, positions=positions)
-    fresh = load_weights(network, tmp_path / "weights.safetensors", partial=True)
+    fresh = begin_with(network, tmp_path / "teacher")
     assert fresh == ["normaliser.bias", "normaliser.weight"]
     target = random_words(len(MIXED))[:, :, 0]
     everything_before = torch.ones(8, 8, dtype=torch.bool).tril()

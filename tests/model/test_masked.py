@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 from masked import half_hidden, masked
-from safetensors.torch import save_file
 from sentences import sources
 
-from pipeline.model.checkpoint import load_weights, unique_weights
-from pipeline.model.settings import NORMS, POSITIONS, TIES
+from pipeline.model.checkpoint import save_checkpoint, unique_weights
+from pipeline.model.settings import NORMS, POSITIONS, TIES, VocabularySettings
+from pipeline.model.start import begin_with
 from pipeline.model.state import Memory
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import MASK, PAD
@@ -103,9 +103,9 @@ def test_all_of_an_ordered_model_but_the_length_is_a_warm_start(tiny: Callable[.
                                                                 positions: str) -> None:
     teacher = tiny("left_to_right", max_length=24, positions=positions)
     network = masked(max_length=24, positions=positions)
-    save_file({name: weight.contiguous() for name, weight in unique_weights(teacher).items()},
-              tmp_path / "weights.safetensors")
-    fresh = load_weights(network, tmp_path / "weights.safetensors", partial=True)
+    vocabulary = VocabularySettings(*teacher.vocabularies, "c0ffee")
+    save_checkpoint(tmp_path / "teacher", teacher, vocabulary, unique_weights(teacher), {})
+    fresh = begin_with(network, tmp_path / "teacher")
     assert fresh == ["length.bias", "length.weight"]
     assert torch.equal(network.source_positions()[1:], teacher.source_positions())
     assert torch.equal(network.source_positions()[0], torch.zeros(16, dtype=torch.float64))
