@@ -12,9 +12,11 @@ def when(content: Mapping[str, Any]) -> str:
 
 
 def described(machine: Mapping[str, Any]) -> str:
-    """A machine in words."""
+    """A machine in words. Reports of earlier versions do not have all of them."""
+    instructions = machine.get("instructions")
     return ", ".join([
-        machine["processor"], f"{machine['cores']} cores",
+        machine["processor"] + (f" ({' and '.join(instructions)})" if instructions else ""),
+        f"{machine['cores']} cores",
         *([f"{machine['memory_gib']} GiB"] if machine.get("memory_gib") else []),
         *(machine["accelerators"] or ["no accelerator"]), machine["system"], f"Python {machine['python']}",
         f"PyTorch {machine['torch']}", *([f"machine `{machine['identity']}`"] if "identity" in machine else [])])

@@ -22,12 +22,15 @@ _IDENTITY = "fast-nmt-decoding/machine"
 """In the user's state folder: a random number, drawn when the project first runs on a machine."""
 _SAME_ON_EVERY_BOOT = ("vendor_id", "cpu family", "model", "model name", "stepping", "cache size", "flags")
 """Fields of /proc/cpuinfo that do not change, unlike the clock frequencies."""
+_INSTRUCTIONS = ("avx2", "avx_vnni", "avx512f", "avx512_vnni")
+"""Those of vectors for which the engine has code of its own, as /proc/cpuinfo names them."""
 
 
 def describe_machine() -> dict[str, Any]:
     """Processor, accelerators, versions and an identity, without anything that names a person or a host."""
     return {
-        "identity": _identity(), "processor": _processor(), "cores": usable_cores(), "memory_gib": _memory(),
+        "identity": _identity(), "processor": _processor(), "instructions": _instructions(), "cores": usable_cores(),
+        "memory_gib": _memory(),
         "accelerators": _accelerators(), "system": platform.system(), "python": platform.python_version(),
         **{package: metadata.version(package) for package in ("torch", "numpy")},
     }
@@ -57,6 +60,12 @@ def _drawn_once() -> str:
 def _processor() -> str:
     names = [line.split(":", 1)[1].strip() for line in _processor_details() if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+def _instructions() -> list[str]:
+    """Of `_INSTRUCTIONS`, those that the processor has. Its name may not tell: clouds call several of them AMD EPYC."""
+    flags = {flag for line in _processor_details() if line.startswith("flags") for flag in line.split()}
+    return [name for name in _INSTRUCTIONS if name in flags]
 
 
 def _processor_details() -> list[str]:

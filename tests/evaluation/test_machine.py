@@ -38,6 +38,18 @@ def test_its_details_make_a_machine_another_one(state: Path, monkeypatch: pytest
     assert describe_machine()["identity"] != identity
 
 
+@pytest.mark.parametrize(("flags", "instructions"), [
+    ("fpu avx avx2 avx512f avx512vl avx512_vnni", ["avx2", "avx512f", "avx512_vnni"]), ("fpu avx", []),
+    ("avx2 avx_vnni", ["avx2", "avx_vnni"])])
+def test_its_vector_instructions(state: Path, monkeypatch: pytest.MonkeyPatch, flags: str,
+                                 instructions: list[str]) -> None:
+    real = machine._text
+    text = f"processor\t: 0\nmodel name\t: AMD EPYC\nflags\t\t: {flags}\n\nprocessor\t: 1\nflags\t\t: avx2\n"
+    monkeypatch.setattr(machine, "_text", lambda path: text if "cpuinfo" in path else real(path))
+    described = describe_machine()
+    assert (described["processor"], described["instructions"]) == ("AMD EPYC", instructions)
+
+
 def test_clock_frequencies_do_not_make_a_machine_another_one(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cpuinfo = "model\t\t: 17\nmodel name\t: abacus\ncpu MHz\t\t: {}\nbogomips\t: {}\n\nmodel\t\t: 18\n"
     found, real = [], machine._text
