@@ -1,4 +1,6 @@
-"""The table of `docs/training.md` that shows what each lever of training does: from the run of the preset `levers`."""
+"""The tables of `docs/training.md` that show what each lever of training does: from runs of the presets `levers`, and
+`larger` for students that are larger than their start.
+"""
 
 import json
 from pathlib import Path
@@ -7,7 +9,7 @@ from typing import Any, NamedTuple
 from docs.tables import number, table, when
 
 ROOT = Path(__file__).parents[1]
-RUN = ROOT / "reports/levers"
+RUNS = ROOT / "reports"
 
 
 class Lever(NamedTuple):
@@ -44,21 +46,32 @@ LEVERS = (
     Lever("`drafting.glancing: [0.5, 0.3]`", "drafter_glancing", "drafter", _DRAFTER, "accepted_per_call"),
     Lever("`drafting.chained: false`", "drafter_independent", "drafter", _DRAFTER, "accepted_per_call"),
 )
+_SAME, _WIDE, _DEEP = (f"left to right, {size}, learned positions" for size in (
+    "as large as its start", "twice as wide", "twice as deep"))
+LARGER = (
+    Lever("`network.width: 256`, `heads: 8`, `feed_forward: 1024`", "wide", "same", _SAME),
+    Lever("`network.encoder_layers: 4`, `decoder_layers: 4`", "deep", "same", _SAME),
+    Lever("`warm_start: false`", "wide_random", "wide", _WIDE),
+    Lever("`warm_start: false`", "deep_random", "deep", _DEEP),
+)
+TABLES = {"levers": LEVERS, "larger": LARGER}
+"""By preset."""
 _TITLES = {"bleu": "BLEU", "accepted_per_call": "tokens per call"}
 
 
-def levers() -> str:
-    """Test scores with and without each lever."""
-    if not RUN.exists():
+def levers(preset: str) -> str:
+    """Test scores with and without each lever of a preset."""
+    if not (RUNS / preset).exists():
         return "Not measured yet."
-    rows = {row["family"]: row for row in _read("decoders.json")}
-    steps = {one.system: _read(f"training/{one.system}/metrics.json")["step"] + 1 for one in LEVERS}  # from 0
-    return "\n\n".join((when(_read("speed.json")), table(
+
+    def read(report: str) -> Any:
+        return json.loads((RUNS / preset / report).read_text(encoding="utf-8"))
+
+    pairs = TABLES[preset]
+    rows = {row["family"]: row for row in read("decoders.json")}
+    steps = {one.system: read(f"training/{one.system}/metrics.json")["step"] + 1 for one in pairs}  # from 0
+    return "\n\n".join((when(read("speed.json")), table(
         ["lever", "tried on", "measured", "steps", "without", "with"],
         ([one.parameter, one.tried_on, _TITLES[one.measure], f"{steps[one.system]:,}",
-          *(number(rows[name][one.measure], ".2f") for name in (one.counterpart, one.system))] for one in LEVERS),
+          *(number(rows[name][one.measure], ".2f") for name in (one.counterpart, one.system))] for one in pairs),
         texts=3)))
-
-
-def _read(report: str) -> Any:
-    return json.loads((RUN / report).read_text(encoding="utf-8"))

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ from docs import distilled, levers
 from pipeline.params import Params, parse_params
 from pipeline.systems import lay_over
 
+PAIRS = [(preset, lever) for preset, table in levers.TABLES.items() for lever in table]
 
-@pytest.fixture(scope="module")
-def params() -> Params:
-    return parse_params(lay_over(shipped(), ROOT / "presets/levers.yaml"))
+
+@cache
+def params(preset: str) -> Params:
+    return parse_params(lay_over(shipped(), ROOT / f"presets/{preset}.yaml"))
 
 
 def leaves(settings: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -28,20 +31,21 @@ def leaves(settings: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{path}{key}", value
 
 
-@pytest.mark.parametrize("lever", levers.LEVERS, ids=lambda one: one.system)
-def test_a_pair_differs_in_what_the_table_names_and_in_nothing_else(lever: levers.Lever, params: Params) -> None:
-    mine, theirs = (dict(leaves(asdict(params.family(name)))) for name in (lever.system, lever.counterpart))
+@pytest.mark.parametrize(("preset", "lever"), PAIRS, ids=[lever.system for _, lever in PAIRS])
+def test_a_pair_differs_in_what_the_table_names_and_in_nothing_else(preset: str, lever: levers.Lever) -> None:
+    run = params(preset)
+    mine, theirs = (dict(leaves(asdict(run.family(name)))) for name in (lever.system, lever.counterpart))
     changed = {path.split(".")[-1] for path in mine.keys() | theirs.keys() if mine.get(path) != theirs.get(path)}
     assert changed and all(f"{key}: " in lever.parameter for key in changed), changed
     assert lever.parameter.count(": ") == len(changed)
-    assert params.starts[lever.system] == params.starts[lever.counterpart]
-    assert {lever.system, lever.counterpart} <= {*params.systems}
-    assert len(params.decoders_of(lever.system)) == 1  # whose row the table shows
+    assert run.starts[lever.system] == run.starts[lever.counterpart]
+    assert {lever.system, lever.counterpart} <= {*run.systems}
+    assert len(run.decoders_of(lever.system)) == 1  # whose row the table shows
 
 
 def test_the_table_has_the_scores_of_both_and_the_steps_that_were_trained(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(levers, "RUN", tmp_path)
+    monkeypatch.setattr(levers, "RUNS", tmp_path.parent)
     families = sorted({name for one in levers.LEVERS for name in (one.system, one.counterpart)})
     rows = [{"family": name, "bleu": 20.0 + at, "accepted_per_call": 1.0 + at} for at, name in enumerate(families)]
     (tmp_path / "decoders.json").write_text(json.dumps(rows))
@@ -49,7 +53,8 @@ def test_the_table_has_the_scores_of_both_and_the_steps_that_were_trained(
     for name in families:
         (tmp_path / "training" / name).mkdir(parents=True)
         (tmp_path / "training" / name / "metrics.json").write_text('{"step": 1999}')
-    table = levers.levers()
+    monkeypatch.setitem(levers.TABLES, tmp_path.name, levers.LEVERS)
+    table = levers.levers(tmp_path.name)
     plain, dropped = (20.0 + families.index(name) for name in ("plain", "bpe_dropout"))
     assert f"| BLEU | 2,000 | {plain:.2f} | {dropped:.2f} |" in table
     whole, alone = (1.0 + families.index(name) for name in ("drafter", "drafter_independent"))
