@@ -54,9 +54,9 @@ def multiply_panels(first: int, last: int, rows: Multiplicands, factors: Floats,
     (M, K), N = rows.shape, out.shape[1]
     groups = max(-(-M // MOST_ROWS), 1)
     together = max(-(-M // groups), 1)  # 4 and 4 rather than 7 and 1, which reads the panel for a single row
-    part = K if rows.itemsize == 1 else depth(M, K, N)
+    part = max(K, 1) if rows.itemsize == 1 else depth(M, K, N)
     for panel in range(first, last):
-        for k in range(0, K, part):
+        for k in range(0, max(K, 1), part):  # also of an empty sum, which is the bias
             for begin in range(0, M, together):
                 multiply(min(together, M - begin), rows, factors, begin, weight, panel, scale, bias, out, k,
                          min(k + part, K))

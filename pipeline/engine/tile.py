@@ -67,14 +67,14 @@ multiply: Any = intrinsic(prefer_literal=True)(_declare)
 
 @njit(cache=True, nogil=True)
 def depth(M: int, K: int, N: int) -> int:
-    """The rows of a matrix (K, N) of floats that are multiplied by M rows at a time.
+    """The rows of a matrix (K, N) of floats that are multiplied by M rows at a time, at least 1.
 
     All, unless the matrix comes from memory and a few rows need several passes over a panel, as they do if their sums
     of 32 columns are too many for the registers. With registers of 512 bits, up to seven rows need one pass, and parts
     have not been tried.
     """
     in_parts = _REGISTERS == 16 and K >= _WIDE and N >= _WIDE and _ALONE < M <= 2 * MOST_ROWS
-    return _PART if in_parts else K
+    return _PART if in_parts else max(K, 1)
 
 
 def _write(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> ir.Value:
