@@ -32,7 +32,7 @@ LEDGERS = {"default": RUN, "full": FULL, "papers": "reports/papers", "lattice": 
            "base": BASE, "gec_base": CORRECTION_BASE}
 """The runs whose verdicts on the papers' findings are shown, by their titles."""
 ALIGNMENT, ROUNDS = "benchmarks/results/alignment.json", "benchmarks/results/drafting.json"
-ENGINES, OPUS_MT, OPUS_MT_AVX2 = (f"benchmarks/results/{name}.json" for name in ("marian", "opus_mt", "opus_mt_avx2"))
+ENGINES, OPUS_MT = "benchmarks/results/marian.json", "benchmarks/results/opus_mt.json"
 FAULTS, SERVICE = "benchmarks/results/faults.json", "benchmarks/results/service.json"
 
 TOLERANCE = 0.5
@@ -314,10 +314,10 @@ def read(report: str) -> dict[str, Any]:
 BLOCKS: dict[str, Callable[[], str]] = {
     "summary": summary, "choice": choice, "search": search, "peers": peers, "drafting": drafting, "full": full,
     "base": base, "regimes": regimes.regimes, "correction": correction, "correction_base": correction_base,
-    "engines": partial(engines, ENGINES), "opus_mt": partial(engines, OPUS_MT),
-    "opus_mt_avx2": partial(engines, OPUS_MT_AVX2), "lattices": lattices, "drafters": drafters, "rounds": rounds,
-    "alignment": alignment, "gpu": gpu.gpu, "claims": claims, "scale": scale, "service": service,
-    "levers": partial(levers, "levers"), "larger": partial(levers, "larger"), "distilled": distilled, "faults": faults}
+    "engines": partial(engines, ENGINES), "opus_mt": partial(engines, OPUS_MT), "lattices": lattices,
+    "drafters": drafters, "rounds": rounds, "alignment": alignment, "gpu": gpu.gpu, "claims": claims, "scale": scale,
+    "service": service, "levers": partial(levers, "levers"), "larger": partial(levers, "larger"),
+    "distilled": distilled, "faults": faults}
 """What stands between the marks of each name."""
 _MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 
