@@ -11,9 +11,10 @@ from numba.core import types
 from numba.extending import overload
 
 from pipeline.compiled import njit
+from pipeline.engine.panels import multiply_panels
 from pipeline.engine.reading import COLUMNS, Floats, Ints, Multiplicands, Panels
 from pipeline.engine.rounding import round_rows
-from pipeline.engine.team import is_shared, multiply_panels, multiply_together
+from pipeline.engine.team import is_shared, multiply_together
 
 
 @njit(cache=True, nogil=True)

@@ -114,7 +114,8 @@ def _choose_panel(x: Any, m: Any, packed: Any, outputs: Any, panel: Any, logits:
 @njit(cache=True, nogil=True)
 def _multiply(x: Floats, m: int, packed: Packed, panel: int, logits: Floats) -> int:
     """Multiply a state by a panel exactly, and return the panel's best word."""
-    multiply(1, x, x[:0, 0], m, packed.outputs, panel, packed.output_scale, packed.output_bias, logits, 0, x.shape[1])
+    multiply(1, x, x[:0, 0], m, packed.outputs, panel, packed.output_scale, packed.output_bias, logits, 0, x.shape[1],
+             False)
     begin = panel * COLUMNS
     return begin + best_of(logits[m, begin:begin + COLUMNS])
 

@@ -13,8 +13,8 @@ from numba import carray
 
 from pipeline.compiled import njit
 from pipeline.engine.atomic import add, address, load, replace, store, wait
+from pipeline.engine.panels import multiply_panels
 from pipeline.engine.reading import COLUMNS, Floats, Ints, Multiplicands, Panels
-from pipeline.engine.tile import MOST_ROWS, depth, multiply
 
 # Places in the array. What several threads write has 128 bytes of its own, so that no core waits for another's.
 _WORD = 0  # the number of the product, its panels (16 bits), and how many of these have been taken (16 bits)
@@ -42,24 +42,6 @@ def open_for(threads: int, team: Ints) -> None:
 def close(team: Ints) -> None:
     """Let them leave. No product may be under way."""
     team[_OVER] = 1
-
-
-@njit(cache=True, nogil=True)
-def multiply_panels(first: int, last: int, rows: Multiplicands, factors: Floats, weight: Panels, scale: Floats,
-                    bias: Floats, out: Floats) -> None:
-    """Some panels of `matrix.product`.
-
-    The weights are read from memory once, panel by panel. A panel stays in the nearest caches for all groups of rows.
-    """
-    (M, K), N = rows.shape, out.shape[1]
-    groups = max(-(-M // MOST_ROWS), 1)
-    together = max(-(-M // groups), 1)  # 4 and 4 rather than 7 and 1, which reads the panel for a single row
-    part = max(K, 1) if rows.itemsize == 1 else depth(M, K, N)
-    for panel in range(first, last):
-        for k in range(0, max(K, 1), part):  # also of an empty sum, which is the bias
-            for begin in range(0, M, together):
-                multiply(min(together, M - begin), rows, factors, begin, weight, panel, scale, bias, out, k,
-                         min(k + part, K))
 
 
 @njit(cache=True, nogil=True)

@@ -31,7 +31,7 @@ def begin_with(network: Transformer, folder: Path, *, left_out: tuple[str, ...] 
         network: changed in place.
         folder: a checkpoint.
         left_out: how the names of parameters begin that are not copied.
-        positions: what a learned table of target positions is set to (`Positions.begin`); None: what is copied.
+        positions: what a learned table of target positions is set to (`Positions.begin`), instead of being copied.
         seed: of what is random in widening.
 
     Returns:
@@ -46,10 +46,12 @@ def begin_with(network: Transformer, folder: Path, *, left_out: tuple[str, ...] 
     copies = network.settings.copies_of(given)
     if copies is not None:
         stored = widened(stored, given, copies, seed)
-    repeated = 1 if copies is None else copies.width
-    if repeated > 1:
-        network.source_positions.repeat(repeated)
-        network.target_positions.repeat(repeated)
+    if positions is not None:
+        network.target_positions.begin(*positions)
+        left_out = (*left_out, "target_positions.learned")
+    if copies is not None and copies.width > 1:
+        network.source_positions.repeat(copies.width)
+        network.target_positions.repeat(copies.width)
     own = {name: weight for name, weight in unique_weights(network).items()
            if network.get_parameter(name).requires_grad}
     stored = {name: weight for name, weight in stored.items() if not name.startswith(left_out)}
@@ -64,10 +66,6 @@ def begin_with(network: Transformer, folder: Path, *, left_out: tuple[str, ...] 
     if network.settings.norm == "pre":
         _begin_as_identity("encoder", network.encoder, given.encoder_layers, fitting)
         _begin_as_identity("decoder", network.decoder, given.decoder_layers, fitting)
-    if positions is not None:
-        network.target_positions.begin(*positions)
-        if repeated > 1:
-            network.target_positions.repeat(repeated)
     network.clear_caches()
     return sorted(own.keys() - fitting)
 

@@ -8,8 +8,9 @@ from numba.core.registry import cpu_target
 
 from pipeline.compiled import njit
 from pipeline.engine import dot, tile
+from pipeline.engine.matrix import affine
 from pipeline.engine.packing import pack_matrix
-from pipeline.engine.reading import COLUMNS
+from pipeline.engine.reading import ALONE, COLUMNS
 
 FEATURES = cpu_target.target_context.codegen().magic_tuple()[2]
 WAYS = [(dot.dot_of_lanes, 4, True), (dot.dot_of_lanes, 8, True), (dot.dot_of_pairs, 8, "+avx2" in FEATURES),
@@ -33,7 +34,7 @@ def test_sums_of_whole_numbers(monkeypatch: pytest.MonkeyPatch, way: Any, lanes:
     @njit
     def multiply(x: Any, factors: Any, weights: Any, scale: Any, bias: Any, out: Any) -> None:
         for panel in range(3):
-            tile.multiply(rows, x, factors, 1, weights, panel, scale, bias, out, 0, K)
+            tile.multiply(rows, x, factors, 1, weights, panel, scale, bias, out, 0, K, False)
 
     packed, scale = pack_matrix(weights.astype(np.float64), True)
     assert (scale == 1).all()
@@ -59,7 +60,7 @@ def test_parts_of_a_sum_are_the_sum(number: type, rows: int) -> None:
         for panel in range(2):
             begin = 0
             for end in ends:
-                tile.multiply(rows, x, x[:0, 0], 1, packed, panel, scale, bias, out, begin, end)
+                tile.multiply(rows, x, x[:0, 0], 1, packed, panel, scale, bias, out, begin, end, end < K)
                 begin = end
 
     found = [np.full((rows + 2, N), np.nan, number) for _ in range(3)]
@@ -70,10 +71,17 @@ def test_parts_of_a_sum_are_the_sum(number: type, rows: int) -> None:
     assert np.isnan(found[0][[0, -1]]).all()
 
 
-def test_which_products_are_read_in_parts() -> None:
-    wide = {tile.depth(M, 2048, 512) for M in range(1, 40)}
-    assert wide <= {2048, 128} and tile.depth(1, 2048, 512) == tile.depth(40, 2048, 512) == 2048
-    assert all(tile.depth(4, K, N) == K for K, N in ((512, 508), (508, 512), (128, 512)))
+def test_a_row_of_a_wide_product_has_the_same_bits_whatever_the_others_are() -> None:
+    """With its matrix in parts or in one, with rows of its group or alone."""
+    choose = np.random.default_rng(1)
+    K, N = 2 * 256 + 36, 512 + 7
+    packed, scale = pack_matrix(choose.standard_normal((K, N)).astype(np.float32), False)
+    x, bias = (choose.standard_normal(shape).astype(np.float32) for shape in ((10, K), N))
+    found = {}
+    for rows in range(1, 11):
+        found[rows] = np.empty((rows, N), np.float32)
+        affine(x[:rows], packed, scale, bias, found[rows], ALONE)
+    assert all(one.tobytes() == found[10][:rows].tobytes() for rows, one in found.items())
 
 
 def test_a_processor_of_every_kind() -> None:
