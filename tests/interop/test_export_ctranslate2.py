@@ -86,5 +86,5 @@ def test_int8_is_smaller_and_close(tiny: Tiny, tmp_path: Path) -> None:
     exact, rounded = ask(requests)
     assert (tmp_path / "int8/model.bin").stat().st_size < 0.5 * (tmp_path / "float32/model.bin").stat().st_size
     differences = (torch.tensor(exact["forced"]) - torch.tensor(rounded["forced"])).abs()
-    assert 0 < differences.mean() < 0.1 * torch.tensor(exact["forced"]).abs().mean()
+    assert 0 < differences.mean() < 0.02 * torch.tensor(exact["forced"]).abs().mean()
     assert all(bool((weight == before[name]).all()) for name, weight in network.state_dict().items())
