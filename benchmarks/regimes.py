@@ -24,7 +24,7 @@ from torch import Tensor
 
 from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, median_ratio, table
 from benchmarks.lattice import random_lattice
-from docs.generate import parameters
+from docs.reports import parameters
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder

@@ -1,5 +1,5 @@
-"""The tables of `docs/training.md` that show what each lever of training does: from runs of the presets `levers`, and
-`larger` for students that are larger than their start.
+"""The tables of `docs/training.md` that show what each lever of training does: from runs of the presets `levers`,
+`levers_parallel` for systems that predict much at once, and `larger` for students that are larger than their start.
 """
 
 import json
@@ -54,7 +54,23 @@ LARGER = (
     Lever("`warm_start: false`", "wide_random", "wide", _WIDE),
     Lever("`warm_start: false`", "deep_random", "deep", _DEEP),
 )
-TABLES = {"levers": LEVERS, "larger": LARGER}
+_FOUR, _MASKED, _LATTICE = "four words per step, from both ends", "Mask-Predict, 10 iterations", "lattice, K = 64"
+PARALLEL = (
+    Lever("`data.side: both` instead of distilled", "interleaved_sa_both", "interleaved_sa", _FOUR),
+    Lever("`optimisation.learning_rate: 1.5e-3` instead of 3e-3", "interleaved_sa_half_rate", "interleaved_sa", _FOUR),
+    Lever("`start: ar` instead of interleaved", "interleaved_sa_ar", "interleaved_sa", _FOUR),
+    Lever("`training.steps: 3600` instead of 1,200", "interleaved_sa_long", "interleaved_sa", _FOUR),
+    Lever("`data.side: both` instead of distilled", "mask_predict_both", "mask_predict", _MASKED),
+    Lever("`optimisation.learning_rate: 1.5e-3` instead of 3e-3", "mask_predict_half_rate", "mask_predict", _MASKED),
+    Lever("`start: interleaved` instead of teacher", "mask_predict_interleaved", "mask_predict", _MASKED),
+    Lever("`data.batch_tokens: 1800` instead of 600", "mask_predict_batch", "mask_predict", _MASKED),
+    Lever("`training.steps: 3600` instead of 1,200", "mask_predict_long", "mask_predict", _MASKED),
+    Lever("`data.side: raw` instead of both", "lattice_raw", "lattice", _LATTICE),
+    Lever("`optimisation.learning_rate: 1.5e-3` instead of 3e-3", "lattice_half_rate", "lattice", _LATTICE),
+    Lever("`network.decoder_layers: 1` instead of 2", "lattice_one_layer", "lattice", _LATTICE),
+    Lever("`training.steps: 3600` instead of 1,200", "lattice_long", "lattice", _LATTICE),
+)
+TABLES = {"levers": LEVERS, "levers_parallel": PARALLEL, "larger": LARGER}
 """By preset."""
 _TITLES = {"bleu": "BLEU", "accepted_per_call": "tokens per call"}
 

@@ -17,7 +17,7 @@ from orders import EVERY_ORDER
 from scripted import Scripted, logits, random_script
 
 import pipeline.decoding
-from docs import generate
+from docs import generate, reports
 from install import DOWNLOADED, INSTALLED, NEWEST, OLDEST
 from pipeline.cli import VERBS
 from pipeline.decoding.limits import LengthLimit
@@ -79,15 +79,15 @@ def test_a_report_names_machine_date_and_commit(monkeypatch: pytest.MonkeyPatch)
     machine = {"identity": "0123456789abcdef", "processor": "EPYC", "cores": 2, "memory_gib": 8, "accelerators": [],
                "system": "Linux", "python": "3.11.7", "torch": "2.13.0", "numpy": "2.4.6"}
     report: dict[str, Any] = {"machine": machine, "made": {"date": "2026-11-23", "commit": "abc1234"}}
-    monkeypatch.setattr(generate, "read", lambda _: report)
-    assert generate.measured("any") == (
+    monkeypatch.setattr(reports, "read", lambda _: report)
+    assert reports.measured("any") == (
         "Measured on 2026-11-23 by commit `abc1234`: EPYC, 2 cores, 8 GiB, no accelerator, Linux, Python 3.11.7, "
         "PyTorch 2.13.0, machine `0123456789abcdef`.")
     report["machine"] = {**machine, "accelerators": ["H100"]}
-    assert "8 GiB, H100, Linux" in generate.measured("any")
+    assert "8 GiB, H100, Linux" in reports.measured("any")
     del report["made"]
     with pytest.raises(KeyError):
-        generate.measured("of a run that nobody knows")
+        reports.measured("of a run that nobody knows")
 
 
 @every_page
