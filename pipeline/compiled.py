@@ -16,18 +16,22 @@ import re
 import shutil
 import tempfile
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
-from numba import njit
+from numba import njit as _njit
 from numba.core import config as _config
 from numba.core.caching import InTreeCacheLocator
 
 __all__ = ["njit"]
 
 config: Any = _config  # numba sets its names when it is imported
+njit = _njit
+if not TYPE_CHECKING:  # it keeps the type of numba's
+    njit = partial(_njit, no_cfunc_wrapper=True)  # without a function for callers in C: a tenth of compiling
 
 _PACKAGE = Path(__file__).parent
 _KEPT = 4

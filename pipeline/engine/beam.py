@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.compiled import njit
+from pipeline.engine.assign import assign
 from pipeline.engine.decoder import step
 from pipeline.engine.expansion import Candidates, best_pairs, best_steps
 from pipeline.engine.reading import Bools, Floats, Ints, Reading
@@ -68,7 +69,8 @@ def search(reading: Reading, starts: Ints, end: int, divisors: Floats, parents: 
     ended = Candidates(np.empty(K, number), np.empty(K, np.int64), np.empty((K, z), np.int64))
     spare = np.empty(reading.past.shape[3:], number)
     going.scores[0] = 0  # at first all beams are the same
-    going.words[:] = starts
+    for k in range(K):
+        assign(starts, going.words[k])
     for now in range(1, most + 1):
         lengths[:] = (now - 1) * z
         if not step(going.words, lengths, reading, hidden, logits):
@@ -79,7 +81,8 @@ def search(reading: Reading, starts: Ints, end: int, divisors: Floats, parents: 
             best_pairs(logits, going.scores.copy(), end, going, ended)
         for k in range(K):
             _finish(finished, ended.scores[k] / divisors[now], now, ended.parents[k], ended.words[k], True)
-        steps.parents[now - 1], steps.words[now - 1] = going.parents, going.words
+        assign(going.parents, steps.parents[now - 1])
+        assign(going.words.reshape(-1), steps.words[now - 1].reshape(-1))
         if now == most:
             break
         if (finished.found[0] == len(finished.scores)
@@ -95,9 +98,9 @@ def search(reading: Reading, starts: Ints, end: int, divisors: Floats, parents: 
 def backtrace(steps: Steps, finished: Finished, hypothesis: int, slots: Ints) -> None:
     """Write the slots of a finished hypothesis into the beginning of `slots` (T z,)."""
     z, last, beam = steps.words.shape[2], finished.steps[hypothesis] - 1, finished.parents[hypothesis]
-    slots[last * z:(last + 1) * z] = finished.words[hypothesis]
+    assign(finished.words[hypothesis], slots[last * z:])
     for now in range(last - 1, -1, -1):
-        slots[now * z:(now + 1) * z] = steps.words[now, beam]
+        assign(steps.words[now, beam], slots[now * z:])
         beam = steps.parents[now, beam]
 
 
@@ -114,9 +117,9 @@ def _finish(finished: Finished, score: float, steps: int, parent: int, words: In
     for later in range(finished.found[0] - 1, at, -1):
         finished.scores[later], finished.steps[later] = finished.scores[later - 1], finished.steps[later - 1]
         finished.parents[later], finished.ended[later] = finished.parents[later - 1], finished.ended[later - 1]
-        finished.words[later] = finished.words[later - 1]
+        assign(finished.words[later - 1], finished.words[later])
     finished.scores[at], finished.steps[at], finished.parents[at], finished.ended[at] = score, steps, parent, ended
-    finished.words[at] = words
+    assign(words, finished.words[at])
 
 
 @njit(cache=True, nogil=True)
@@ -143,8 +146,8 @@ def _move(past: Floats, parents: Ints, length: int, spare: Floats) -> None:
                 begin = head * capacity * depth
                 target, source = (part * K + targets[move]) * size + begin, (part * K + sources[move]) * size + begin
                 if targets[move] == K:
-                    kept[begin:begin + count] = every[source:source + count]
+                    assign(every[source:source + count], kept[begin:])
                 elif sources[move] == K:
-                    every[target:target + count] = kept[begin:begin + count]
+                    assign(kept[begin:begin + count], every[target:])
                 else:
-                    every[target:target + count] = every[source:source + count]
+                    assign(every[source:source + count], every[target:])

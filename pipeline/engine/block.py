@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from pipeline.compiled import njit
+from pipeline.engine.assign import assign
 from pipeline.engine.best import exponential
 from pipeline.engine.matrix import affine, size
 from pipeline.engine.plain import GELU, RELU
@@ -66,8 +67,17 @@ def enter(x: Floats, matrices: Panels, vectors: Floats, pre: bool, normed: Float
         team: the threads that share products.
     """
     D, N = x.shape[1], out.shape[1]
-    normalise(x, vectors[:2 * D].reshape(2, D), pre, normed)
+    copy_for_block(x, vectors[:2 * D].reshape(2, D), pre, normed)
     affine(normed, matrices, vectors[2 * D:2 * D + N], vectors[2 * D + N:2 * D + 2 * N], out, team)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def copy_for_block(x: Floats, norm: Floats, pre: bool, out: Floats) -> None:
+    """Write the rows that a block reads into out (M, D): x (M, D), normalised by norm (2, D) where that comes first."""
+    if pre:
+        normalise(x, norm, out)
+    else:
+        assign(x.reshape(-1), out.reshape(-1))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -94,7 +104,7 @@ def add(x: Floats, moved: Floats, norm: Floats, pre: bool) -> None:
         for d in range(x.shape[1]):
             x[m, d] += moved[m, d]
     if not pre:
-        normalise(x, norm, True, x)
+        normalise(x, norm, x)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -115,13 +125,10 @@ def feed_forward(x: Floats, matrices: Panels, vectors: Floats, pre: bool, activa
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUM)
-def normalise(x: Floats, norm: Floats, wanted: bool, out: Floats) -> None:
-    """Layer normalisation of x (M, D) by weight and bias (2, D), into out, which may be x; else a copy."""
+def normalise(x: Floats, norm: Floats, out: Floats) -> None:
+    """Layer normalisation of x (M, D) by weight and bias (2, D), into out, which may be x."""
     M, D = x.shape
     for m in range(M):
-        if not wanted:
-            out[m] = x[m]
-            continue
         mean = x.dtype.type(0)
         for d in range(D):
             mean += x[m, d]

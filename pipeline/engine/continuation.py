@@ -7,6 +7,7 @@ This is Viterbi from right to left. The arrays are those of `chain.Edges`; impos
 import numpy as np
 
 from pipeline.compiled import njit
+from pipeline.engine.assign import assign
 from pipeline.engine.reading import Floats, Ints
 
 
@@ -40,7 +41,7 @@ def continuations(first: Floats, inner: Floats, end: Floats, following: Ints, en
                 total = best + first[b, i] if t == 0 else best
                 if total > most:
                     most, entries[b, t] = total, i
-            ahead[:] = now
+            assign(now, ahead)
 
 
 @njit(cache=True, nogil=True)

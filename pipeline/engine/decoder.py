@@ -8,6 +8,7 @@ the other rows are, so a token's state has the same bits in any batch and after 
 import numpy as np
 
 from pipeline.compiled import njit
+from pipeline.engine.assign import assign
 from pipeline.engine.attention import attend
 from pipeline.engine.block import embed, enter, feed_forward, first_block, leave, normalise
 from pipeline.engine.matrix import affine
@@ -54,7 +55,7 @@ def read(tokens: Ints, lengths: Ints, reading: Reading, hidden: Floats) -> bool:
     decode(hidden, lengths, lengths, reading)
     if reading.pre:
         rows = hidden.reshape(R * n, D)
-        normalise(rows, packed.norm, True, rows)
+        normalise(rows, packed.norm, rows)
     return True
 
 
@@ -83,7 +84,7 @@ def decode(x: Floats, lengths: Ints, places: Ints, reading: Reading) -> None:
                 for part in range(2):
                     for head in range(heads):
                         begin = (1 + part) * D + head * depth
-                        past[layer, part, r, head, lengths[r] + i] = projected[r * n + i, begin:begin + depth]
+                        assign(projected[r * n + i, begin:begin + depth], past[layer, part, r, head, lengths[r] + i])
         for r in range(R):
             for i in range(n):
                 visible = mask[r % len(mask), (places[r] + i) % mask.shape[1]] if len(mask) else mask.reshape(-1)

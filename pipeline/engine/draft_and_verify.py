@@ -10,6 +10,7 @@ import numpy as np
 
 from pipeline.compiled import njit
 from pipeline.engine import drafts
+from pipeline.engine.assign import assign
 from pipeline.engine.continuation import read_on
 from pipeline.engine.decoder import read
 from pipeline.engine.greedy import run_ahead
@@ -75,10 +76,11 @@ def verify(state: DraftState, drafted: int) -> bool:
         IndexError: the draft holds an id outside the vocabulary, or there are more tokens than positions.
     """
     now, n, packed = state.rounds[0], drafted + 1, state.verifier.packed
-    draft, predicted = state.drafts[now:now + 1, :drafted], state.predicted[now:now + 1, :n]
+    # Contiguous, as in greedy search: for other rows `best_words` and `accept` would be compiled once more.
+    draft, predicted = state.drafts[now, :drafted].reshape(1, drafted), state.predicted[now, :n].reshape(1, n)
     D, inputs = packed.positions.shape[1], state.inputs[:n].reshape(1, n)
     inputs[0, 0] = state.words[0, state.length[0] - 1]
-    inputs[0, 1:] = draft[0]
+    assign(draft[0], inputs[0, 1:])
     hidden = state.hidden[:n * D].reshape(1, n, D)
     if not read(inputs, state.length - 1, state.verifier, hidden):
         raise IndexError("the drafter proposed what the verifier does not know, or more than it has places for")
@@ -135,7 +137,7 @@ def draft_blocks(state: DraftState, block: int, drafter: Reading, chain: PackedC
         if k:
             new = count - known
             n = new + k - 1
-            tokens[:new] = state.words[0, known:count]
+            assign(state.words[0, known:count], tokens)
             tokens[new:n] = MASK
             length[0] = known
             read(tokens[:n].reshape(1, n), length, drafter, hidden[:n * D].reshape(1, n, D))

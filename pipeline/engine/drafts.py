@@ -6,6 +6,7 @@ proposed tokens. The rule for lattices is `continuation.read_on`.
 
 
 from pipeline.compiled import njit
+from pipeline.engine.assign import assign
 from pipeline.engine.reading import Ints
 from pipeline.vocabulary import PAD
 
@@ -45,7 +46,7 @@ def copy_source(prefix: Ints, source: Ints, shortest: int, longest: int, draft: 
     if not unique or (most < shortest and n > 1):
         return 0
     count = min(len(draft), len(source) - 1 - place)
-    draft[:count] = source[place + 1:place + 1 + count]
+    assign(source[place + 1:place + 1 + count], draft)
     return count
 
 
@@ -53,7 +54,7 @@ def copy_source(prefix: Ints, source: Ints, shortest: int, longest: int, draft: 
 def words_in_place(words: Ints, settled: int, draft: Ints) -> int:
     """Propose the words (N,) that are expected at the next positions, after `settled` accepted tokens."""
     count = max(0, min(len(draft), len(words) - settled))
-    draft[:count] = words[settled:settled + count]
+    assign(words[settled:settled + count], draft)
     return count
 
 

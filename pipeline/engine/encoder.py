@@ -49,7 +49,7 @@ def encode(tokens: Ints, packed: PackedEncoder, heads: int, pre: bool, activatio
         leave(rows, moved, own, own_vectors, pre, normed, team)
         feed_forward(rows, matrices, vectors, pre, activation, normed, team)
     if pre:
-        normalise(rows, packed.norm, True, rows)
+        normalise(rows, packed.norm, rows)
     return True
 
 

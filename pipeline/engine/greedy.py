@@ -3,6 +3,7 @@
 import numpy as np
 
 from pipeline.compiled import njit
+from pipeline.engine.assign import assign
 from pipeline.engine.best import best_of, log_sum
 from pipeline.engine.decoder import read, step
 from pipeline.engine.ending import slots_before_end
@@ -45,7 +46,7 @@ def search(starts: Ints, end: int, steps: Ints, reading: Reading) -> int:
                 affine(hidden[0], packed.outputs, packed.output_scale, packed.output_bias, logits, reading.team)
                 _take_best_ending(logits, tokens[0], end)
                 break
-        steps[now] = tokens[0]
+        assign(tokens[0], steps[now])
         if tokens[0, z - 1] == end:  # only end symbols follow an end symbol
             return now + 1
     return len(steps)
@@ -92,7 +93,8 @@ def _take_best_ending(logits: Floats, words: Ints, end: int) -> None:
         ids[i] = best_of(logits[i])
         by_word[i] = logits[i, ids[i]] - highest
     kept = slots_before_end(by_word, by_end)
-    words[:kept], words[kept:] = ids[:kept], end
+    assign(ids[:kept], words)
+    words[kept:] = end
 
 
 @njit(cache=True, nogil=True)

@@ -64,7 +64,7 @@ def fill_in(lengths: Ints, iterations: int, no_words: Ints, reading: Reading, to
                     predicted[at] = states[begins[row] + i, 0]
                     at += 1
         if reading.pre:
-            normalise(predicted, packed.norm, True, predicted)
+            normalise(predicted, packed.norm, predicted)
         best, scores = np.empty(wanted, np.int64), np.empty(wanted, number)
         for begin in range(0, wanted, _AT_ONCE):
             some = predicted[begin:begin + _AT_ONCE]

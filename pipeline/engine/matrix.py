@@ -37,7 +37,8 @@ def product(rows: Multiplicands, factors: Floats, weight: Panels, scale: Floats,
     if is_shared(rows, weight, out, team):
         multiply_together(rows, factors, weight, scale, bias, out, team)
     else:
-        multiply_panels(0, -(-out.shape[1] // COLUMNS), rows, factors, weight, scale, bias, out)
+        first = int(np.int64(0))  # for a literal it would be compiled once more
+        multiply_panels(first, -(-out.shape[1] // COLUMNS), rows, factors, weight, scale, bias, out)
 
 
 @njit(cache=True, nogil=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from pipeline.compiled import njit
 from pipeline.engine.best import exponential
-from pipeline.engine.block import add, embed, feed_forward, first_block, normalise
+from pipeline.engine.block import add, copy_for_block, embed, feed_forward, first_block, normalise
 from pipeline.engine.matrix import affine, size
 from pipeline.engine.reading import COLUMNS, TOGETHER, Floats, Ints, PackedScorer, Panels
 from pipeline.vocabulary import BOS, EOS
@@ -85,11 +85,11 @@ def _read(states: Floats, source: Floats, packed: PackedScorer, pre: bool, activ
                                                             packed.decoder.vectors[layer], D, 3 * D)
             _, cross_vectors, matrices, vectors = first_block(matrices, vectors, D, D)
             own, cross = own_vectors[:2 * D].reshape(2, D), cross_vectors[:2 * D].reshape(2, D)
-            normalise(x, own, pre, normed[:m])
+            copy_for_block(x, own, pre, normed[:m])
             affine(normed[:m], packed.self_attention[layer], packed.self_scale[layer], packed.self_bias[layer],
                    moved[:m], team)
             add(x, moved, own, pre)
-            normalise(x, cross, pre, normed[:m])
+            copy_for_block(x, cross, pre, normed[:m])
             affine(normed[:m], keys[layer], ones[:within], key_bias[layer], weights[:m], team)
             for row in range(m):
                 _soften(weights[row, :pieces].reshape(heads, S))
@@ -97,7 +97,7 @@ def _read(states: Floats, source: Floats, packed: PackedScorer, pre: bool, activ
             add(x, moved, cross, pre)
             feed_forward(x, matrices, vectors, pre, activation, normed[:m], team)
         if pre:
-            normalise(x, packed.decoder.norm, True, x)
+            normalise(x, packed.decoder.norm, x)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
