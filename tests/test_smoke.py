@@ -13,6 +13,7 @@ from pipeline.errors import PipelineError
 from pipeline.params import load_params
 from pipeline.workspace import prepare
 
+pytestmark = pytest.mark.timeout(1800)  # the run alone took ten minutes on two slow cores that had other work as well
 ROOT = Path(__file__).parents[1]
 TRACKED = ("params.yaml", "dvc.yaml", ".dvcignore", ".dvc", ".gitignore", "presets", "pipeline")
 
