@@ -1,8 +1,6 @@
 """The table of `docs/papers.md`: the papers' findings, and the verdict of each run."""
 
-import json
-
-from docs.reports import BASE, CORRECTION_BASE, DRAFTERS, FULL, LATTICES, ROOT, RUN, measured
+from docs.reports import BASE, CORRECTION_BASE, DRAFTERS, FULL, LATTICES, RUN, measured, read
 from docs.tables import table
 from pipeline.evaluation.claims.findings import FINDINGS
 
@@ -13,8 +11,8 @@ LEDGERS = {"default": RUN, "full": FULL, "papers": "reports/papers", "lattice": 
 
 def claims() -> str:
     """The papers' findings that a run has measured, and the verdict of each run."""
-    ledgers = {title: {one["finding"]: one for one in json.loads((ROOT / run / "claims.json").read_text(
-        encoding="utf-8")) if one["verdict"] != "not measured"} for title, run in LEDGERS.items()}
+    ledgers = {title: {one["finding"]: one for one in read(f"{run}/claims.json") if one["verdict"] != "not measured"}
+               for title, run in LEDGERS.items()}
     rows, decided = list[list[str]](), 0
     for which, finding in FINDINGS.items():
         found = {title: ledger[which] for title, ledger in ledgers.items() if which in ledger}

@@ -20,10 +20,9 @@ Row = Mapping[str, Any]
 """One decoder of a run."""
 
 
-def read(report: str) -> dict[str, Any]:
-    """A report that is an object."""
-    content: dict[str, Any] = json.loads((ROOT / report).read_text(encoding="utf-8"))
-    return content
+def read(report: str) -> Any:
+    """The content of a report."""
+    return json.loads((ROOT / report).read_text(encoding="utf-8"))
 
 
 def measured(report: str) -> str:
@@ -50,7 +49,7 @@ def baseline() -> str:
 
 def decoders(run: str) -> list[Row]:
     """The rows of a run."""
-    rows: list[Row] = json.loads((ROOT / run / "decoders.json").read_text(encoding="utf-8"))
+    rows: list[Row] = read(f"{run}/decoders.json")
     return rows
 
 
