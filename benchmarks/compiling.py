@@ -38,6 +38,7 @@ def compile_all() -> dict[str, float]:
     import torch  # only in the process that has the empty folder
 
     from benchmarks.regimes import SHAPES, make_model
+    from docs.reports import parameters
     from pipeline.decoding.limits import LengthLimit
     from pipeline.decoding.settings import make_decoder
     from pipeline.evaluation.analyses.random_weights import random_model
@@ -48,7 +49,7 @@ def compile_all() -> dict[str, float]:
     source = torch.randint(10, VOCABULARY, (1, SOURCE), generator=torch.Generator().manual_seed(1))
     seconds = {}
     for name, (model, entry) in SEARCHES.items():
-        made = make_model(model, verifier, SHAPES[WIDTH], VOCABULARY, torch.device("cpu"))
+        made = make_model(model, verifier, SHAPES[WIDTH], VOCABULARY, torch.device("cpu"), parameters().family(model))
         decode = make_decoder(name, entry, LengthLimit(ratio=0, extra=LONGEST, longest=LONGEST))
         times = []
         for _ in range(2):

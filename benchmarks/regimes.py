@@ -7,8 +7,9 @@
 Random weights, sources of 25 pieces, outputs of 30 words (the end symbol is out of reach), one sentence at a time and
 32 at once, in float32 and with weights of 8 bits. Searches of a fixed number of steps are timed as they are. Those that
 draft are timed by the round, a draft and its verification, whatever random weights accept; their speed is that of as
-many rounds as the tokens per call of a trained system need, which come from its report, with drafts of the same size.
-Where several reports have them, those of the nearest width count.
+many rounds as the tokens per call of a trained system need, which come from its report, with a drafter of its shape and
+drafts of the same size. Where several reports have them, those of the nearest width count, and the drafter is as much
+wider than the trained one as its verifier is.
 """
 
 import json
@@ -33,6 +34,7 @@ from pipeline.engine.door import open_engine
 from pipeline.evaluation.analyses.random_weights import random_model
 from pipeline.evaluation.bootstrap import Floats
 from pipeline.evaluation.speed import synchronise
+from pipeline.families.settings import DraftingFamily, FamilySettings
 from pipeline.files import write_json
 from pipeline.model.checkpoint import column_major
 from pipeline.model.drafter import make_drafter
@@ -77,7 +79,8 @@ REPORTS = {"reports/decoders.json": 128, "reports/full/decoders.json": 256, "rep
 """The reports of trained systems, each with the width of its models."""
 
 
-def make_model(name: str, verifier: Any, settings: NetworkSettings, vocabulary: int, device: torch.device) -> Any:
+def make_model(name: str, verifier: Any, settings: NetworkSettings, vocabulary: int, device: torch.device,
+               family: FamilySettings | None) -> Any:
     """The model of some searches, on random weights, opened as checkpoints are.
 
     Args:
@@ -86,6 +89,7 @@ def make_model(name: str, verifier: Any, settings: NetworkSettings, vocabulary: 
         settings: its shape.
         vocabulary: pieces.
         device: where it searches.
+        family: of a drafter or of heads: its settings, as trained.
     """
     if name == "ar":
         return verifier
@@ -93,15 +97,22 @@ def make_model(name: str, verifier: Any, settings: NetworkSettings, vocabulary: 
         return random_model(ORDERS[name], vocabulary, settings, device)
     if name == "lattice":
         return open_engine(random_lattice(settings, vocabulary, WORDS).to(device))
+    assert isinstance(family, DraftingFamily) and family.drafting is not None, name
+    drafting = family.drafting
     if name == "blockwise":
-        heads = BlockwiseHeads(settings, vocabulary, vocabulary, verifier.order, 5, True)
+        heads = BlockwiseHeads(settings, vocabulary, vocabulary, verifier.order, drafting.block, drafting.chained)
         heads.copy_verifier(verifier)
         return open_engine(column_major(heads.to(device).eval()))
-    layers, block, chained = {"drafter": (2, 8, True), "speculative": (1, 1, False)}[name]
-    made = make_drafter(replace(settings, encoder_layers=0, decoder_layers=min(layers, settings.decoder_layers)),
-                        vocabulary, vocabulary, block, "causal", chained)
+    made = make_drafter(family.network, vocabulary, vocabulary, drafting.block, drafting.prefix, drafting.chained)
     made.attach_verifier(verifier)
     return open_engine(column_major(made.to(device).eval()))
+
+
+def _as_wide(family: FamilySettings, trained: int, width: int) -> FamilySettings:
+    """A family for a verifier of another width than the one that it was trained for: as much wider, or narrower."""
+    shape = family.network
+    return replace(family, network=replace(shape, **{
+        name: max(1, getattr(shape, name) * width // trained) for name in ("width", "heads", "feed_forward")}))
 
 
 class Trained(NamedTuple):
@@ -111,6 +122,9 @@ class Trained(NamedTuple):
     """Of `decoders`."""
     tokens_per_call: float
     report: str
+    family: FamilySettings
+    verifier: int
+    """The width of its verifier."""
 
 
 def trained_drafts(width: int) -> dict[str, Trained]:
@@ -126,7 +140,9 @@ def _drafts_of(name: str) -> dict[str, Trained]:
     if not Path(name).exists():
         return {}
     params = parameters(str(Path(name).parent))
-    return {f"{row['family']} {row['decoder']}": Trained(params.decoder(row["decoder"]), row["accepted_per_call"], name)
+    verifier = params.family("ar").network.width
+    return {f"{row['family']} {row['decoder']}": Trained(params.decoder(row["decoder"]), row["accepted_per_call"], name,
+                                                         params.family(row["family"]), verifier)
             for row in json.loads(Path(name).read_text(encoding="utf-8")) if row["accepted_per_call"]}
 
 
@@ -144,10 +160,12 @@ def measure(width: int, precision: str, size: int, vocabulary: int, rounds: int,
     entries = SEARCHES | {name: (model, drafts[name].entry) for name, model in DRAFTING.items() if name in drafts}
     verifier = random_model(OrderSettings("left_to_right"), vocabulary, settings, device)
     rows = dict[str, dict[str, Any]]()
+    families = {DRAFTING[name]: _as_wide(draft.family, draft.verifier, width)
+                for name, draft in drafts.items() if name in DRAFTING}
     for model in dict.fromkeys(model for model, _ in entries.values()):
         own = [name for name, (of, _) in entries.items() if of == model]
         found = _take_turns(dict.fromkeys([BASELINE, *own]), entries, precision, sources, verifier,
-                            make_model(model, verifier, settings, vocabulary, device))
+                            make_model(model, verifier, settings, vocabulary, device, families.get(model)))
         rows |= {name: _row(name, *found, drafts.get(name), size) for name in own}
     return [rows[name] for name in entries]
 
