@@ -51,8 +51,13 @@ def choice() -> str:
         return [model, wish, f"`{found['family']}`", f"`{found['decoder']}`", quality,
                 f"{found['speedup_vs_beam5']:.1f}", f"{found['speedup_vs_greedy']:.1f}"]
 
+    def width(run: str, family: str) -> int:  # of the model whose text it is: drafts are by a model of any size
+        params = parameters(run)
+        return params.family(params.family(family).verifier or family).network.width
+
     def fastest(run: str, kept: Callable[[Row], bool]) -> Row:
-        candidates = [one for one in decoders(run) if one["family"] != PEER and kept(one)]
+        candidates = [one for one in decoders(run) if one["family"] != PEER and kept(one)
+                      and width(run, one["family"]) == width(run, baseline())]
         return max(candidates, key=lambda one: one["speedup_vs_greedy"] or 0.0)
 
     def nearly(run: str, decoder: str) -> Callable[[Row], bool]:
