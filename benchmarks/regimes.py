@@ -75,6 +75,8 @@ DRAFTING = {"ar iad": "ar", f"correction {CORRECTING}": "ar", "ar pgj3": "ar", "
             "drafter gad_block": "drafter", "speculative speculative": "speculative",
             "blockwise blockwise": "blockwise"}
 """The models of those that draft. Their entries of `decoders` are of the run that their tokens per call are from."""
+DRAFTERS = ("drafter", "speculative", "blockwise")
+"""Those models that have a shape of their own; the same decoder's may differ between runs."""
 REPORTS = {"reports/decoders.json": 128, "reports/full/decoders.json": 256, "reports/base/decoders.json": 512}
 """The reports of trained systems, each with the width of its models."""
 
@@ -160,12 +162,12 @@ def measure(width: int, precision: str, size: int, vocabulary: int, rounds: int,
     entries = SEARCHES | {name: (model, drafts[name].entry) for name, model in DRAFTING.items() if name in drafts}
     verifier = random_model(OrderSettings("left_to_right"), vocabulary, settings, device)
     rows = dict[str, dict[str, Any]]()
-    families = {DRAFTING[name]: _as_wide(draft.family, draft.verifier, width)
-                for name, draft in drafts.items() if name in DRAFTING}
-    for model in dict.fromkeys(model for model, _ in entries.values()):
-        own = [name for name, (of, _) in entries.items() if of == model]
+    models = {name: (model, _as_wide(drafts[name].family, drafts[name].verifier, width) if model in DRAFTERS else None)
+              for name, (model, _) in entries.items()}
+    for model, family in dict.fromkeys(models.values()):
+        own = [name for name, of in models.items() if of == (model, family)]
         found = _take_turns(dict.fromkeys([BASELINE, *own]), entries, precision, sources, verifier,
-                            make_model(model, verifier, settings, vocabulary, device, families.get(model)))
+                            make_model(model, verifier, settings, vocabulary, device, family))
         rows |= {name: _row(name, *found, drafts.get(name), size) for name in own}
     return [rows[name] for name in entries]
 
