@@ -9,8 +9,9 @@ from pipeline.compiled import njit
 from pipeline.engine.reading import Floats, Multiplicands, Panels
 from pipeline.engine.tile import MOST_ROWS, REGISTERS, multiply
 
-_ALONE = 4 if REGISTERS == 32 else 2  # rows up to which the processor reads ahead far enough by itself
+_ALONE = MOST_ROWS if REGISTERS == 32 else 2  # rows up to which the processor reads ahead far enough by itself
 _PART = 128  # rows of a matrix that are 16 KB of a panel of float32
+_FEW = 2 * MOST_ROWS  # rows up to which a panel is read in parts; of more, the sums so far cost more than is gained
 _WIDE = 512  # rows and columns from which a matrix belongs to a model that no cache holds
 
 
@@ -25,7 +26,7 @@ def multiply_panels(first: int, last: int, rows: Multiplicands, factors: Floats,
     groups = max(-(-M // MOST_ROWS), 1)
     together = max(-(-M // groups), 1)  # 4 and 4 rather than 7 and 1, which reads the panel for a single row
     fetches = _fetches(M, K, N)
-    part = _PART if fetches and rows.itemsize > 1 and _in_parts(M) else max(K, 1)
+    part = _PART if fetches and rows.itemsize > 1 and M <= _FEW else max(K, 1)
     for panel in range(first, last):
         for k in range(0, max(K, 1), part):  # also of an empty sum, which is the bias
             for begin in range(0, M, together):
@@ -37,12 +38,3 @@ def multiply_panels(first: int, last: int, rows: Multiplicands, factors: Floats,
 def _fetches(M: int, K: int, N: int) -> bool:
     """Whether M rows times a matrix (K, N) gain from fetching it: it comes from memory, and they need time."""
     return K >= _WIDE and N >= _WIDE and M > _ALONE
-
-
-@njit(cache=True, nogil=True)
-def _in_parts(M: int) -> bool:
-    """Whether M rows are few and need several passes over a panel, as their sums of 32 columns exceed the registers.
-
-    With registers of 512 bits, up to seven rows need one pass, and parts have not been tried.
-    """
-    return REGISTERS == 16 and M <= 2 * MOST_ROWS
