@@ -1,6 +1,7 @@
 """The command line: `python -m pipeline VERB`."""
 
 import argparse
+import atexit
 import errno
 import importlib
 import sys
@@ -96,6 +97,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except Unread:
             return 141
         return 0
+
+
+@atexit.register
+def _leave_the_others() -> None:
+    """End the threads that connect this process to the others of its run, while Python still works.
+
+    One of gloo's threads may still own a tensor. If it gives that up when Python is already being taken down, the
+    process is aborted, after all its work is done (pytorch issue 190489).
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 class _Parser(argparse.ArgumentParser):
