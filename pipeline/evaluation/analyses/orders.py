@@ -49,10 +49,17 @@ class OrderContext:
         return list(dict.fromkeys([*(one.counterpart for one in self.rivals), *(one.name for one in self.rivals)]))
 
     def different(self) -> list[str]:
-        """The baseline, and the first rival of each order and network: all families whose times can differ much."""
+        """The baseline, and the first rival of each order and network: all families whose times can differ much.
+
+        Those that are compared with a family of another network than the baseline's are left out: they differ from the
+        baseline in more than their order.
+        """
+        params = self.run.params
         first = dict[tuple[NetworkSettings, OrderSettings | None], str]()
-        for name in (self.baseline, *(one.family for one in self.rivals)):
-            settings = self.run.params.family(name)
+        for name in (self.baseline, *(one.family for one in self.rivals
+                                      if params.family(one.counterpart[0]).network
+                                      == params.family(self.baseline).network)):
+            settings = params.family(name)
             first.setdefault((settings.network, settings.order), name)
         return list(first.values())
 

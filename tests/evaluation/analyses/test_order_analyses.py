@@ -68,9 +68,9 @@ def test_families_that_differ_in_their_data_alone_are_timed_once() -> None:
     twice = {"double_token_distilled", "interleaved_raw", "interleaved_distilled"}
     assert twice <= {one.family for one in context.rivals}
     different = context.different()
-    assert different[:4] == ["ar", "interleaved", "interleaved_deep", "double_token_raw"]
+    assert different[:3] == ["ar", "interleaved", "double_token_raw"]
     assert {"double_token_l2r_raw", "interleaved_sa_raw"} <= set(different)
-    assert not twice & set(different)
+    assert not (twice | {"interleaved_deep"}) & set(different)  # which is compared with `ar_deep`
 
 
 def test_sizes_are_timed_on_outputs_of_the_lengths_of_references(monkeypatch: pytest.MonkeyPatch) -> None:
