@@ -1,4 +1,4 @@
-"""Attention of one query to the keys and values of its row, compiled."""
+"""Attention of queries to the keys and values of their rows, compiled."""
 
 import math
 
@@ -6,14 +6,35 @@ import numpy as np
 
 from pipeline.compiled import njit
 from pipeline.engine.best import exponential
-from pipeline.engine.reading import Bools, Floats
+from pipeline.engine.reading import Bools, Floats, Ints
 
 _SUM = {"contract", "nsz", "reassoc"}  # the order of a sum depends only on its length
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def attend_rows(first: int, last: int, queries: Floats, keys: Floats, values: Floats, counts: Ints, mask: Bools,
+                places: Ints, out: Floats) -> None:
+    """Write the attention of some of M queries, from `first` to before `last`.
+
+    Args:
+        queries: (M, Q), each in the first D numbers; M is a multiple of B, and neighbours share a row.
+        keys, values: (B, heads, T, D / heads).
+        counts: (B,), how many of the T there are.
+        mask: (1 or B, 1 or N, T), which of them the queries may see, each at least one; no rows: all.
+        places: (B,), the index of a row's first query in the mask's N; the next one has the next.
+        out: (M, D).
+    """
+    per, D = len(queries) // len(keys), out.shape[1]
+    weights = np.empty(keys.shape[2], queries.dtype)
+    for m in range(first, last):
+        b = m // per
+        visible = mask[b % len(mask), (places[b] + m % per) % mask.shape[1]] if len(mask) else mask.reshape(-1)
+        _attend(queries[m, :D], keys[b], values[b], counts[b], visible, weights, out[m])
+
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUM)
-def attend(query: Floats, keys: Floats, values: Floats, count: int, visible: Bools, weights: Floats,
-           out: Floats) -> None:
+def _attend(query: Floats, keys: Floats, values: Floats, count: int, visible: Bools, weights: Floats,
+            out: Floats) -> None:
     """Write into out (D,) the attention of a query (D,) to the first `count` keys and values (heads, T, D / heads).
 
     It takes four keys at a time, so that the query and the output are read and written a quarter as often.

@@ -1,4 +1,4 @@
-"""What blocks of encoder and decoder layers share, compiled: everything but attention."""
+"""What blocks of encoder and decoder layers share, compiled."""
 
 import math
 
@@ -6,10 +6,12 @@ import numpy as np
 
 from pipeline.compiled import njit
 from pipeline.engine.assign import assign
+from pipeline.engine.attention import attend_rows
 from pipeline.engine.best import exponential
 from pipeline.engine.matrix import affine, size
 from pipeline.engine.plain import GELU, RELU
-from pipeline.engine.reading import Floats, Ints, Panels
+from pipeline.engine.reading import Bools, Floats, Ints, Panels
+from pipeline.engine.team import attend_together, is_attention_shared
 
 _SUM = {"contract", "nsz", "reassoc"}  # the order of a sum depends only on its length
 
@@ -78,6 +80,17 @@ def copy_for_block(x: Floats, norm: Floats, pre: bool, out: Floats) -> None:
         normalise(x, norm, out)
     else:
         assign(x.reshape(-1), out.reshape(-1))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def attention(queries: Floats, keys: Floats, values: Floats, counts: Ints, mask: Bools, places: Ints, out: Floats,
+              team: Ints) -> None:
+    """Write the attention of all queries into out (M, D); see `attention.attend_rows`, and for the team `enter`."""
+    if is_attention_shared(keys, counts, out, team):
+        attend_together(queries, keys, values, counts, mask, places, out, team)
+    else:
+        first = int(np.int64(0))  # for a literal it would be compiled once more
+        attend_rows(first, len(queries), queries, keys, values, counts, mask, places, out)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -9,8 +9,7 @@ import numpy as np
 
 from pipeline.compiled import njit
 from pipeline.engine.assign import assign
-from pipeline.engine.attention import attend
-from pipeline.engine.block import embed, enter, feed_forward, first_block, leave, normalise
+from pipeline.engine.block import attention, embed, enter, feed_forward, first_block, leave, normalise
 from pipeline.engine.matrix import affine
 from pipeline.engine.reading import Floats, Ints, Reading
 
@@ -72,10 +71,8 @@ def decode(x: Floats, lengths: Ints, places: Ints, reading: Reading) -> None:
     past, mask, pre = reading.past, reading.mask, reading.pre
     R, n, D = x.shape
     L, _, _, heads, _, depth = past.shape
-    per_sentence, S = R * n // reading.source.shape[2], reading.source.shape[4]
-    rows = x.reshape(R * n, D)
+    rows, counts = x.reshape(R * n, D), lengths + n
     normed, moved, projected = np.empty_like(rows), np.empty_like(rows), np.empty((R * n, 3 * D), x.dtype)
-    weights = np.empty(max(S, lengths.max() + n), x.dtype)
     for layer in range(L):
         matrices, vectors, _, _ = first_block(reading.packed.matrices[layer], reading.packed.vectors[layer], D, 3 * D)
         enter(rows, matrices, vectors, pre, normed, projected, reading.team)
@@ -85,38 +82,29 @@ def decode(x: Floats, lengths: Ints, places: Ints, reading: Reading) -> None:
                     for head in range(heads):
                         begin = (1 + part) * D + head * depth
                         assign(projected[r * n + i, begin:begin + depth], past[layer, part, r, head, lengths[r] + i])
-        for r in range(R):
-            for i in range(n):
-                visible = mask[r % len(mask), (places[r] + i) % mask.shape[1]] if len(mask) else mask.reshape(-1)
-                row = r * n + i
-                attend(projected[row, :D], past[layer, 0, r], past[layer, 1, r], lengths[r] + n, visible, weights,
-                       moved[row])
+        attention(projected, past[layer, 0], past[layer, 1], counts, mask, places, moved, reading.team)
         leave(rows, moved, matrices, vectors, pre, normed, reading.team)
-        finish_layer(rows, per_sentence, layer, reading, normed, moved, projected, weights)
+        finish_layer(rows, layer, reading, normed, moved, projected)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def finish_layer(x: Floats, per_sentence: int, layer: int, reading: Reading, normed: Floats, moved: Floats,
-                 projected: Floats, weights: Floats) -> None:
+def finish_layer(x: Floats, layer: int, reading: Reading, normed: Floats, moved: Floats, projected: Floats) -> None:
     """The blocks of a decoder layer after self-attention, in place: attention to the source and feed-forward.
 
     Args:
-        x: (M, D).
-        per_sentence: neighbouring rows that share a source.
+        x: (M, D); neighbouring rows share a source.
         layer: its index.
         reading: the decoder.
         normed, moved: (M, D), overwritten.
         projected: (M, 3 * D), overwritten.
-        weights: at least S numbers, overwritten.
     """
-    (M, D), source, mask, pre, team = x.shape, reading.source, reading.source_mask, reading.pre, reading.team
+    (M, D), source, pre, team = x.shape, reading.source, reading.pre, reading.team
     _, _, matrices, vectors = first_block(reading.packed.matrices[layer], reading.packed.vectors[layer], D, 3 * D)
     cross, cross_vectors, matrices, vectors = first_block(matrices, vectors, D, D)
     queries = projected.reshape(-1)[:M * D].reshape(M, D)
     enter(x, cross, cross_vectors, pre, normed, queries, team)
-    for m in range(M):
-        b = m // per_sentence
-        visible = mask[b, 0] if len(mask) else mask.reshape(-1)
-        attend(queries[m], source[layer, 0, b], source[layer, 1, b], source.shape[4], visible, weights, moved[m])
+    B, S = source.shape[2], source.shape[4]
+    attention(queries, source[layer, 0], source[layer, 1], np.full(B, S), reading.source_mask, np.zeros(B, np.int64),
+              moved, team)
     leave(x, moved, cross, cross_vectors, pre, normed, team)
     feed_forward(x, matrices, vectors, pre, reading.activation, normed, team)

@@ -7,8 +7,7 @@ the same order here too: the states of a sentence have the same bits in any batc
 import numpy as np
 
 from pipeline.compiled import njit
-from pipeline.engine.attention import attend
-from pipeline.engine.block import embed, enter, feed_forward, first_block, leave, normalise
+from pipeline.engine.block import attention, embed, enter, feed_forward, first_block, leave, normalise
 from pipeline.engine.matrix import affine
 from pipeline.engine.reading import Bools, Floats, Ints, PackedEncoder, PackedSource
 
@@ -36,16 +35,14 @@ def encode(tokens: Ints, packed: PackedEncoder, heads: int, pre: bool, activatio
         return False
     rows = states.reshape(B * S, D)
     normed, moved, projected = np.empty_like(rows), np.empty_like(rows), np.empty((B * S, 3 * D), states.dtype)
-    past, weights = np.empty((2, heads, S, D // heads), states.dtype), np.empty(S, states.dtype)
+    past, count, place = np.empty((2, heads, S, D // heads), states.dtype), np.full(1, S), np.zeros(1, np.int64)
     for layer in range(len(packed.matrices)):
         own, own_vectors, matrices, vectors = first_block(packed.matrices[layer], packed.vectors[layer], D, 3 * D)
         enter(rows, own, own_vectors, pre, normed, projected, team)
         for b in range(B):
-            visible = mask[b, 0] if len(mask) else mask.reshape(-1)
             sentence = projected[b * S:(b + 1) * S]
             by_heads(sentence[:, D:], past)
-            for i in range(S):
-                attend(sentence[i, :D], past[0], past[1], S, visible, weights, moved[b * S + i])
+            attention(sentence, past[:1], past[1:], count, mask[b:b + 1], place, moved[b * S:(b + 1) * S], team)
         leave(rows, moved, own, own_vectors, pre, normed, team)
         feed_forward(rows, matrices, vectors, pre, activation, normed, team)
     if pre:

@@ -8,9 +8,8 @@ without hidden words are not read again.
 import numpy as np
 
 from pipeline.compiled import njit
-from pipeline.engine.attention import attend
 from pipeline.engine.best import best_of, log_sum
-from pipeline.engine.block import embed, enter, first_block, leave, normalise
+from pipeline.engine.block import attention, embed, enter, first_block, leave, normalise
 from pipeline.engine.decoder import finish_layer
 from pipeline.engine.encoder import by_heads
 from pipeline.engine.matrix import affine
@@ -118,9 +117,9 @@ def _decode(x: Floats, begins: Ints, reading: Reading) -> None:
         reading: the decoder.
     """
     packed, pre = reading.packed, reading.pre
-    (M, D), (L, _, _, heads, S, depth) = x.shape, reading.source.shape
+    (M, D), (L, _, _, heads, _, depth) = x.shape, reading.source.shape
     normed, moved, projected = np.empty_like(x), np.empty_like(x), np.empty((M, 3 * D), x.dtype)
-    weights, every = np.empty(max(S, M), x.dtype), np.empty(0, np.bool_)
+    every, place = np.empty((0, 1, 1), np.bool_), np.zeros(1, np.int64)
     for layer in range(L):
         matrices, vectors, _, _ = first_block(packed.matrices[layer], packed.vectors[layer], D, 3 * D)
         enter(x, matrices, vectors, pre, normed, projected, reading.team)
@@ -129,10 +128,10 @@ def _decode(x: Floats, begins: Ints, reading: Reading) -> None:
             n = len(target)
             past = np.empty((2, heads, n, depth), x.dtype)
             by_heads(target[:, D:], past)
-            for i in range(n):
-                attend(target[i, :D], past[0], past[1], n, every, weights, moved[begins[row] + i])
+            attention(target, past[:1], past[1:], np.full(1, n), every, place, moved[begins[row]:begins[row + 1]],
+                      reading.team)
         leave(x, moved, matrices, vectors, pre, normed, reading.team)
-        finish_layer(x, M, layer, reading, normed, moved, projected, weights)
+        finish_layer(x, layer, reading, normed, moved, projected)
 
 
 @njit(cache=True, nogil=True)

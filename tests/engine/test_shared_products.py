@@ -1,4 +1,4 @@
-"""Products that several threads share: the bits of one thread, and helpers for one search at a time."""
+"""Work that several threads share: the bits of one thread, and helpers for one search at a time."""
 
 import os
 import time
@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.engine import helpers, team
+from pipeline.engine.block import attention
 from pipeline.engine.helpers import current_team, together, using_all_cores
 from pipeline.engine.matrix import affine
 from pipeline.engine.packing import pack_matrix
@@ -46,6 +47,27 @@ def test_a_team_has_the_bits_of_one_thread(helped: Ints, M: int, fours: int, N: 
     for _ in range(20):
         shared[:] = np.nan
         affine(x, packed, scale, bias, shared, helped)
+        np.testing.assert_array_equal(shared, alone)
+
+
+@given(st.integers(1, 5), st.integers(1, 4), st.integers(1, 3), st.integers(1, 9), st.integers(0, 2), st.booleans(),
+       st.integers(0, 99))
+def test_a_team_attends_with_the_bits_of_one_thread(helped: Ints, B: int, n: int, heads: int, T: int, masks: int,
+                                                    packed: bool, seed: int) -> None:
+    """Several queries per row, rows of different pasts; no mask, one for all rows, or one for each."""
+    random, depth = np.random.default_rng(seed), 4
+    D, counts = heads * depth, random.integers(1, T + 1, B)
+    queries = random.normal(size=(B * n, D * (3 if packed else 1))).astype(np.float32)
+    keys, values = random.normal(size=(2, B, heads, T, depth)).astype(np.float32)
+    mask = random.random((0 if not masks else 1 if masks == 1 else B, n, T)) < 0.5
+    mask[:, :, :1] = True  # a query sees something
+    alone, shared = (np.full((B * n, D), np.nan, np.float32) for _ in range(2))
+    arguments = queries, keys, values, counts, mask, np.zeros(B, np.int64)
+    attention(*arguments, alone, ALONE)
+    assert np.isfinite(alone).all()
+    for _ in range(20):
+        shared[:] = np.nan
+        attention(*arguments, shared, helped)
         np.testing.assert_array_equal(shared, alone)
 
 
