@@ -26,19 +26,19 @@ def affine(x: Floats, weight: Panels, scale: Floats, bias: Floats, out: Floats, 
     Args:
         team: the threads that share the product.
     """
-    rows, factors = _as_multiplied(x, weight)
-    product(rows, factors, weight, scale, bias, out, team)
+    rows, of_rows = _as_multiplied(x, weight)
+    product(rows, of_rows, weight, scale, bias, out, team)
 
 
 @njit(cache=True, nogil=True)
-def product(rows: Multiplicands, factors: Floats, weight: Panels, scale: Floats, bias: Floats, out: Floats,
+def product(rows: Multiplicands, of_rows: Floats, weight: Panels, scale: Floats, bias: Floats, out: Floats,
             team: Ints) -> None:
-    """`affine` of rows that are exact, or already rounded to bytes and each to be multiplied by one of factors (M,)."""
+    """`affine` of rows that are exact, or of bytes with the factor and the sum of each row, (M, 2) (`round_rows`)."""
     if is_shared(rows, weight, out, team):
-        multiply_together(rows, factors, weight, scale, bias, out, team)
+        multiply_together(rows, of_rows, weight, scale, bias, out, team)
     else:
         first = int(np.int64(0))  # for a literal it would be compiled once more
-        multiply_panels(first, -(-out.shape[1] // COLUMNS), rows, factors, weight, scale, bias, out)
+        multiply_panels(first, -(-out.shape[1] // COLUMNS), rows, of_rows, weight, scale, bias, out)
 
 
 @njit(cache=True, nogil=True)
@@ -48,17 +48,17 @@ def size(K: int, N: int) -> int:
 
 
 def _as_multiplied(x: Any, weight: Any) -> Any:
-    """Rows as they are multiplied by such weights, and the factor of each row."""
+    """Rows as they are multiplied by such weights and, of each rounded row, its factor and its sum."""
     raise NotImplementedError("compiled code uses an overload")
 
 
 @overload(_as_multiplied, inline="always")
 def _choose(x: Any, weight: Any) -> Any:
     def exact(x: Any, weight: Any) -> Any:
-        return x, x[:0, 0]
+        return x, x[:0]
 
     def rounded(x: Any, weight: Any) -> Any:
-        rows, factors = np.empty(x.shape, np.int8), np.empty(len(x), x.dtype)
-        round_rows(x, rows, factors)
-        return rows, factors
+        rows, of_rows = np.empty(x.shape, np.int8), np.empty((len(x), 2), x.dtype)
+        round_rows(x, rows, of_rows)
+        return rows, of_rows
     return rounded if isinstance(weight.dtype, types.Integer) else exact

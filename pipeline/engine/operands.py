@@ -22,7 +22,7 @@ class Operands:
         kinds = signature.args
         self.builder, self._context, self.rows = builder, context, rows
         self.number, self.bits = context.get_value_type(kinds[8].dtype), kinds[8].dtype.bitwidth
-        x, factors, weights, scale, bias, out = (
+        x, of_rows, weights, scale, bias, out = (
             context.make_array(kinds[i])(context, builder, arguments[i]) for i in (1, 2, 4, 6, 7, 8))
         row, panel = (context.cast(builder, arguments[i], kinds[i], types.intp) for i in (3, 5))
         places = [builder.add(row, self.index(r)) for r in range(rows)]
@@ -33,7 +33,9 @@ class Operands:
         self.panel = builder.gep(weights.data, [builder.add(builder.mul(begin, self.K),
                                                             builder.mul(self._begin, self.index(COLUMNS)))])
         self.x_rows = [builder.gep(x.data, [builder.add(builder.mul(place, self.K), self._begin)]) for place in places]
-        self.factors = [builder.gep(factors.data, [place]) for place in places]
+        self.factors, self.sums = ([builder.gep(of_rows.data, [builder.add(builder.mul(place, self.index(2)),
+                                                                           self.index(i))]) for place in places]
+                                   for i in range(2))
         self._out = [builder.gep(out.data, [builder.add(builder.mul(place, self._N), begin)]) for place in places]
         self._scale, self._bias = (builder.gep(one.data, [begin]) for one in (scale, bias))
         self._remaining, self._row = builder.sub(self._N, begin), row

@@ -16,7 +16,7 @@ _WIDE = 512  # rows and columns from which a matrix belongs to a model that no c
 
 
 @njit(cache=True, nogil=True)
-def multiply_panels(first: int, last: int, rows: Multiplicands, factors: Floats, weight: Panels, scale: Floats,
+def multiply_panels(first: int, last: int, rows: Multiplicands, of_rows: Floats, weight: Panels, scale: Floats,
                     bias: Floats, out: Floats) -> None:
     """Some panels of `matrix.product`.
 
@@ -30,7 +30,7 @@ def multiply_panels(first: int, last: int, rows: Multiplicands, factors: Floats,
     for panel in range(first, last):
         for k in range(0, max(K, 1), part):  # also of an empty sum, which is the bias
             for begin in range(0, M, together):
-                multiply(min(together, M - begin), rows, factors, begin, weight, panel, scale, bias, out, k,
+                multiply(min(together, M - begin), rows, of_rows, begin, weight, panel, scale, bias, out, k,
                          min(k + part, K), fetches)
 
 

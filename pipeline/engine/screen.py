@@ -45,11 +45,11 @@ def best_words(x: Floats, packed: Packed, logits: Floats, bounds: Floats, words:
 @njit(cache=True, nogil=True)
 def _screened(x: Floats, packed: Packed, logits: Floats, bounds: Floats, words: Ints, team: Ints) -> None:
     """`best_words` of a decoder with a screen."""
-    rows, factors = np.empty(x.shape, np.int8), np.empty(len(x), x.dtype)
-    round_rows(x, rows, factors)
-    product(rows, factors, packed.screen.panels, packed.screen.scale, packed.output_bias, logits, team)
+    rows, of_rows = np.empty(x.shape, np.int8), np.empty((len(x), 2), x.dtype)
+    round_rows(x, rows, of_rows)
+    product(rows, of_rows, packed.screen.panels, packed.screen.scale, packed.output_bias, logits, team)
     for m in range(len(x)):
-        _bound(x[m], rows[m], factors[m], packed.screen, logits[m], bounds[m])
+        _bound(x[m], rows[m], of_rows[m, 0], packed.screen, logits[m], bounds[m])
         first = best_of(bounds[m])
         best = _multiply(x, m, packed, first, logits)
         for panel in range(bounds.shape[1]):
@@ -114,7 +114,7 @@ def _choose_panel(x: Any, m: Any, packed: Any, outputs: Any, panel: Any, logits:
 @njit(cache=True, nogil=True)
 def _multiply(x: Floats, m: int, packed: Packed, panel: int, logits: Floats) -> int:
     """Multiply a state by a panel exactly, and return the panel's best word."""
-    multiply(1, x, x[:0, 0], m, packed.outputs, panel, packed.output_scale, packed.output_bias, logits, 0, x.shape[1],
+    multiply(1, x, x[:0], m, packed.outputs, panel, packed.output_scale, packed.output_bias, logits, 0, x.shape[1],
              False)
     begin = panel * COLUMNS
     return begin + best_of(logits[m, begin:begin + COLUMNS])

@@ -24,7 +24,7 @@ _DONE = 16  # pieces that helpers have computed
 _OVER = 32  # whether the helpers may leave
 _SIZE, _LEAST, _TASK = range(48, 51)
 # of a product: (M, K) rows, (K, N) weights, and where they are
-_M, _K, _N, _ROWS, _FACTORS, _WEIGHT, _SCALE, _BIAS, _OUT = range(51, 60)
+_M, _K, _N, _ROWS, _OF_ROWS, _WEIGHT, _SCALE, _BIAS, _OUT = range(51, 60)
 # of attention: queries (M, Q), keys and values (B, heads, T, D / heads), a mask of any three sizes; D is `_N`
 _Q, _B, _HEADS, _T, _MASKS, _TOKENS, _SEEN, _KEYS, _VALUES, _COUNTS, _MASK, _PLACES = range(60, 72)
 
@@ -53,7 +53,7 @@ def close(team: Ints) -> None:
 
 
 @njit(cache=True, nogil=True)
-def multiply_together(rows: Multiplicands, factors: Floats, weight: Panels, scale: Floats, bias: Floats, out: Floats,
+def multiply_together(rows: Multiplicands, of_rows: Floats, weight: Panels, scale: Floats, bias: Floats, out: Floats,
                       team: Ints) -> None:
     """`matrix.product` in float32, by this thread and those of its helpers that are free; returns when all is written.
 
@@ -61,7 +61,7 @@ def multiply_together(rows: Multiplicands, factors: Floats, weight: Panels, scal
     """
     M, N = out.shape
     team[_TASK], team[_M], team[_K], team[_N] = _ROUNDED if rows.itemsize == 1 else _EXACT, M, rows.shape[1], N
-    team[_ROWS], team[_FACTORS], team[_WEIGHT] = rows.ctypes.data, factors.ctypes.data, weight.ctypes.data
+    team[_ROWS], team[_OF_ROWS], team[_WEIGHT] = rows.ctypes.data, of_rows.ctypes.data, weight.ctypes.data
     team[_SCALE], team[_BIAS], team[_OUT] = scale.ctypes.data, bias.ctypes.data, out.ctypes.data
     pieces = -(-N // COLUMNS)
     _begin(pieces, team)
@@ -70,7 +70,7 @@ def multiply_together(rows: Multiplicands, factors: Floats, weight: Panels, scal
         first, last = _take(team)
         if first == last:
             break
-        multiply_panels(first, last, rows, factors, weight, scale, bias, out)
+        multiply_panels(first, last, rows, of_rows, weight, scale, bias, out)
         own += last - first
     _end(pieces - own, team)
 
@@ -121,11 +121,11 @@ def _help_to_multiply(first: int, last: int, out: Floats, team: Ints) -> None:
     scale, bias = carray(address(team[_SCALE], np.float32), N), carray(address(team[_BIAS], np.float32), N)
     if team[_TASK] == _ROUNDED:
         multiply_panels(first, last, carray(address(team[_ROWS], np.int8), (M, K)),
-                        carray(address(team[_FACTORS], np.float32), M),
+                        carray(address(team[_OF_ROWS], np.float32), (M, 2)),
                         carray(address(team[_WEIGHT], np.uint8), panels), scale, bias, out)
     else:
         exact = carray(address(team[_ROWS], np.float32), (M, K))
-        multiply_panels(first, last, exact, exact[:0, 0], carray(address(team[_WEIGHT], np.float32), panels), scale,
+        multiply_panels(first, last, exact, exact[:0], carray(address(team[_WEIGHT], np.float32), panels), scale,
                         bias, out)
 
 

@@ -25,7 +25,7 @@ MOST_ROWS = 7 if REGISTERS == 32 else 4
 _ORDER = (1, 0, 2, 3)  # of products that are summed together; it decides the bits of all results
 
 
-def _declare(typing_context: Any, rows: Any, x: Any, factors: Any, row: Any, weights: Any, panel: Any, scale: Any,
+def _declare(typing_context: Any, rows: Any, x: Any, of_rows: Any, row: Any, weights: Any, panel: Any, scale: Any,
              bias: Any, out: Any, begin: Any, end: Any, fetches: Any) -> Any:
     """Write some rows of x (M, K) times a panel of a matrix (K, N), * scale + bias, into their place in out (M, N).
 
@@ -35,7 +35,7 @@ def _declare(typing_context: Any, rows: Any, x: Any, factors: Any, row: Any, wei
     Args:
         rows: from 1 to `MOST_ROWS`; there is code for each number, but for a literal only its own.
         x: floats; or signed bytes where the weights are rounded.
-        factors: (M,), of rows of bytes; not read for rows of floats.
+        of_rows: (M, 2), the factor and the sum of each row of bytes; not read for rows of floats.
         row: the first row.
         weights: all panels; floats, or unsigned bytes (`reading.Panels`).
         panel: its index.
@@ -46,12 +46,12 @@ def _declare(typing_context: Any, rows: Any, x: Any, factors: Any, row: Any, wei
             in memory, which will be read next.
 
     Raises:
-        TypingError: an array other than the factors is not C-contiguous; the instructions do not read its strides.
+        TypingError: an array is not C-contiguous; the instructions do not read its strides.
     """
-    for name, array in {"x": x, "weights": weights, "scale": scale, "bias": bias, "out": out}.items():
+    for name, array in {"x": x, "of_rows": of_rows, "weights": weights, "scale": scale, "bias": bias, "out": out}.items():
         if array.layout != "C":
             raise TypingError(f"multiply: {name} is {array}; it must be C-contiguous")
-    return types.void(rows, x, factors, row, weights, panel, scale, bias, out, begin, end, fetches), _write
+    return types.void(rows, x, of_rows, row, weights, panel, scale, bias, out, begin, end, fetches), _write
 
 
 multiply: Any = intrinsic(prefer_literal=True)(_declare)
@@ -108,32 +108,24 @@ def _write_exact(tile: Operands) -> None:
 def _write_rounded(tile: Operands) -> None:
     """Multiply and add integers, which has no rounding errors: the same on every processor.
 
-    The weights' `OFFSET` adds to every sum of a row OFFSET times the sum of the row's numbers.
+    The weights' `OFFSET` adds to every sum of a row OFFSET times the sum of the row's numbers, which is subtracted.
     """
     builder, number = tile.builder, ir.IntType(32)
     dot, lanes = choose_dot(_FEATURES)
     vector, parts = ir.VectorType(number, lanes), COLUMNS // lanes
-    nothing, ones = ir.Constant(vector, None), ir.Constant(vector, [0x01010101] * lanes)
+    nothing = ir.Constant(vector, None)
     totals = [[cgutils.alloca_once_value(builder, nothing) for _ in range(parts)] for _ in range(tile.rows)]
-    shifts = [cgutils.alloca_once_value(builder, nothing) for _ in range(tile.rows)]
-
-    def add(total: ir.Value, weights: ir.Value, numbers: ir.Value) -> None:
-        builder.store(dot(builder, builder.load(total), weights, numbers), total)
-
     with tile.steps(0, 1) as k:
         fours = [builder.bitcast(builder.gep(x_row, [k]), number.as_pointer()) for x_row in tile.x_rows]
         numbers = [tile.spread(vector, builder.load(four, align=1)) for four in fours]
-        for row, shift in zip(numbers, shifts, strict=True):
-            add(shift, ones, row)
         for part in range(parts):
             place = builder.add(builder.mul(k, tile.index(COLUMNS)), tile.index(part * lanes * TOGETHER))
             weights = tile.load(vector, tile.panel, place)
             for row, total in zip(numbers, totals, strict=True):
-                add(total[part], weights, row)
-    factors = [builder.load(factor) for factor in tile.factors]
-    times = ir.Constant(vector, [OFFSET] * lanes)
-    shifted = [builder.mul(builder.load(shift), times) for shift in shifts]
+                builder.store(dot(builder, builder.load(total[part]), weights, row), total[part])
+    factors, sums_of_rows = ([builder.load(place) for place in places] for places in (tile.factors, tile.sums))
+    shifts = [tile.spread(vector, builder.mul(builder.fptosi(total, number), number(OFFSET))) for total in sums_of_rows]
     for part in range(parts):
         sums = [builder.sitofp(builder.sub(builder.load(total[part]), shift), ir.VectorType(tile.number, lanes))
-                for total, shift in zip(totals, shifted, strict=True)]
+                for total, shift in zip(totals, shifts, strict=True)]
         tile.store(sums, part * lanes, factors)

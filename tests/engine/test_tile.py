@@ -32,14 +32,15 @@ def test_sums_of_whole_numbers(monkeypatch: pytest.MonkeyPatch, way: Any, lanes:
     numbers[1] = -127
 
     @njit
-    def multiply(x: Any, factors: Any, weights: Any, scale: Any, bias: Any, out: Any) -> None:
+    def multiply(x: Any, of_rows: Any, weights: Any, scale: Any, bias: Any, out: Any) -> None:
         for panel in range(3):
-            tile.multiply(rows, x, factors, 1, weights, panel, scale, bias, out, 0, K, False)
+            tile.multiply(rows, x, of_rows, 1, weights, panel, scale, bias, out, 0, K, False)
 
     packed, scale = pack_matrix(weights.astype(np.float64), True)
     assert (scale == 1).all()
     out = np.full((rows + 2, N), np.nan)
-    multiply(numbers.astype(np.int8), np.full(rows + 2, 0.5), packed, np.full(N, 4.0), np.full(N, 3.0), out)
+    of_rows = np.stack([np.full(rows + 2, 0.5), numbers.sum(1)], 1)
+    multiply(numbers.astype(np.int8), of_rows, packed, np.full(N, 4.0), np.full(N, 3.0), out)
     inside = slice(1, 1 + rows)
     assert (out[inside] == 2 * (numbers @ weights)[inside] + 3).all()
     assert np.isnan(np.delete(out, inside, 0)).all()
@@ -60,7 +61,7 @@ def test_parts_of_a_sum_are_the_sum(number: type, rows: int) -> None:
         for panel in range(2):
             begin = 0
             for end in ends:
-                tile.multiply(rows, x, x[:0, 0], 1, packed, panel, scale, bias, out, begin, end, end < K)
+                tile.multiply(rows, x, x[:0], 1, packed, panel, scale, bias, out, begin, end, end < K)
                 begin = end
 
     found = [np.full((rows + 2, N), np.nan, number) for _ in range(3)]
