@@ -88,8 +88,7 @@ class Operands:
     def _fetch(self, address: ir.Value) -> None:
         """Begin to read a line into the second cache; an address without memory does nothing.
 
-        The nearest one has no room for what comes next: fetched into it, this pushed out what is multiplied, and a step
-        of eight rows took a quarter longer.
+        The nearest one has no room for what comes next: fetched into it, this would push out what is multiplied.
         """
         number = ir.IntType(32)
         function = cgutils.get_or_insert_function(

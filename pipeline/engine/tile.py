@@ -48,7 +48,8 @@ def _declare(typing_context: Any, rows: Any, x: Any, of_rows: Any, row: Any, wei
     Raises:
         TypingError: an array is not C-contiguous; the instructions do not read its strides.
     """
-    for name, array in {"x": x, "of_rows": of_rows, "weights": weights, "scale": scale, "bias": bias, "out": out}.items():
+    arrays = {"x": x, "of_rows": of_rows, "weights": weights, "scale": scale, "bias": bias, "out": out}
+    for name, array in arrays.items():
         if array.layout != "C":
             raise TypingError(f"multiply: {name} is {array}; it must be C-contiguous")
     return types.void(rows, x, of_rows, row, weights, panel, scale, bias, out, begin, end, fetches), _write
