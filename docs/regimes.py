@@ -29,7 +29,7 @@ def regimes() -> str:
     report = json.loads(REPORT.read_text(encoding="utf-8"))
     columns = list(_columns(report))
     names = dict.fromkeys(row["search"] for result in report["results"] for row in result["rows"])
-    tokens = {row["search"]: f"{row['tokens_per_call']:.2f} (d={report['trained'][row['tokens_per_call_of']]})"
+    tokens = {row["search"]: f"{row['tokens_per_call']:.2f} ({_run(row['tokens_per_call_of'])})"
               for result in report["results"] if result["width"] == max(report["trained"].values())
               for row in result["rows"] if row["tokens_per_call"] is not None}
     return "\n\n".join((when(report), table(
@@ -66,6 +66,16 @@ def draw() -> bytes:
                         f"{precision}, {'one sentence' if not lower else f'{size} sentences'} at a time")
     chart.add_legend(figure, 4)
     return chart.png(figure)
+
+
+def _run(report: str) -> str:
+    """The run that a report is of, as the ledger names it.
+
+    >>> _run("reports/decoders.json"), _run("reports/base/decoders.json")
+    ('default', 'base')
+    """
+    folder = Path(report).parent
+    return "default" if folder == Path("reports") else folder.name
 
 
 def _columns(report: Mapping[str, Any]) -> Iterable[tuple[str, Speeds]]:

@@ -7,7 +7,10 @@ import pytest
 
 from docs import gpu, regimes
 
-SPEEDS = {"ar greedy": 1.0, "interleaved greedy": 1.5, "ar iad": 0.75}
+SPEEDS = {"ar greedy": 1.0, "interleaved greedy": 1.5, "ar iad": 0.75, "correction iad_whole": 2.0}
+TOKENS = {"ar iad": 1.25, "correction iad_whole": 12.0}
+DRAFTS = {"ar iad": "reports/decoders.json", "correction iad_whole": "reports/gec_base/decoders.json"}
+"""The reports that these tokens per call are of; no curve is starred with that of correctors."""
 
 
 @pytest.fixture()
@@ -16,7 +19,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     report = json.loads(Path("benchmarks/results/rows.json").read_text())
     results = [{"width": width, "precision": precision, "sentences": size, "rows": [
         {"search": name, "over_greedy": [speed * (1 + (size > 1)), 0.0, 9.0],
-         "tokens_per_call": 1.25 if name == "ar iad" else None, "tokens_per_call_of": "reports/decoders.json"}
+         "tokens_per_call": TOKENS.get(name), "tokens_per_call_of": DRAFTS.get(name)}
         for name, speed in SPEEDS.items()]}
         for width in (128, 512) for precision in regimes.PRECISIONS for size in regimes.SENTENCES]
     (tmp_path / "regimes.json").write_text(json.dumps(
@@ -41,7 +44,8 @@ def test_each_precision_is_compared_with_its_own_greedy_search(measured: Path) -
                               "int8, d=128", "int8, d=512", "int8, d=512, trained"]
     assert rows["interleaved greedy"] == ["", "1.50 / 3.00", "1.50 / 3.00", "1.75 / 1.80",
                                           "1.50 / 3.00", "1.50 / 3.00", "1.50 / 2.50"]
-    assert rows["ar iad"] == ["1.25 (d=128)", "0.75 / 1.50", "0.75 / 1.50", "", "0.75 / 1.50", "0.75 / 1.50", ""]
+    assert rows["correction iad_whole"][0] == "12.00 (gec_base)"
+    assert rows["ar iad"] == ["1.25 (default)", "0.75 / 1.50", "0.75 / 1.50", "", "0.75 / 1.50", "0.75 / 1.50", ""]
     assert "ar greedy" not in rows
 
 
