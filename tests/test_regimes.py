@@ -10,7 +10,7 @@ from docs import gpu, regimes
 SPEEDS = {"ar greedy": 1.0, "interleaved greedy": 1.5, "ar iad": 0.75, "correction iad_whole": 2.0}
 TOKENS = {"ar iad": 1.25, "correction iad_whole": 12.0}
 DRAFTS = {"ar iad": "reports/decoders.json", "correction iad_whole": "reports/gec_base/decoders.json"}
-"""The reports that these tokens per call are of; no curve is starred with that of correctors."""
+"""The reports that these tokens per call are of; that of correctors has no column."""
 
 
 @pytest.fixture()
