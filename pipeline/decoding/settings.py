@@ -41,7 +41,7 @@ from pipeline.decoding.forced import Prefixes, with_prefixes
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.threaded import search_in_threads, search_rows
-from pipeline.engine.door import compiles_steps, is_quicker_in_threads, open_engine
+from pipeline.engine.door import compiles_steps, is_quicker_in_threads, open_engine, sharing_by
 from pipeline.errors import PipelineError
 from pipeline.model.formats import FORMATS, in_format
 
@@ -189,7 +189,8 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit,
         elif is_quicker_in_threads(algorithm, model, source):
             found = search_in_threads(lambda sentence: search(model, sentence, limit, settings), source)
         else:
-            found = search(model, source, limit, settings)
+            with sharing_by(model):
+                found = search(model, source, limit, settings)
         return deduplicated(found, entry.deduplicate) if entry.deduplicate else found
 
     def search_forced(model: Any, source: Tensor, prefixes: Prefixes, *more: Any) -> Hypotheses:

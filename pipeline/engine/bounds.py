@@ -6,9 +6,7 @@ cores, and compiled code a team of them for wide models, and one for narrow ones
 
 from typing import NamedTuple
 
-import torch
-
-from pipeline.engine.helpers import team_size
+from pipeline.engine.helpers import own_threads, team_size
 
 SHARED = 256
 """The width from which helpers make a sentence faster (`python -m benchmarks.rows`)."""
@@ -44,4 +42,4 @@ def of(width: int) -> Bounds:
 
 def has_all_cores(width: int) -> bool:
     """Whether compiled code has as many cores as torch for a model of some width."""
-    return (team_size() if width >= SHARED else 1) >= torch.get_num_threads()
+    return (team_size() if width >= SHARED else 1) >= own_threads()

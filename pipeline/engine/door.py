@@ -8,13 +8,13 @@ from weakref import WeakKeyDictionary
 from torch import Tensor, nn
 
 from pipeline.engine.choice import Engine, engine_in_use, use_engine
-from pipeline.engine.network import Compiled
+from pipeline.engine.network import Compiled, sharing_by
 from pipeline.engine.packs import Packs, readable
 from pipeline.engine.recorded import Recorder
 from pipeline.engine.space import Pool
 from pipeline.engine.static import Static
 
-__all__ = ["compiles_steps", "engine_in_use", "is_quicker_in_threads", "open_engine", "use_engine"]
+__all__ = ["compiles_steps", "engine_in_use", "is_quicker_in_threads", "open_engine", "sharing_by", "use_engine"]
 
 LOOPS = frozenset({"beam", "blockwise", "counts_gad", "counts_jacobi", "gad", "greedy", "iad", "jacobi", "lattice",
                    "lattice_gad", "mask_predict", "pair_beam", "speculative", "verify"})

@@ -49,7 +49,8 @@ class _Helpers:
     def forget(self) -> None:
         """In a forked process, which has none of its parent's threads."""
         vars(self).update(vars(_Helpers()))
-        _this_thread.team = ALONE
+        torch.set_num_threads(own_threads())
+        _this_thread.team, _this_thread.own = ALONE, 0
 
 
 _helpers = _Helpers()
@@ -63,15 +64,24 @@ def current_team() -> Ints:
     return team
 
 
+def own_threads() -> int:
+    """PyTorch's threads outside blocks of `together`."""
+    return getattr(_this_thread, "own", 0) or torch.get_num_threads()
+
+
 def team_size() -> int:
     """The threads of a team, with the one that searches."""
-    return min(_MOST, torch.get_num_threads(), usable_cores())
+    return min(_MOST, own_threads(), usable_cores())
 
 
 @contextmanager
 def together() -> Iterator[None]:
-    """Share this thread's products with helpers in this block, if it may use other cores and no other thread does."""
-    cores, threads = _helpers.cores, team_size()
+    """Share this thread's products with helpers in this block, if it may use other cores and no other thread does.
+
+    PyTorch has the cores that are left: its idle threads wait in a loop for milliseconds, and helpers would wait for
+    their cores.
+    """
+    cores, threads, own = _helpers.cores, team_size(), own_threads()
     if len(current_team()) or threads < 2 or not cores.acquire(blocking=False):
         yield
         return
@@ -79,9 +89,12 @@ def together() -> Iterator[None]:
     team = ALONE
     try:
         team = _this_thread.team = _helpers.begin(threads)
+        _this_thread.own = own
+        torch.set_num_threads(own - threads + 1)
         yield
     finally:
-        _this_thread.team = ALONE
+        torch.set_num_threads(own)
+        _this_thread.team, _this_thread.own = ALONE, 0
         if len(team):
             close(team)
         cores.release()

@@ -260,3 +260,9 @@ class Compiled(_Network):
         plain = self.packs.plain
         return Reading(packed, past, source, mask, mask_array(state.source_mask), plain.pre, plain.activation,
                        current_team()), lengths
+
+
+def sharing_by(model: Any) -> AbstractContextManager[None]:
+    """Helpers for the compiled calls of a whole search by a model: its verifier's, where it drafts."""
+    model = getattr(model, "verifier", model)
+    return model.sharing() if isinstance(model, Compiled) else nullcontext()

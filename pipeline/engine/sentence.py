@@ -5,13 +5,12 @@ compile a step of this width. The search then takes its steps from Python.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from functools import wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from pipeline.engine.network import Compiled
+from pipeline.engine.network import Compiled, sharing_by
 from pipeline.engine.reading import Bools, Floats, Ints, Reading
 from pipeline.vocabulary import PAD
 
@@ -24,7 +23,7 @@ def _with_helpers(search: Callable[P, T]) -> Callable[P, T]:
     @wraps(search)
     def shared(*arguments: P.args, **named: P.kwargs) -> T:
         model: Any = arguments[0]._verifier if isinstance(arguments[0], Sentence) else arguments[0]
-        with model.sharing() if isinstance(model, Compiled) else nullcontext():
+        with sharing_by(model):
             return search(*arguments, **named)
     return shared
 

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.engine import helpers, team
+from pipeline.engine import bounds, helpers, team
 from pipeline.engine.block import attention
 from pipeline.engine.helpers import current_team, together, using_all_cores
 from pipeline.engine.matrix import affine
@@ -122,6 +122,19 @@ def test_one_search_at_a_time_has_helpers() -> None:
     with pytest.raises(KeyError), together():
         raise KeyError
     assert members[team._OVER] and elsewhere()
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize(("threads", "left"), [(2, 1), (6, 5)])
+def test_torch_has_the_cores_that_are_left(threads: int, left: int) -> None:
+    torch.set_num_threads(threads)
+    with pytest.raises(KeyError), together():
+        with together():
+            assert torch.get_num_threads() == left
+        assert torch.get_num_threads() == left and helpers.own_threads() == threads
+        assert bounds.has_all_cores(10**6) == (threads == 2)  # as outside
+        raise KeyError
+    assert torch.get_num_threads() == threads
 
 
 @pytest.mark.usefixtures("two_threads")
