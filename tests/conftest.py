@@ -72,6 +72,19 @@ def tiny() -> Tiny:
     return make
 
 
+@pytest.fixture(scope="module")
+def uninitialised_is_nan() -> Iterator[None]:
+    """Fill uninitialised tensors with NaN, so that whoever reads what nobody wrote is found out."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    filled = torch.utils.deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    with torch.inference_mode():
+        yield
+    torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+    torch.utils.deterministic.fill_uninitialized_memory = filled
+
+
 @pytest.fixture(scope="module", params=["compiled", "torch"])
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     """Runs the tests that use it by both engines, on networks that the engine has opened."""

@@ -6,44 +6,62 @@ import numpy as np
 
 from pipeline.compiled import njit
 from pipeline.engine.best import exponential
-from pipeline.engine.reading import Bools, Floats, Ints
+from pipeline.engine.reading import Bools, Floats, Ints, Seen
 
 _SUM = {"contract", "nsz", "reassoc"}  # the order of a sum depends only on its length
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def attend_rows(first: int, last: int, queries: Floats, keys: Floats, values: Floats, counts: Ints, mask: Bools,
-                places: Ints, out: Floats) -> None:
+def attend_rows(first: int, last: int, queries: Floats, seen: Seen, out: Floats) -> None:
     """Write the attention of some of M queries, from `first` to before `last`.
 
     Args:
-        queries: (M, Q), each in the first D numbers; M is a multiple of B, and neighbours share a row.
-        keys, values: (B, heads, T, D / heads).
-        counts: (B,), how many of the T there are.
-        mask: (1 or B, 1 or N, T), which of them the queries may see, each at least one; no rows: all.
-        places: (B,), the index of a row's first query in the mask's N; the next one has the next.
+        queries: (M, Q), each in the first D numbers; M is a multiple of R, and neighbours share a row.
+        seen: what they attend to.
         out: (M, D).
     """
-    per, D = len(queries) // len(keys), out.shape[1]
+    keys, values, mask, places = seen.keys, seen.values, seen.mask, seen.places
+    per, D = len(queries) // len(seen.own), out.shape[1]
     weights = np.empty(keys.shape[2], queries.dtype)
     for m in range(first, last):
-        b = m // per
-        visible = mask[b % len(mask), (places[b] + m % per) % mask.shape[1]] if len(mask) else mask.reshape(-1)
-        _attend(queries[m, :D], keys[b], values[b], counts[b], visible, weights, out[m])
+        r = m // per
+        own, count = seen.own[r], seen.counts[r]
+        visible = mask[r % len(mask), (places[r] + m % per) % mask.shape[1]] if len(mask) else mask.reshape(-1)
+        if len(seen.origins):
+            _attend(queries[m, :D], keys, values, own, seen.origins[r], count, visible, weights, out[m])
+        else:
+            _attend(queries[m, :D], keys, values, own, None, count, visible, weights, out[m])
+
+
+@njit(cache=True, nogil=True)
+def _origin(origins: Ints | None, own: int, t: int) -> int:
+    """The row that has token t. Compiled without origins it is known before a loop begins, which is then faster."""
+    if origins is None:
+        return own
+    return origins[t]
+
+
+@njit(cache=True, nogil=True)
+def _four_origins(origins: Ints | None, own: int, t: int) -> tuple[int, int, int, int]:
+    """The rows that have token t and the three after it."""
+    return (_origin(origins, own, t), _origin(origins, own, t + 1), _origin(origins, own, t + 2),
+            _origin(origins, own, t + 3))
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUM)
-def _attend(query: Floats, keys: Floats, values: Floats, count: int, visible: Bools, weights: Floats,
-            out: Floats) -> None:
-    """Write into out (D,) the attention of a query (D,) to the first `count` keys and values (heads, T, D / heads).
+def _attend(query: Floats, keys: Floats, values: Floats, own: int, origins: Ints | None, count: int, visible: Bools,
+            weights: Floats, out: Floats) -> None:
+    """Write into out (D,) the attention of a query (D,) to the first `count` tokens of a row.
 
     It takes four keys at a time, so that the query and the output are read and written a quarter as often.
 
     Args:
+        keys, values, own: see `Seen`.
+        origins: (T,), where the tokens are; None: in the row's own.
         visible: (count,), which of them the query may see, at least one; empty: all.
         weights: at least `count` numbers, overwritten.
     """
-    heads, _, depth = keys.shape
+    _, heads, _, depth = keys.shape
     scale, zero = query.dtype.type(1 / math.sqrt(depth)), query.dtype.type(0)
     seen = count
     if len(visible):
@@ -57,17 +75,18 @@ def _attend(query: Floats, keys: Floats, values: Floats, count: int, visible: Bo
         begin = head * depth
         for t in range(0, fours, 4):
             first, second, third, fourth = zero, zero, zero, zero
+            a, b, c, e = _four_origins(origins, own, t)
             for d in range(depth):
                 q = query[begin + d]
-                first += q * keys[head, t, d]
-                second += q * keys[head, t + 1, d]
-                third += q * keys[head, t + 2, d]
-                fourth += q * keys[head, t + 3, d]
+                first += q * keys[a, head, t, d]
+                second += q * keys[b, head, t + 1, d]
+                third += q * keys[c, head, t + 2, d]
+                fourth += q * keys[e, head, t + 3, d]
             weights[t], weights[t + 1], weights[t + 2], weights[t + 3] = first, second, third, fourth
         for t in range(fours, count):
-            first = zero
+            first, a = zero, _origin(origins, own, t)
             for d in range(depth):
-                first += query[begin + d] * keys[head, t, d]
+                first += query[begin + d] * keys[a, head, t, d]
             weights[t] = first
         if seen < count:
             for t in range(count):
@@ -87,12 +106,14 @@ def _attend(query: Floats, keys: Floats, values: Floats, count: int, visible: Bo
             out[begin + d] = zero
         for t in range(0, fours, 4):
             first, second, third, fourth = weights[t], weights[t + 1], weights[t + 2], weights[t + 3]
+            a, b, c, e = _four_origins(origins, own, t)
             for d in range(depth):
-                out[begin + d] += (first * values[head, t, d] + second * values[head, t + 1, d]
-                                   + third * values[head, t + 2, d] + fourth * values[head, t + 3, d])
+                out[begin + d] += (first * values[a, head, t, d] + second * values[b, head, t + 1, d]
+                                   + third * values[c, head, t + 2, d] + fourth * values[e, head, t + 3, d])
         for t in range(fours, count):
+            a = _origin(origins, own, t)
             for d in range(depth):
-                out[begin + d] += weights[t] * values[head, t, d]
+                out[begin + d] += weights[t] * values[a, head, t, d]
         inverse = 1 / total
         for d in range(depth):
             out[begin + d] *= inverse

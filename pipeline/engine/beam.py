@@ -67,7 +67,6 @@ def search(reading: Reading, starts: Ints, end: int, divisors: Floats, parents: 
     lengths, hidden, logits = np.empty(K, np.int64), np.empty((K, z, D), number), np.empty((K, z, V), number)
     going = Candidates(np.full(K, -np.inf).astype(number), np.zeros(K, np.int64), np.empty((K, z), np.int64))
     ended = Candidates(np.empty(K, number), np.empty(K, np.int64), np.empty((K, z), np.int64))
-    spare = np.empty(reading.past.shape[3:], number)
     going.scores[0] = 0  # at first all beams are the same
     for k in range(K):
         assign(starts, going.words[k])
@@ -88,7 +87,7 @@ def search(reading: Reading, starts: Ints, end: int, divisors: Floats, parents: 
         if (finished.found[0] == len(finished.scores)
                 or (finished.found[0] >= nbest and finished.scores[nbest - 1] >= going.scores[0] / divisors[most])):
             return now
-        _move(reading.past, going.parents, now * z, spare)
+        _follow(going.parents, reading.origins[:, :now * z])
     for k in range(K):  # beams that are cut at the limit compete with the finished hypotheses
         _finish(finished, going.scores[k] / divisors[most], most, going.parents[k], going.words[k], False)
     return most
@@ -123,31 +122,8 @@ def _finish(finished: Finished, score: float, steps: int, parent: int, words: In
 
 
 @njit(cache=True, nogil=True)
-def _move(past: Floats, parents: Ints, length: int, spare: Floats) -> None:
-    """Replace every row's past of `length` tokens by its parent's; `spare` (heads, T, D / heads) holds one row's."""
-    layers, _, K, heads, capacity, depth = past.shape
-    size, count = heads * capacity * depth, length * depth
-    every, kept = past.reshape(-1), spare.reshape(-1)
-    targets, sources, moves = np.empty(2 * K, np.int64), np.empty(2 * K, np.int64), 0
-    wanted, waiting = parents.copy(), (parents != np.arange(K)).sum()
-    while waiting:
-        before = waiting
-        for k in range(K):
-            if wanted[k] != k and not (wanted == k).any():  # a row whose own past no other row waits for
-                targets[moves], sources[moves] = k, wanted[k]
-                wanted[k], moves, waiting = k, moves + 1, waiting - 1
-        if waiting == before:  # rows that wait for each other in a circle: one is moved to `spare`
-            k = (wanted != np.arange(K)).argmax()
-            targets[moves], sources[moves], moves = K, k, moves + 1
-            wanted[wanted == k] = K
-    for part in range(2 * layers):
-        for move in range(moves):
-            for head in range(heads):
-                begin = head * capacity * depth
-                target, source = (part * K + targets[move]) * size + begin, (part * K + sources[move]) * size + begin
-                if targets[move] == K:
-                    assign(every[source:source + count], kept[begin:])
-                elif sources[move] == K:
-                    assign(kept[begin:begin + count], every[target:])
-                else:
-                    assign(every[source:source + count], every[target:])
+def _follow(parents: Ints, origins: Ints) -> None:
+    """Let every beam have its parent's past: origins (K, t), or none of a single beam, whose past is its own."""
+    before = origins.copy()
+    for k in range(len(origins)):
+        assign(before[parents[k]], origins[k])

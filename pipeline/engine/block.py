@@ -10,7 +10,7 @@ from pipeline.engine.attention import attend_rows
 from pipeline.engine.best import exponential
 from pipeline.engine.matrix import affine, size
 from pipeline.engine.plain import GELU, RELU
-from pipeline.engine.reading import Bools, Floats, Ints, Panels
+from pipeline.engine.reading import Floats, Ints, Panels, Seen
 from pipeline.engine.team import attend_together, is_attention_shared
 
 _SUM = {"contract", "nsz", "reassoc"}  # the order of a sum depends only on its length
@@ -83,14 +83,13 @@ def copy_for_block(x: Floats, norm: Floats, pre: bool, out: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def attention(queries: Floats, keys: Floats, values: Floats, counts: Ints, mask: Bools, places: Ints, out: Floats,
-              team: Ints) -> None:
+def attention(queries: Floats, seen: Seen, out: Floats, team: Ints) -> None:
     """Write the attention of all queries into out (M, D); see `attention.attend_rows`, and for the team `enter`."""
-    if is_attention_shared(keys, counts, out, team):
-        attend_together(queries, keys, values, counts, mask, places, out, team)
+    if is_attention_shared(seen.counts, out, team):
+        attend_together(queries, seen, out, team)
     else:
         first = int(np.int64(0))  # for a literal it would be compiled once more
-        attend_rows(first, len(queries), queries, keys, values, counts, mask, places, out)
+        attend_rows(first, len(queries), queries, seen, out)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -11,7 +11,7 @@ from pipeline.compiled import njit
 from pipeline.engine.assign import assign
 from pipeline.engine.block import attention, embed, enter, feed_forward, first_block, leave, normalise
 from pipeline.engine.matrix import affine
-from pipeline.engine.reading import Floats, Ints, Reading
+from pipeline.engine.reading import Floats, Ints, Reading, Seen
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -68,10 +68,12 @@ def decode(x: Floats, lengths: Ints, places: Ints, reading: Reading) -> None:
         places: (R,), the index of a row's first token in the mask's N.
         reading: the decoder.
     """
-    past, mask, pre = reading.past, reading.mask, reading.pre
+    past, own, origins, pre = reading.past, reading.own, reading.origins, reading.pre
     R, n, D = x.shape
     L, _, _, heads, _, depth = past.shape
     rows, counts = x.reshape(R * n, D), lengths + n
+    for r in range(len(origins)):
+        origins[r, lengths[r]:counts[r]] = own[r]
     normed, moved, projected = np.empty_like(rows), np.empty_like(rows), np.empty((R * n, 3 * D), x.dtype)
     for layer in range(L):
         matrices, vectors, _, _ = first_block(reading.packed.matrices[layer], reading.packed.vectors[layer], D, 3 * D)
@@ -80,9 +82,10 @@ def decode(x: Floats, lengths: Ints, places: Ints, reading: Reading) -> None:
             for i in range(n):
                 for part in range(2):
                     for head in range(heads):
-                        begin = (1 + part) * D + head * depth
-                        assign(projected[r * n + i, begin:begin + depth], past[layer, part, r, head, lengths[r] + i])
-        attention(projected, past[layer, 0], past[layer, 1], counts, mask, places, moved, reading.team)
+                        begin, slot = (1 + part) * D + head * depth, lengths[r] + i
+                        assign(projected[r * n + i, begin:begin + depth], past[layer, part, own[r], head, slot])
+        seen = Seen(past[layer, 0], past[layer, 1], own, origins, counts, reading.mask, places)
+        attention(projected, seen, moved, reading.team)
         leave(rows, moved, matrices, vectors, pre, normed, reading.team)
         finish_layer(rows, layer, reading, normed, moved, projected)
 
@@ -103,8 +106,9 @@ def finish_layer(x: Floats, layer: int, reading: Reading, normed: Floats, moved:
     cross, cross_vectors, matrices, vectors = first_block(matrices, vectors, D, D)
     queries = projected.reshape(-1)[:M * D].reshape(M, D)
     enter(x, cross, cross_vectors, pre, normed, queries, team)
-    B, S = source.shape[2], source.shape[4]
-    attention(queries, source[layer, 0], source[layer, 1], np.full(B, S), reading.source_mask, np.zeros(B, np.int64),
-              moved, team)
+    B, S = len(reading.sources), source.shape[4]
+    seen = Seen(source[layer, 0], source[layer, 1], reading.sources, reading.origins[:0], np.full(B, S),
+                reading.source_mask, np.zeros(B, np.int64))
+    attention(queries, seen, moved, team)
     leave(x, moved, cross, cross_vectors, pre, normed, team)
     feed_forward(x, matrices, vectors, pre, reading.activation, normed, team)

@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.compiled import njit
 from pipeline.engine.block import attention, embed, enter, feed_forward, first_block, leave, normalise
 from pipeline.engine.matrix import affine
-from pipeline.engine.reading import Bools, Floats, Ints, PackedEncoder, PackedSource
+from pipeline.engine.reading import Bools, Floats, Ints, PackedEncoder, PackedSource, Seen
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -35,14 +35,16 @@ def encode(tokens: Ints, packed: PackedEncoder, heads: int, pre: bool, activatio
         return False
     rows = states.reshape(B * S, D)
     normed, moved, projected = np.empty_like(rows), np.empty_like(rows), np.empty((B * S, 3 * D), states.dtype)
-    past, count, place = np.empty((2, heads, S, D // heads), states.dtype), np.full(1, S), np.zeros(1, np.int64)
+    past, count, first = np.empty((2, heads, S, D // heads), states.dtype), np.full(1, S), np.zeros(1, np.int64)
+    origins = np.empty((0, S), np.int64)
     for layer in range(len(packed.matrices)):
         own, own_vectors, matrices, vectors = first_block(packed.matrices[layer], packed.vectors[layer], D, 3 * D)
         enter(rows, own, own_vectors, pre, normed, projected, team)
         for b in range(B):
             sentence = projected[b * S:(b + 1) * S]
             by_heads(sentence[:, D:], past)
-            attention(sentence, past[:1], past[1:], count, mask[b:b + 1], place, moved[b * S:(b + 1) * S], team)
+            seen = Seen(past[:1], past[1:], first, origins, count, mask[b:b + 1], first)
+            attention(sentence, seen, moved[b * S:(b + 1) * S], team)
         leave(rows, moved, own, own_vectors, pre, normed, team)
         feed_forward(rows, matrices, vectors, pre, activation, normed, team)
     if pre:

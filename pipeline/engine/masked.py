@@ -13,7 +13,7 @@ from pipeline.engine.block import attention, embed, enter, first_block, leave, n
 from pipeline.engine.decoder import finish_layer
 from pipeline.engine.encoder import by_heads
 from pipeline.engine.matrix import affine
-from pipeline.engine.reading import Bools, Floats, Ints, Reading
+from pipeline.engine.reading import Bools, Floats, Ints, Reading, Seen
 from pipeline.vocabulary import MASK
 
 _AT_ONCE = 32
@@ -119,7 +119,7 @@ def _decode(x: Floats, begins: Ints, reading: Reading) -> None:
     packed, pre = reading.packed, reading.pre
     (M, D), (L, _, _, heads, _, depth) = x.shape, reading.source.shape
     normed, moved, projected = np.empty_like(x), np.empty_like(x), np.empty((M, 3 * D), x.dtype)
-    every, place = np.empty((0, 1, 1), np.bool_), np.zeros(1, np.int64)
+    every, first = np.empty((0, 1, 1), np.bool_), np.zeros(1, np.int64)
     for layer in range(L):
         matrices, vectors, _, _ = first_block(packed.matrices[layer], packed.vectors[layer], D, 3 * D)
         enter(x, matrices, vectors, pre, normed, projected, reading.team)
@@ -128,8 +128,8 @@ def _decode(x: Floats, begins: Ints, reading: Reading) -> None:
             n = len(target)
             past = np.empty((2, heads, n, depth), x.dtype)
             by_heads(target[:, D:], past)
-            attention(target, past[:1], past[1:], np.full(1, n), every, place, moved[begins[row]:begins[row + 1]],
-                      reading.team)
+            seen = Seen(past[:1], past[1:], first, reading.origins[:0], np.full(1, n), every, first)
+            attention(target, seen, moved[begins[row]:begins[row + 1]], reading.team)
         leave(x, moved, matrices, vectors, pre, normed, reading.team)
         finish_layer(x, layer, reading, normed, moved, projected)
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from pipeline.engine import bounds
 from pipeline.engine.choice import engine_in_use
 from pipeline.engine.helpers import current_team, together
+from pipeline.engine.indexed import Indexed, index_of, indexed
 from pipeline.engine.packs import Packs, mask_array
 from pipeline.engine.padding import groups
 from pipeline.engine.reading import Bools, Ints, Packed, PackedChain, PackedHeads, Reading
@@ -92,6 +93,11 @@ class Compiled(_Network):
             project_source(memory.states.contiguous().numpy(), packed, out, current_team())
         return torch.from_numpy(out)
 
+    def start(self, memory: Any, beams: int = 1, capacity: int = 64) -> Any:
+        """See `pipeline.model.transformer.Transformer.start`."""
+        state, rows = super().start(memory, beams, capacity), beams * len(memory.states)
+        return state if rows == 1 or self._decoder(rows, self.order.width) is None else indexed(state)
+
     def _read(self, tokens: Tensor, state: Any, projected: bool) -> tuple[Tensor, Tensor]:
         if (packed := self._decoder(*tokens.shape)) is None:
             own: tuple[Tensor, Tensor] = super()._read(tokens, state, projected)
@@ -116,6 +122,8 @@ class Compiled(_Network):
     def _decode(self, x: Tensor, state: Any, mask: Tensor | None) -> Tensor:
         R, n, _ = x.shape
         if (packed := self._decoder(R, n)) is None:
+            if isinstance(state, Indexed):
+                state.separate()
             own: Tensor = super()._decode(x, state, mask)
             return own
         from pipeline.engine.decoder import decode  # numba: half a second that training does not need
@@ -257,9 +265,9 @@ class Compiled(_Network):
     def _reading(self, packed: Packed, state: Any, tokens: int, mask: Bools) -> tuple[Reading, Ints]:
         """A decoder that reads up to `tokens` more tokens per row, and the number that it has read, (R,)."""
         past, source, lengths = state.arrays(tokens)
-        plain = self.packs.plain
-        return Reading(packed, past, source, mask, mask_array(state.source_mask), plain.pre, plain.activation,
-                       current_team()), lengths
+        (own, origins, sources), plain = index_of(state), self.packs.plain
+        return Reading(packed, past, own, origins, source, sources, mask, mask_array(state.source_mask), plain.pre,
+                       plain.activation, current_team()), lengths
 
 
 def sharing_by(model: Any) -> AbstractContextManager[None]:

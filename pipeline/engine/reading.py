@@ -73,9 +73,15 @@ class Reading(NamedTuple):
 
     packed: Packed
     past: Floats
-    """(L, 2, R, heads, capacity, D / heads), keys and values; further reading writes into it."""
+    """(L, 2, P, heads, capacity, D / heads), keys and values, P at least R; further reading writes into it."""
+    own: Ints
+    """(R,), the row of `past` that is a row's own: into which its tokens are written."""
+    origins: Ints
+    """(R, capacity), which row of `past` has each token of a row (`indexed`); no rows: its own."""
     source: Floats
-    """(L, 2, B, heads, S, D / heads), B a divisor of R: neighbouring rows share a sentence."""
+    """(L, 2, Q, heads, S, D / heads), keys and values of sources."""
+    sources: Ints
+    """(B,), the row of `source` of each sentence, B a divisor of R: neighbouring rows share a sentence."""
     mask: Bools
     """(R or 1, N or 1, T), true where a token may see another; no rows: true everywhere."""
     source_mask: Bools
@@ -86,6 +92,25 @@ class Reading(NamedTuple):
     """Of the feed-forward blocks; see `plain`."""
     team: Ints
     """The threads that share its products (`team`)."""
+
+
+class Seen(NamedTuple):
+    """What the queries of R rows attend to."""
+
+    keys: Floats
+    """(P, heads, T, D / heads)."""
+    values: Floats
+    """The same shape."""
+    own: Ints
+    """(R,), the row among the P that is a row's own."""
+    origins: Ints
+    """(R, T), which of the P has each token of a row; no rows: its own."""
+    counts: Ints
+    """(R,), how many of the T a row has."""
+    mask: Bools
+    """(1 or R, 1 or N, T), which of them the queries may see, each at least one; no rows: all."""
+    places: Ints
+    """(R,), the index of a row's first query in the mask's N; the next one has the next."""
 
 
 class PackedEncoder(NamedTuple):

@@ -16,7 +16,7 @@ from pipeline.compiled import njit
 from pipeline.engine.atomic import add, address, load, replace, store, wait
 from pipeline.engine.attention import attend_rows
 from pipeline.engine.panels import multiply_panels
-from pipeline.engine.reading import COLUMNS, Bools, Floats, Ints, Multiplicands, Panels
+from pipeline.engine.reading import COLUMNS, Floats, Ints, Multiplicands, Panels, Seen
 
 # Places in the array. What several threads write has 128 bytes of its own, so that no core waits for another's.
 _WORD = 0  # the number of the task, its pieces (16 bits), and how many of these have been taken (16 bits)
@@ -25,8 +25,10 @@ _OVER = 32  # whether the helpers may leave
 _SIZE, _LEAST, _TASK = range(48, 51)
 # of a product: (M, K) rows, (K, N) weights, and where they are
 _M, _K, _N, _ROWS, _OF_ROWS, _WEIGHT, _SCALE, _BIAS, _OUT = range(51, 60)
-# of attention: queries (M, Q), keys and values (B, heads, T, D / heads), a mask of any three sizes; D is `_N`
-_Q, _B, _HEADS, _T, _MASKS, _TOKENS, _SEEN, _KEYS, _VALUES, _COUNTS, _MASK, _PLACES = range(60, 72)
+# of attention: queries (M, Q) of R rows, keys and values (P, heads, T, D / heads), a mask of any three sizes, and
+# origins (R or 0, T); D is `_N`
+_Q, _R, _P, _HEADS, _T, _MASKS, _TOKENS, _VISIBLE, _BRANCHES = range(60, 69)
+_KEYS, _VALUES, _OWN, _ORIGINS, _COUNTS, _MASK, _PLACES = range(69, 76)
 
 _EXACT, _ROUNDED, _ATTENTION = range(3)
 """Tasks: products of floats and of bytes, and attention."""
@@ -76,24 +78,23 @@ def multiply_together(rows: Multiplicands, of_rows: Floats, weight: Panels, scal
 
 
 @njit(cache=True, nogil=True)
-def attend_together(queries: Floats, keys: Floats, values: Floats, counts: Ints, mask: Bools, places: Ints, out: Floats,
-                    team: Ints) -> None:
+def attend_together(queries: Floats, seen: Seen, out: Floats, team: Ints) -> None:
     """`attention.attend_rows` of all queries in float32, by this thread and its free helpers; see `multiply_together`.
     """
     M, N = out.shape
-    team[_TASK], team[_M], team[_Q], team[_N] = _ATTENTION, M, queries.shape[1], N
-    team[_B], team[_HEADS], team[_T] = keys.shape[0], keys.shape[1], keys.shape[2]
-    team[_MASKS], team[_TOKENS], team[_SEEN] = mask.shape
-    team[_ROWS], team[_KEYS], team[_VALUES] = queries.ctypes.data, keys.ctypes.data, values.ctypes.data
-    team[_COUNTS], team[_MASK], team[_PLACES] = counts.ctypes.data, mask.ctypes.data, places.ctypes.data
-    team[_OUT] = out.ctypes.data
+    team[_TASK], team[_M], team[_Q], team[_N], team[_R] = _ATTENTION, M, queries.shape[1], N, len(seen.own)
+    team[_P], team[_HEADS], team[_T], _ = seen.keys.shape
+    (team[_MASKS], team[_TOKENS], team[_VISIBLE]), team[_BRANCHES] = seen.mask.shape, len(seen.origins)
+    team[_ROWS], team[_KEYS], team[_VALUES] = queries.ctypes.data, seen.keys.ctypes.data, seen.values.ctypes.data
+    team[_OWN], team[_ORIGINS], team[_COUNTS] = seen.own.ctypes.data, seen.origins.ctypes.data, seen.counts.ctypes.data
+    team[_MASK], team[_PLACES], team[_OUT] = seen.mask.ctypes.data, seen.places.ctypes.data, out.ctypes.data
     _begin(M, team)
     own = 0
     while True:
         first, last = _take(team)
         if first == last:
             break
-        attend_rows(first, last, queries, keys, values, counts, mask, places, out)
+        attend_rows(first, last, queries, seen, out)
         own += last - first
     _end(M - own, team)
 
@@ -131,12 +132,14 @@ def _help_to_multiply(first: int, last: int, out: Floats, team: Ints) -> None:
 
 @njit(cache=True, nogil=True)
 def _help_to_attend(first: int, last: int, out: Floats, team: Ints) -> None:
-    B, of_past = team[_B], (team[_B], team[_HEADS], team[_T], team[_N] // team[_HEADS])
-    attend_rows(first, last, carray(address(team[_ROWS], np.float32), (team[_M], team[_Q])),
-                carray(address(team[_KEYS], np.float32), of_past),
-                carray(address(team[_VALUES], np.float32), of_past), carray(address(team[_COUNTS], np.int64), B),
-                carray(address(team[_MASK], np.bool_), (team[_MASKS], team[_TOKENS], team[_SEEN])),
-                carray(address(team[_PLACES], np.int64), B), out)
+    R, of_past = team[_R], (team[_P], team[_HEADS], team[_T], team[_N] // team[_HEADS])
+    seen = Seen(carray(address(team[_KEYS], np.float32), of_past), carray(address(team[_VALUES], np.float32), of_past),
+                carray(address(team[_OWN], np.int64), R),
+                carray(address(team[_ORIGINS], np.int64), (team[_BRANCHES], team[_T])),
+                carray(address(team[_COUNTS], np.int64), R),
+                carray(address(team[_MASK], np.bool_), (team[_MASKS], team[_TOKENS], team[_VISIBLE])),
+                carray(address(team[_PLACES], np.int64), R))
+    attend_rows(first, last, carray(address(team[_ROWS], np.float32), (team[_M], team[_Q])), seen, out)
 
 
 @njit(cache=True, nogil=True)
@@ -149,12 +152,13 @@ def is_shared(rows: Multiplicands, weight: Panels, out: Floats, team: Ints) -> b
 
 
 @njit(cache=True, nogil=True)
-def is_attention_shared(keys: Floats, counts: Ints, out: Floats, team: Ints) -> bool:
-    """Whether a team computes attention; see `is_shared`. Every query reads the keys and values of its row."""
+def is_attention_shared(counts: Ints, out: Floats, team: Ints) -> bool:
+    """Whether a team computes attention to (R,) tokens; see `is_shared`. Every query reads keys and values of its row.
+    """
     M, D = out.shape
     if len(team) == 0 or out.itemsize != 4 or not 2 <= M <= _MOST_PIECES:
         return False
-    return 2 * out.itemsize * D * (M // len(keys)) * counts.sum() >= team[_LEAST]
+    return 2 * out.itemsize * D * (M // len(counts)) * counts.sum() >= team[_LEAST]
 
 
 @njit(cache=True, nogil=True)

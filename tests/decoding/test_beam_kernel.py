@@ -1,24 +1,9 @@
 """Parts of the compiled beam search; the search itself is held to the one in Python by `test_whole`."""
 
-import itertools
-
 import numpy as np
 import pytest
 
-from pipeline.engine.beam import _move
 from pipeline.engine.best import best_places
-
-
-@pytest.mark.parametrize("K", [1, 2, 3, 4])
-def test_every_row_has_its_parents_past(K: int) -> None:
-    """Copies, chains and circles, in every combination."""
-    choose = np.random.default_rng(K)
-    for parents in itertools.product(range(K), repeat=K):
-        past = choose.normal(size=(2, 2, K, 3, 6, 4))
-        before = past.copy()
-        _move(past, np.array(parents), 5, np.empty((3, 6, 4)))
-        assert (past[..., :5, :] == before[:, :, parents, :, :5]).all(), parents
-        assert (past[..., 5, :] == before[..., 5, :]).all()
 
 
 @pytest.mark.parametrize("size", [7, 64, 65, 300])

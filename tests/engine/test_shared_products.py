@@ -16,7 +16,7 @@ from pipeline.engine.block import attention
 from pipeline.engine.helpers import current_team, together, using_all_cores
 from pipeline.engine.matrix import affine
 from pipeline.engine.packing import pack_matrix
-from pipeline.engine.reading import ALONE, Ints
+from pipeline.engine.reading import ALONE, Ints, Seen
 from pipeline.engine.threads import in_threads
 
 
@@ -50,24 +50,33 @@ def test_a_team_has_the_bits_of_one_thread(helped: Ints, M: int, fours: int, N: 
         np.testing.assert_array_equal(shared, alone)
 
 
-@given(st.integers(1, 5), st.integers(1, 4), st.integers(1, 3), st.integers(1, 9), st.integers(0, 2), st.booleans(),
-       st.integers(0, 99))
-def test_a_team_attends_with_the_bits_of_one_thread(helped: Ints, B: int, n: int, heads: int, T: int, masks: int,
-                                                    packed: bool, seed: int) -> None:
-    """Several queries per row, rows of different pasts; no mask, one for all rows, or one for each."""
+@given(st.integers(1, 5), st.integers(0, 2), st.integers(1, 4), st.integers(1, 3), st.integers(1, 9), st.integers(0, 2),
+       st.booleans(), st.integers(0, 99))
+def test_a_team_attends_with_the_bits_of_one_thread(helped: Ints, R: int, more: int, n: int, heads: int, T: int,
+                                                    masks: int, packed: bool, seed: int) -> None:
+    """Several queries per row, rows of different pasts; no mask, one for all rows, or one for each.
+
+    Tokens are in any rows of the past, and where every row has its own copy the bits are the same.
+    """
     random, depth = np.random.default_rng(seed), 4
-    D, counts = heads * depth, random.integers(1, T + 1, B)
-    queries = random.normal(size=(B * n, D * (3 if packed else 1))).astype(np.float32)
-    keys, values = random.normal(size=(2, B, heads, T, depth)).astype(np.float32)
-    mask = random.random((0 if not masks else 1 if masks == 1 else B, n, T)) < 0.5
+    D, counts = heads * depth, random.integers(1, T + 1, R)
+    queries = random.normal(size=(R * n, D * (3 if packed else 1))).astype(np.float32)
+    past = random.normal(size=(2, R + more, heads, T, depth)).astype(np.float32)
+    mask = random.random((0 if not masks else 1 if masks == 1 else R, n, T)) < 0.5
     mask[:, :, :1] = True  # a query sees something
-    alone, shared = (np.full((B * n, D), np.nan, np.float32) for _ in range(2))
-    arguments = queries, keys, values, counts, mask, np.zeros(B, np.int64)
-    attention(*arguments, alone, ALONE)
+    origins, places = random.integers(0, R + more, (R, T)), np.zeros(R, np.int64)
+    own = random.permutation(R + more)[:R]
+    origins[:, -1] = own
+    copies = past[:, origins, :, np.arange(T)].transpose(2, 0, 3, 1, 4).copy()  # (R, T, 2, heads, depth) before
+    alone, shared, apart = (np.full((R * n, D), np.nan, np.float32) for _ in range(3))
+    attention(queries, Seen(*copies, np.arange(R), origins[:0], counts, mask, places), apart, ALONE)
+    seen = Seen(*past, own, origins, counts, mask, places)
+    attention(queries, seen, alone, ALONE)
     assert np.isfinite(alone).all()
+    np.testing.assert_array_equal(alone, apart)
     for _ in range(20):
         shared[:] = np.nan
-        attention(*arguments, shared, helped)
+        attention(queries, seen, shared, helped)
         np.testing.assert_array_equal(shared, alone)
 
 

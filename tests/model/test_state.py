@@ -1,6 +1,6 @@
 """A decoder's state: after any reorder, shrink or rejected draft it is what it would have been without."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,25 +13,12 @@ from torch import Tensor
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import PAD
 
-pytestmark = pytest.mark.usefixtures("engine")
+pytestmark = pytest.mark.usefixtures("engine", "uninitialised_is_nan")
 
 Tiny = Callable[..., Transformer]
 EXACT = {"rtol": 0, "atol": 1e-10}
 SLOTS = 24
 SOURCE = torch.tensor([[8, 9, 10, 11, 3], [12, 7, 3, PAD, PAD], [13, 3, PAD, PAD, PAD]])
-
-
-@pytest.fixture(scope="module", autouse=True)
-def uninitialised_is_nan() -> Iterator[None]:
-    """Fill uninitialised tensors with NaN, so that whoever reads what nobody wrote is found out."""
-    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    filled = torch.utils.deterministic.fill_uninitialized_memory
-    torch.use_deterministic_algorithms(True)
-    torch.utils.deterministic.fill_uninitialized_memory = True
-    with torch.inference_mode():
-        yield
-    torch.use_deterministic_algorithms(before[0], warn_only=before[1])
-    torch.utils.deterministic.fill_uninitialized_memory = filled
 
 
 def random_slots(rows: int, seed: int) -> Tensor:
