@@ -1,4 +1,8 @@
-"""The table of `docs/papers.md`: the papers' findings, and the verdict of each run."""
+"""The papers' findings: the table of verdicts in `docs/papers.md`, and the figures behind them, `docs/findings.md`."""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
 
 from docs.reports import BASE, CORRECTION_BASE, DRAFTERS, FULL, LATTICES, RUN, measured, read
 from docs.tables import table
@@ -8,20 +12,56 @@ LEDGERS = {"default": RUN, "full": FULL, "papers": "reports/papers", "lattice": 
            "base": BASE, "gec_base": CORRECTION_BASE}
 """The runs whose verdicts are shown, by their titles."""
 
+_INTRODUCTION = """\
+# The figures of the papers' findings
+
+What each run measured for each part of a finding, and the verdict.
+[The papers](papers.md#what-they-found-and-what-is-found-here) has all verdicts side by side, says how they are judged,
+and explains those that contradict a paper.
+"""
+
 
 def claims() -> str:
     """The papers' findings that a run has measured, and the verdict of each run."""
-    ledgers = {title: {one["finding"]: one for one in read(f"{run}/claims.json") if one["verdict"] != "not measured"}
-               for title, run in LEDGERS.items()}
-    rows, decided = list[list[str]](), 0
-    for which, finding in FINDINGS.items():
-        found = {title: ledger[which] for title, ledger in ledgers.items() if which in ledger}
-        decided += any(one["verdict"] in ("true", "false") for one in found.values())
-        why = [f"*{title}:* {' '.join(part['why'] for part in one['parts'])}" for title, one in found.items()]
-        if found:
-            rows.append([str(which), finding.statement, f"{finding.paper}, {finding.where}",
-                         *(found[title]["verdict"] if title in found else "" for title in ledgers), " ".join(why)])
+    found = _found()
+    rows = [[f"[{which}](findings.md#{which})", FINDINGS[which].statement, _source(which),
+             *(runs[title]["verdict"] if title in runs else "" for title in LEDGERS)] for which, runs in found.items()]
+    decided = sum(any(one["verdict"] in ("true", "false") for one in runs.values()) for runs in found.values())
     return "\n\n".join((
         *(f"{title}, [{run}](../{run}): {measured(f'{run}/speed.json')}" for title, run in LEDGERS.items()),
-        table(["", "finding", "paper", *ledgers, "why"], rows, texts=4 + len(ledgers)),
+        table(["", "finding", "paper", *LEDGERS], rows, texts=3 + len(LEDGERS)),
         f"Together they decide {decided} of {len(FINDINGS)} findings, and measure {len(rows)}."))
+
+
+def page() -> str:
+    """The text of `docs/findings.md`."""
+    return "\n".join([_INTRODUCTION, *(_section(which, runs) for which, runs in _found().items())])
+
+
+@cache
+def _found() -> dict[int, dict[str, Mapping[str, Any]]]:
+    """For each finding that a run has measured, what these runs' ledgers say of it, by their titles."""
+    found = dict[int, dict[str, Mapping[str, Any]]]()
+    for title, run in LEDGERS.items():
+        for one in read(f"{run}/claims.json"):
+            if one["verdict"] != "not measured":
+                found.setdefault(one["finding"], {})[title] = one
+    return dict(sorted(found.items()))
+
+
+def _section(which: int, runs: Mapping[str, Mapping[str, Any]]) -> str:
+    lines = [f"## {which}", "", f"**{FINDINGS[which].statement}** ({_source(which)}).", ""]
+    for title, one in runs.items():
+        lines += [f"- `{title}`: {one['verdict']}", *(f"  - {line}" for line in _parts(one["parts"]))]
+    return "\n".join([*lines, ""])
+
+
+def _parts(parts: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    for part in parts:
+        needed = part["figures"].get("sentences_to_decide")
+        yield f"{part['claim']}: {part['verdict']}. {part['why']}" + (
+            f" About {float(f'{needed:.2g}'):,.0f} sentences would decide it." if needed else "")
+
+
+def _source(which: int) -> str:
+    return f"{FINDINGS[which].paper}, {FINDINGS[which].where}"

@@ -1,8 +1,8 @@
 """Write what README and docs show of reports and orders: `python -m docs.generate`, in the root of the repository.
 
-`docs/orders.md` is generated as a whole; in the other pages, it is what stands between `<!-- generated: NAME -->` and
-`<!-- end of NAME -->`, a function of `BLOCKS` each, and all else is written by hand. A test compares the pages with the
-reports.
+`docs/orders.md` and `docs/findings.md` are generated as a whole; in the other pages, it is what stands between
+`<!-- generated: NAME -->` and `<!-- end of NAME -->`, a function of `BLOCKS` each, and all else is written by hand. A
+test compares the pages with the reports.
 """
 
 import re
@@ -10,10 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from docs import benchmarks, gpu, regimes, runs
+from docs import benchmarks, draw_orders, findings, gpu, regimes, runs
 from docs.distilled import distilled
-from docs.draw_orders import page
-from docs.findings import claims
 from docs.growth import scale
 from docs.levers import TABLES, levers
 from docs.reports import BASE, CORRECTION, CORRECTION_BASE, DRAFTERS, FULL, LATTICES, ROOT
@@ -25,7 +23,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "correction_base": partial(runs.corrections, CORRECTION_BASE), "lattices": partial(runs.search, LATTICES),
     "drafters": partial(runs.drafting, DRAFTERS), "engines": partial(benchmarks.engines, benchmarks.ENGINES),
     "opus_mt": partial(benchmarks.engines, benchmarks.OPUS_MT), "rounds": benchmarks.rounds,
-    "alignment": benchmarks.alignment, "gpu": gpu.gpu, "claims": claims, "scale": scale,
+    "alignment": benchmarks.alignment, "gpu": gpu.gpu, "claims": findings.claims, "scale": scale,
     "service": benchmarks.service, **{preset: partial(levers, preset) for preset in TABLES}, "distilled": distilled,
     "faults": benchmarks.faults}
 """What stands between the marks of each name."""
@@ -36,7 +34,8 @@ def pages() -> dict[Path, str]:
     """Every page that is generated, or with something generated, as it should be."""
     found = {path: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))}
     return {path: _MARKED.sub(lambda block: f"{block[1]}{BLOCKS[block[2]]()}\n{block[3]}", text)
-            for path, text in found.items() if _MARKED.search(text)} | {ROOT / "docs/orders.md": page()}
+            for path, text in found.items() if _MARKED.search(text)} | {
+        ROOT / "docs/orders.md": draw_orders.page(), ROOT / "docs/findings.md": findings.page()}
 
 
 if __name__ == "__main__":
