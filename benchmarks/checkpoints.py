@@ -18,7 +18,7 @@ from pipeline import layout
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import pad_sources
 from pipeline.decoding.settings import make_decoder
-from pipeline.evaluation.one_model import time_model
+from pipeline.evaluation.one_model import peers_of, time_model
 from pipeline.evaluation.peers import Numbering
 from pipeline.files import write_json
 from pipeline.interop.export_huggingface import save_model, save_tokenizer
@@ -67,9 +67,9 @@ def main() -> None:
                 result["identical_to_family"][f"{decoder}, {layers}"] = same / len(lines)
                 print(f"{decoder} on {layers} layers: {same} of {len(lines)} texts are the family's")
         for layers, model in models.items():
-            rows = time_model(params, TextModel(model, loaded.text, longest, "none"), DECODERS, lines,
-                                   peers=["hf_greedy", "hf_beam5"], folder=folder,
-                                   numbering=Numbering(model.source_ids, model.symbols.first))
+            rows = time_model(params, params.speed, TextModel(model, loaded.text, longest, "none"), DECODERS, lines,
+                              peers=peers_of(params, ("hf_greedy", "hf_beam5")), folder=folder,
+                              numbering=Numbering(model.source_ids, model.symbols.first))
             theirs = next(row for row in rows if row["name"] == "hf_greedy")
             for row in rows:
                 row["times_generate"] = theirs["ms_per_sentence"] / row["ms_per_sentence"]
