@@ -30,14 +30,16 @@ from benchmarks.pharaoh import read_pharaoh
 from pipeline import layout
 from pipeline.alignment.bitext import read_text
 from pipeline.alignment.links import Links
+from pipeline.alignment.settings import Method
 from pipeline.errors import PipelineError
 from pipeline.files import write_json
 
 ROOT = Path(__file__).parents[1]
-OPTIONS = {"forward": (), "reverse": ("--reverse",),
-           **{method: ("--symmetrise", method) for method in ("intersection", "union", "grow-diag-final-and")}}
+_SYMMETRISED: tuple[Method, ...] = ("intersection", "union", "grow-diag-final-and")
+OPTIONS: dict[Method, tuple[str, ...]] = {"forward": (), "reverse": ("--reverse",),
+                                          **{method: ("--symmetrise", method) for method in _SYMMETRISED}}
 """Of our command, for each method."""
-BOTH = "grow-diag-final-and"
+BOTH: Method = "grow-diag-final-and"
 """The method of the timed runs in both directions; the package's own is of the same kind."""
 THEIRS, OURS = "fast_align", "pipeline"
 PACKAGE_METHOD = "as the package symmetrises"
@@ -107,7 +109,7 @@ class Systems:
         self._environment = environment
         self._threads = threads
 
-    def align(self, text: Text, method: str) -> float:
+    def align(self, text: Text, method: Method) -> float:
         """Ours: seconds of the process."""
         start = time.perf_counter()
         self._run("pipeline", "align", "--source", text.source, "--target", text.target, "--out", self.links,
@@ -176,7 +178,7 @@ def measure_quality(systems: Systems, verses: Text, gold: Gold) -> dict[str, dic
     as_packaged = rate(as_sets(read_pharaoh(systems.links)))
     tensions = read_tensions(systems.fast_align_tables(verses))
     theirs = {method: rate(found) for method, found in symmetrised(systems.folder, tensions, verses, gold).items()}
-    ours = {}
+    ours = dict[str, ErrorRate]()
     for method in OPTIONS:
         systems.align(verses, method)
         ours[method] = rate(as_sets(read_pharaoh(systems.links)))

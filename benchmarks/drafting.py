@@ -11,6 +11,7 @@ whatever the random drafter happened to guess; it is given over the time of a to
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +69,9 @@ def measure(settings: NetworkSettings, vocabulary: int, rounds: int) -> dict[str
         "nothing drafted": lambda: verify.search(verifier, source, limit)}
     for k in BLOCKS:
         searches |= {
-            f"small model, {k}": lambda k=k: speculative.search(small, source, limit, speculative.Settings(k)),
-            f"masks, {k}": lambda k=k: gad.search(masked, source, limit, gad.Settings(k)),
-            f"heads, {k}": lambda k=k: blockwise.search(heads, source, limit, blockwise.Settings(k + 1))}
+            f"small model, {k}": partial(speculative.search, small, source, limit, speculative.Settings(k)),
+            f"masks, {k}": partial(gad.search, masked, source, limit, gad.Settings(k)),
+            f"heads, {k}": partial(blockwise.search, heads, source, limit, blockwise.Settings(k + 1))}
     calls = {name: int(search().calls[0]) for name, search in searches.items()}
     contestants = {name: timed(search) for name, search in searches.items()}
     seconds = interleave(contestants | {"encoder": timed(lambda: verifier.encode(source))}, rounds, warmup=WARMUP)

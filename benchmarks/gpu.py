@@ -26,6 +26,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -143,7 +144,7 @@ def viterbi() -> list[dict[str, Any]]:
             row: dict[str, Any] = {"candidates": K, "sentences": size}
             for name, search in (("serial_ms", lambda e: best_paths(e, 1)), ("recorded_ms", recorded_viterbi),
                                  ("scan_ms", lambda e: best_paths(e, 1, associative=True))):
-                row[name] = 1e3 * seconds_of(lambda s=search, e=edges: s(e))
+                row[name] = 1e3 * seconds_of(partial(search, edges))
             rows.append(row)
             print(row, flush=True)
     return rows

@@ -113,7 +113,7 @@ class Engines:
     def _marian_greedy(self, source: Tensor) -> tuple[float, list[int]]:
         start = time.perf_counter()
         with torch.inference_mode():
-            out = self._marian.generate(  # type: ignore[misc]
+            out = self._marian.generate(
                 source, num_beams=1, do_sample=False, use_cache=True, max_new_tokens=self._length)
         return time.perf_counter() - start, out[0, 1:].tolist()
 

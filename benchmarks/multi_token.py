@@ -86,7 +86,8 @@ def measure(systems: Mapping[str, System], beams: int, vocabulary: int, rounds: 
 
     seconds = interleave({f"{name} {words}": translating(name, words) for name in systems for words in (WORDS, FEWER)},
                          rounds, warmup=WARMUP)
-    parts = {name: fit(*(points[f"{name} {words}"] for words in (WORDS, FEWER) for points in (seconds, calls)))
+    longer, shorter = ({name: f"{name} {words}" for name in systems} for words in (WORDS, FEWER))
+    parts = {name: fit(seconds[longer[name]], calls[longer[name]], seconds[shorter[name]], calls[shorter[name]])
              for name in systems}
     others = [name for name in systems if name != BASELINE]
     return {

@@ -7,7 +7,6 @@ translations are the corpus's targets; `merge`, `fingerprint`, `epoch` and `sent
 """
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -104,4 +103,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -4,6 +4,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from functools import partial
 
 from benchmarks.faults.flips import keep_work
 from benchmarks.faults.workshop import Outcome, Workshop, call
@@ -19,7 +20,7 @@ def jumps(workshop: Workshop) -> list[Outcome]:
             ("distill --devices 1 --accelerator cpu", "data/distilled/train.pairs")):
         with workshop.copy() as folder:
             work, kept = folder / "checkpoints/.work", folder / "kept"
-            ended = call(folder, command, before=lambda work=work, kept=kept: keep_work(work, kept))
+            ended = call(folder, command, before=partial(keep_work, work, kept))
             expected = (folder / output).read_bytes()
             for name, seconds in (("forward", _DAY), ("back", -_DAY)):
                 shutil.rmtree(work, ignore_errors=True)
@@ -36,6 +37,6 @@ def jumps(workshop: Workshop) -> list[Outcome]:
 
 def _jump(seconds: float) -> Callable[[], None]:
     def jump(now: Callable[[], float] = time.time, nanoseconds: Callable[[], int] = time.time_ns) -> None:
-        time.time = lambda: now() + seconds  # type: ignore[assignment]
+        time.time = lambda: now() + seconds
         time.time_ns = lambda: nanoseconds() + int(seconds) * 10**9
     return jump

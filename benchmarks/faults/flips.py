@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -95,7 +96,7 @@ def in_unfinished_work(workshop: Workshop, tries: int) -> list[Outcome]:
         with workshop.copy() as folder:
             work = folder / "checkpoints/.work"
             kept = folder / "kept"
-            ended = call(folder, command, before=lambda work=work, kept=kept: keep_work(work, kept))
+            ended = call(folder, command, before=partial(keep_work, work, kept))
             expected = (folder / output).read_bytes()
             if ended.status or not kept.exists():
                 found.append(Outcome(command, False, f"status {ended.status}: {ended.last}"))
@@ -132,4 +133,4 @@ def keep_work(work: Path, kept: Path) -> None:
                 shutil.copytree(work, kept)
             original(path)
 
-        module.remove = remove
+        module.remove = remove  # type: ignore[attr-defined]
