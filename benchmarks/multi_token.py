@@ -86,9 +86,8 @@ def measure(systems: Mapping[str, System], beams: int, vocabulary: int, rounds: 
 
     seconds = interleave({f"{name} {words}": translating(name, words) for name in systems for words in (WORDS, FEWER)},
                          rounds, warmup=WARMUP)
-    longer, shorter = ({name: f"{name} {words}" for name in systems} for words in (WORDS, FEWER))
-    parts = {name: fit(seconds[longer[name]], calls[longer[name]], seconds[shorter[name]], calls[shorter[name]])
-             for name in systems}
+    parts = {name: fit(seconds[f"{name} {WORDS}"], calls[f"{name} {WORDS}"],
+                       seconds[f"{name} {FEWER}"], calls[f"{name} {FEWER}"]) for name in systems}
     others = [name for name in systems if name != BASELINE]
     return {
         "beams": beams, "vocabulary": vocabulary,

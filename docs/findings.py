@@ -1,4 +1,4 @@
-"""The papers' findings: the table of verdicts in `docs/papers.md`, and the figures behind them, `docs/findings.md`."""
+"""The papers' findings: the table of verdicts in `docs/papers.md`, and their figures, `docs/findings.md`."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -16,8 +16,8 @@ _INTRODUCTION = """\
 # The figures of the papers' findings
 
 What each run measured for each part of a finding, and the verdict.
-[The papers](papers.md#what-they-found-and-what-is-found-here) has all verdicts side by side, says how they are judged,
-and explains those that contradict a paper.
+[The papers](papers.md#what-they-found-and-what-is-found-here) shows all verdicts side by side, describes how they are
+judged, and explains those that contradict a paper.
 """
 
 

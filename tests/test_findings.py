@@ -1,0 +1,20 @@
+"""The page of the papers' findings: each part with its verdict and, if open, the sentences that would decide it."""
+
+import pytest
+
+from docs import findings
+
+
+def test_an_open_part_has_the_sentences_that_would_decide_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [{"claim": "a beats b", "verdict": "undecided", "why": "Margin 0.10.",
+              "figures": {"sentences_to_decide": 8442}},
+             {"claim": "a beats c", "verdict": "true", "why": "Margin 2.00.", "figures": {}}]
+    one = {"finding": 2, "verdict": "undecided", "parts": parts}
+    monkeypatch.setattr(findings, "LEDGERS", {"a run": "reports/a_run"})
+    monkeypatch.setattr(findings, "read", lambda _: [one, {"finding": 1, "verdict": "not measured", "parts": []}])
+    findings._found.cache_clear()
+    page = findings.page()
+    findings._found.cache_clear()
+    assert "## 2\n" in page and "## 1\n" not in page
+    assert ("- `a run`: undecided\n  - a beats b: undecided. Margin 0.10. About 8,400 sentences would decide it.\n"
+            "  - a beats c: true. Margin 2.00.\n") in page
