@@ -24,8 +24,11 @@ MODELS = Path("data/models")
 PAGE = Path("data/page/index.html")
 MACHINE = Path("data/machine.json")
 INPUTS = Path("data/inputs.json")
+TRAININGS = Path("data/trainings")
 DECODERS = Path("data/decoders")
-"""The facts that DVC cannot see by itself (`pipeline.commands.facts`) are in MACHINE, INPUTS and DECODERS."""
+DISTILLATION = Path("data/distillation.json")
+"""The facts that DVC cannot see by itself (`pipeline.commands.facts`) are in MACHINE, INPUTS, TRAININGS, DECODERS and
+DISTILLATION."""
 CHECKPOINTS = Path("checkpoints")
 WORK = Path("checkpoints/.work")
 """Unfinished work that a killed run resumes from; never an output. Names there are of families or begin with a dot."""

@@ -15,19 +15,19 @@ from pathlib import Path
 import yaml
 
 from pipeline import guard, layout
-from pipeline.decoder_facts import describe_decoders
 from pipeline.dvc_index import PIPELINE
 from pipeline.errors import PipelineError
 from pipeline.evaluation.machine import describe_machine
 from pipeline.evaluation.quality import check_scorers
 from pipeline.evaluation.reference import check_baseline
+from pipeline.family_facts import describe_decoders, describe_distillation, describe_training
 from pipeline.files import atomic_path, remove, write_json, write_text
 from pipeline.names import check_name
 from pipeline.params import PARAMS, load_params, parse_params
 from pipeline.sources.inputs import describe_inputs
 from pipeline.stages import REPRO, environment
 from pipeline.strict_yaml import read_yaml
-from pipeline.systems import lay_over
+from pipeline.systems import TEACHER, lay_over
 
 PRESETS = Path("presets")
 PROFILES = Path("profiles")
@@ -61,8 +61,8 @@ def prepare(profile: str) -> Path:
 
 
 def write_facts(folder: Path) -> None:
-    """Write the facts on which a run depends and that DVC cannot see by itself: the machine, the corpus's files, and
-    what the decoders of each system are.
+    """Write the facts on which a run depends and that DVC cannot see by itself: the machine, the corpus's files, the
+    settings of each training, and what the decoders of each system and of distillation are.
 
     The stage `facts` does this in every `dvc repro`; after it, `dvc status` shows whether anything has changed.
 
@@ -78,9 +78,12 @@ def write_facts(folder: Path) -> None:
         check_baseline(params)
         write_json(layout.MACHINE, describe_machine())
         write_json(layout.INPUTS, describe_inputs(params.corpus))
-        with atomic_path(layout.DECODERS) as aside:
-            for family in params.systems:
-                write_json(aside / f"{family}.json", describe_decoders(params, family))
+        write_json(layout.DISTILLATION, describe_distillation(params))
+        for facts, families, describe in ((layout.TRAININGS, (TEACHER, *params.starts), describe_training),
+                                          (layout.DECODERS, params.systems, describe_decoders)):
+            with atomic_path(facts) as aside:
+                for family in families:
+                    write_json(aside / f"{family}.json", describe(params, family))
 
 
 def reproduce(folder: Path, options: list[str]) -> int:

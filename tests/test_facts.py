@@ -45,7 +45,7 @@ def test_what_is_timed_depends_on_the_machine_and_the_corpus_on_the_users_files(
     stages = read_yaml(ROOT / "dvc.yaml")["stages"]
     assert stages["facts"]["always_changed"]
     assert {path for out in stages["facts"]["outs"] for path in out} == {
-        str(layout.MACHINE), str(layout.INPUTS), str(layout.DECODERS)}
+        str(layout.MACHINE), str(layout.INPUTS), str(layout.TRAININGS), str(layout.DECODERS), str(layout.DISTILLATION)}
     assert str(layout.INPUTS) in stages["corpus"]["deps"]
     timed = {name for name, block in stages.items() if str(layout.MACHINE) in block.get("do", block).get("deps", ())}
     assert timed == {"peers", "speed", "analyses"}  # and no training
@@ -84,6 +84,42 @@ def test_an_evaluation_depends_on_the_code_of_its_own_decoders_only(
     greedy, beam = (set(read_json(layout.DECODERS / f"{family}.json")["code"]) for family in ("teacher", "interleaved"))
     assert beam - greedy == {f"pipeline.decoding.{name}" for name in ("beam", "beams", "terms")} and greedy < beam
     assert {"pipeline.decoding.greedy", "pipeline.decoding.settings", "pipeline.engine.sentence"} <= greedy
+
+
+def test_a_training_depends_on_the_settings_in_force_and_on_no_decoders(
+        any_baseline: None, change_params: Change) -> None:
+    """Neither on a default that its family overrides."""
+    def settings() -> tuple[bytes, ...]:
+        assert main(["facts"]) == 0
+        return tuple((layout.TRAININGS / f"{family}.json").read_bytes() for family in ("teacher", "interleaved"))
+
+    change_params({"families": {"teacher": {"training": {"clip": 0.5}}}})
+    before = settings()
+    change_params({"families": {"teacher": {"training": {"clip": 0.5}, "decoders": ["beam3"]}}})
+    assert settings() == before
+    change_params({"training": {"clip": 0.25}, "families": {"teacher": {"training": {"clip": 0.5}}}})
+    after = settings()
+    assert after[0] == before[0] and after[1] != before[1]
+    stages = read_yaml(ROOT / "dvc.yaml")["stages"]
+    assert "data/trainings/teacher.json" in stages["teacher"]["deps"]
+    assert all("data/trainings/${key}.json" in stages[name]["do"]["deps"] for name in ("fit", "fit_lattice"))
+
+
+def test_distillation_depends_on_its_own_decoder_and_its_code_only(any_baseline: None, change_params: Change) -> None:
+    def facts() -> bytes:
+        assert main(["facts"]) == 0
+        return layout.DISTILLATION.read_bytes()
+
+    change_params({"distillation": {"decoder": "beam3"}})
+    before = facts()
+    code = read_json(layout.DISTILLATION)["code"]
+    assert {"pipeline.decoding.beam", "pipeline.engine.beam"} <= code.keys()
+    assert not {"pipeline.decoding.lattice", "pipeline.decoding.mask_predict"} & code.keys()
+    change_params({"distillation": {"decoder": "beam3"}, "decoders": {"greedy": {"deduplicate": 2}}})
+    assert facts() == before
+    change_params({"distillation": {"decoder": "beam3"}, "decoders": {"beam3": {"alpha": 2.0}}})
+    assert facts() != before
+    assert str(layout.DISTILLATION) in read_yaml(ROOT / "dvc.yaml")["stages"]["distill"]["deps"]
 
 
 def test_a_system_that_is_no_longer_chosen_leaves_no_facts(any_baseline: None, change_params: Change) -> None:

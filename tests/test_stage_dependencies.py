@@ -39,23 +39,26 @@ _TRAINING = {
                          "equality hold every search to that",
     "pipeline.engine": "likewise; training goes through torch",
 }
+_LISTED = {
+    "pipeline.decoding": "the facts have the files of the decoders that are used, and of what they use",
+    "pipeline.engine": "likewise",
+}
 _NO_LATTICE = {"pipeline.count_model": "only lattices read counts"}
 _EXACT = {"pipeline.compiled": "which vectors numba may use: what is compiled here computes the same bits in any"}
 SPARED = {
     "teacher": {**_TRAINING, **_NO_LATTICE},
     "fit": {**_TRAINING, **_NO_LATTICE},
     "fit_lattice": {**_TRAINING, **_EXACT},
-    "distill": {"pipeline.vocabulary": _FROM_BPE["pipeline.vocabulary"], **_NO_LATTICE},
+    "distill": {"pipeline.vocabulary": _FROM_BPE["pipeline.vocabulary"], **_NO_LATTICE, **_LISTED},
     "align": {**_FROM_BPE, **_EXACT},
     "counts": {**_FROM_BPE, **_EXACT},
-    "evaluate": {**_FROM_BPE, "pipeline.decoding": "data/decoders has the files of the family's decoders",
-                 "pipeline.engine": "likewise"},
+    "evaluate": {**_FROM_BPE, **_LISTED},
     "models": {**_FROM_BPE, **_EXACT, "pipeline.count_model": "counts are copied from a checkpoint",
                "pipeline.decoding": "nothing is searched", "pipeline.engine": "likewise",
                "pipeline.names": "checks values"},
     "peers": {**_FROM_BPE, **_NO_LATTICE, "pipeline.engine": "the others search with engines of their own",
               "pipeline.evaluation.speed": "tells which of their ways is quickest, which changes no translation"},
-    "speed": {**_FROM_BPE, "pipeline.interop.export_ctranslate2": "data/peers is what it has exported",
+    "speed": {**_FROM_BPE, **_LISTED, "pipeline.interop.export_ctranslate2": "data/peers is what it has exported",
               "pipeline.interop.export_huggingface": "data/peers is what it has exported",
               "pipeline.bleu": "reads hypotheses and scores none",
               "pipeline.evaluation.metrics": "likewise"},

@@ -25,7 +25,9 @@ stages:
     outs:
       - data/machine.json: {{cache: false}}
       - data/inputs.json: {{cache: false}}
+      - data/trainings: {{cache: false}}
       - data/decoders: {{cache: false}}
+      - data/distillation.json: {{cache: false}}
   bpe:
     cmd: python pipeline/work.py bpe 0 {toy}/data/bpe data/bpe
     params: [bpe]
