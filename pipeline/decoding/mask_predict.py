@@ -6,17 +6,20 @@ The paper leaves open, and this file chooses:
   T, a short sentence is done, and the remaining calls are neither made nor counted.
 * Of equally probable words the one with the lowest id is predicted; of equally certain words the first is hidden; of
   equally good candidates the one of the more probable length is the better.
+* Candidates are ranked by their mean log-probability per word, as in the paper, unless another length penalty is set:
+  the mean of few words is often the better one, although they leave something out.
 * Symbols that are not words are never predicted; the probabilities of words are not renormalised.
 * An empty target has no words to average over: it is the translation if 0 is the most probable length, and no candidate
   otherwise.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from pipeline.checks import Checked, Positive, Refused
+from pipeline.decoding.beams import LengthPenalty
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import DecoderState, MaskedModel
@@ -38,6 +41,8 @@ class Settings(Checked):
     """T."""
     candidates: Positive = 5
     """K, the most probable lengths, which are decoded side by side (the paper's l)."""
+    length_penalty: LengthPenalty = field(default_factory=LengthPenalty)
+    """Ranks candidates of different lengths by their words' log-probabilities; the default is their mean."""
     nbest: Positive = 1
     """N <= K, hypotheses to return."""
 
@@ -52,9 +57,9 @@ def search(model: MaskedModel, source: Tensor, limit: LengthLimit, settings: Set
     """Translate with K lengths per sentence, none over the limit, and T iterations.
 
     Returns:
-        Hypotheses that all have `ended`. Scores are means of log-probabilities, each word's from the iteration that
-        last predicted it. Calls are those in which a word of the sentence was predicted; predicting the length takes
-        none.
+        Hypotheses that all have `ended`. Scores are sums of log-probabilities, each word's from the iteration that
+        last predicted it, divided by the length penalty. Calls are those in which a word of the sentence was predicted;
+        predicting the length takes none.
 
     Raises:
         PipelineError: the model knows fewer than K lengths.
@@ -70,8 +75,8 @@ def search(model: MaskedModel, source: Tensor, limit: LengthLimit, settings: Set
         model, state, lengths, T, length_scores.dtype)
 
     padding = tokens == PAD
-    means = certainty.masked_fill(padding, 0).sum(1) / rows.clamp(min=1)
-    scores = means.view(B, K).masked_fill(~possible, -torch.inf)
+    penalised = certainty.masked_fill(padding, 0).sum(1) / settings.length_penalty(rows.clamp(min=1).to(certainty))
+    scores = penalised.view(B, K).masked_fill(~possible, -torch.inf)
     scores, order = (one[:, :settings.nbest] for one in scores.sort(dim=1, descending=True, stable=True))
     chosen = tokens.view(B, K, longest).gather(1, order.unsqueeze(2).expand(-1, -1, longest))
     return Hypotheses(chosen, lengths.gather(1, order), scores, possible.gather(1, order), calls)

@@ -10,6 +10,7 @@ from masked import Row, Script, Scripted, certain, masked, only
 from sentences import sources
 from torch import Tensor
 
+from pipeline.decoding.beams import LengthPenalty
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.mask_predict import Settings, search
@@ -118,9 +119,20 @@ def test_the_best_mean_wins_and_not_the_best_sum() -> None:
     assert one.scores.shape == (1, 1) and two.lengths.tolist() == [[4]]  # length 3 was no candidate
 
 
+def test_a_greater_exponent_of_the_length_penalty_prefers_longer_candidates() -> None:
+    """By hand: the means are log 0.9 and log 0.8; divided by n ** 2 instead of n, -0.0527 and -0.0446."""
+    model = Scripted([[0.0, 0.0, 0.6, 0.0, 0.0, 0.4]], by_length({2: 0.9, 5: 0.8}))
+    assert search(model, source_of(1), LIMIT, Settings(1, 2, LengthPenalty(), 2)).lengths.tolist() == [[2, 5]]
+    found = search(model, source_of(1), LIMIT, Settings(1, 2, LengthPenalty(alpha=2.0), 2))
+    assert found.lengths.tolist() == [[5, 2]]
+    assert found.scores[0].tolist() == pytest.approx([math.log(0.8) / 5, math.log(0.9) / 2], abs=1e-12)
+    gnmt = search(model, source_of(1), LIMIT, Settings(1, 2, LengthPenalty("gnmt", 1.0), 2))
+    assert gnmt.scores[0].tolist() == pytest.approx([2 * math.log(0.9) * 6 / 7, 5 * math.log(0.8) * 6 / 10], abs=1e-12)
+
+
 def test_of_equal_candidates_the_more_probable_length_wins() -> None:
     model = Scripted([[0.0, 0.3, 0.3, 0.4]], by_length({1: 1.0, 2: 1.0, 3: 1.0}))
-    assert search(model, source_of(1), LIMIT, Settings(1, 3, 3)).lengths.tolist() == [[3, 1, 2]]
+    assert search(model, source_of(1), LIMIT, Settings(1, candidates=3, nbest=3)).lengths.tolist() == [[3, 1, 2]]
 
 
 def test_lengths_beyond_the_limit_are_no_candidates() -> None:
@@ -159,7 +171,7 @@ def test_an_empty_target_takes_no_call() -> None:
     assert found.tokens.shape == (2, 1, 0) and found.calls.tolist() == [0, 0] and model.fed == []
 
 
-@pytest.mark.parametrize("settings", [Settings(4, 1), Settings(10, 5, 2)])
+@pytest.mark.parametrize("settings", [Settings(4, 1), Settings(10, 5, nbest=2)])
 def test_no_sentences(settings: Settings) -> None:
     found = search(masked(), torch.empty(0, 3, dtype=torch.long), LIMIT, settings)
     assert found.tokens.shape[:2] == found.lengths.shape == found.scores.shape == found.ended.shape
@@ -197,7 +209,7 @@ def plainly(network: MaskedTransformer, source: Tensor, T: int, K: int) -> list[
 @pytest.mark.parametrize("seed", [2, 3])
 def test_a_batch_is_what_the_paper_says_of_each_sentence(seed: int, iterations: int, candidates: int) -> None:
     network = masked(seed=seed)
-    found = search(network, MIXED, LIMIT, Settings(iterations, candidates, candidates))
+    found = search(network, MIXED, LIMIT, Settings(iterations, candidates, nbest=candidates))
     assert len(set(found.lengths[:, 0].tolist())) > 2  # or this test would say little
     for row, source in enumerate(MIXED):
         expected = plainly(network, source[source != PAD].unsqueeze(0), iterations, candidates)

@@ -127,6 +127,13 @@ def test_equal_budgets_are_preferred_where_they_are_measured() -> None:
     assert findings(ordinary | fair)[BOTH]["verdict"] == "false"
 
 
+def test_a_runs_ordinary_lattice_is_compared_where_none_has_a_number_of_layers() -> None:
+    ordinary = {("lattice", "lattice64"): garbled(0.1), ("nat", "nat"): garbled(0.4)}
+    numbered = {("lattice_1", "lattice64"): garbled(0.4), ("nat_1", "nat"): garbled(0.1)}
+    assert findings(ordinary)[34]["verdict"] == "true"
+    assert findings(ordinary | numbered)[34]["parts"][0]["verdict"] == "false"
+
+
 def test_missing_systems_are_named() -> None:
     rows = judged(double_token(garbled(0.2), garbled(0.3), None))
     assert rows[AGAINST_R2L]["why"] == "Not measured: double_token_r2l under pair_beam10."
