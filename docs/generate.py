@@ -13,7 +13,7 @@ from pathlib import Path
 from docs import benchmarks, draw_orders, findings, gpu, regimes, runs
 from docs.distilled import distilled
 from docs.growth import scale
-from docs.levers import TABLES, levers
+from docs.levers import TABLES, levers, levers_data
 from docs.reports import BASE, CORRECTION, CORRECTION_BASE, DRAFTERS, FULL, LATTICES, ROOT
 
 BLOCKS: dict[str, Callable[[], str]] = {
@@ -24,8 +24,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "drafters": partial(runs.drafting, DRAFTERS), "engines": partial(benchmarks.engines, benchmarks.ENGINES),
     "opus_mt": partial(benchmarks.engines, benchmarks.OPUS_MT), "rounds": benchmarks.rounds,
     "alignment": benchmarks.alignment, "gpu": gpu.gpu, "claims": findings.claims, "scale": scale,
-    "service": benchmarks.service, **{preset: partial(levers, preset) for preset in TABLES}, "distilled": distilled,
-    "faults": benchmarks.faults}
+    "service": benchmarks.service, **{preset: partial(levers, preset) for preset in TABLES},
+    "levers_data": levers_data, "distilled": distilled, "faults": benchmarks.faults}
 """What stands between the marks of each name."""
 _MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 

@@ -1,5 +1,6 @@
 """The tables of `docs/training.md` that show what each lever of training does: from runs of the presets `levers`,
-`levers_parallel` for systems that predict much at once, and `larger` for students that are larger than their start.
+`levers_parallel` for systems that predict much at once, and `larger` for students that are larger than their start; and
+from one run per lever of the data, `levers_data` and those that extend it.
 """
 
 import json
@@ -10,6 +11,7 @@ from docs.tables import number, table, when
 
 ROOT = Path(__file__).parents[1]
 RUNS = ROOT / "reports"
+_NOT_MEASURED = "Not measured yet."
 
 
 class Lever(NamedTuple):
@@ -72,22 +74,45 @@ PARALLEL = (
 )
 TABLES = {"levers": LEVERS, "levers_parallel": PARALLEL, "larger": LARGER}
 """By preset."""
+DATA = {
+    "levers_data": "none",
+    "levers_data_pieces_1500": "`bpe.vocabulary: 1500` instead of 3,000",
+    "levers_data_pieces_6000": "`bpe.vocabulary: 6000` instead of 3,000",
+    "levers_data_wheels": "`corpus.source: wheels`",
+    "levers_data_penalty": "`distillation.length_penalty: [1.0, 1.5, 2.0]`",
+    "levers_data_hypotheses": "`distillation.hypotheses: 2`",
+    "levers_data_sampled": "`distillation.decoder: sampled`",
+}
+"""What each run of a lever of the data changes."""
+_ROWS = (("teacher", "beam5"), ("ar", "beam4"), ("interleaved", "beam4"))
 _TITLES = {"bleu": "BLEU", "accepted_per_call": "tokens per call"}
 
 
 def levers(preset: str) -> str:
     """Test scores with and without each lever of a preset."""
     if not (RUNS / preset).exists():
-        return "Not measured yet."
-
-    def read(report: str) -> Any:
-        return json.loads((RUNS / preset / report).read_text(encoding="utf-8"))
-
+        return _NOT_MEASURED
     pairs = TABLES[preset]
-    rows = {row["family"]: row for row in read("decoders.json")}
-    steps = {one.system: read(f"training/{one.system}/metrics.json")["step"] + 1 for one in pairs}  # from 0
-    return "\n\n".join((when(read("speed.json")), table(
+    rows = {row["family"]: row for row in _read(preset, "decoders.json")}
+    steps = {one.system: _read(preset, f"training/{one.system}/metrics.json")["step"] + 1 for one in pairs}  # from 0
+    return "\n\n".join((when(_read(preset, "speed.json")), table(
         ["lever", "tried on", "measured", "steps", "without", "with"],
         ([one.parameter, one.tried_on, _TITLES[one.measure], f"{steps[one.system]:,}",
           *(number(rows[name][one.measure], ".2f") for name in (one.counterpart, one.system))] for one in pairs),
         texts=3)))
+
+
+def levers_data() -> str:
+    """Test scores of three systems with each lever of the data."""
+    runs = [run for run in DATA if (RUNS / run).exists()]
+    if not runs:
+        return _NOT_MEASURED
+    scores = {run: {(row["family"], row["decoder"]): row["bleu"] for row in _read(run, "decoders.json")}
+              for run in runs}
+    return "\n\n".join((when(_read(runs[0], "speed.json")), table(
+        ["lever", *(f"{family}, {decoder}" for family, decoder in _ROWS)],
+        ([DATA[run], *(number(scores[run][name], ".2f") for name in _ROWS)] for run in runs))))
+
+
+def _read(preset: str, report: str) -> Any:
+    return json.loads((RUNS / preset / report).read_text(encoding="utf-8"))

@@ -61,6 +61,30 @@ def test_the_table_has_the_scores_of_both_and_the_steps_that_were_trained(
     assert f"| tokens per call | 2,000 | {whole:.2f} | {alone:.2f} |" in table
 
 
+@pytest.mark.parametrize("preset", list(levers.DATA)[1:])
+def test_a_run_with_a_lever_of_the_data_differs_in_what_the_table_names_and_in_nothing_else(preset: str) -> None:
+    lever, plain = (dict(leaves(lay_over(shipped(), ROOT / f"presets/{name}.yaml")))
+                    for name in (preset, "levers_data"))
+    changed = {path for path in lever.keys() | plain.keys() if lever.get(path) != plain.get(path)}
+    named = levers.DATA[preset].split("`")[1].split(":")[0]
+    entries = ("decoders.sampled.", "corpus.wheels.")  # what the value of the setting names
+    assert {path for path in changed if not path.startswith(entries)} == {named}
+
+
+def test_the_table_of_the_data_has_a_line_for_each_run_that_was_made(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(levers, "RUNS", tmp_path)
+    assert levers.levers_data() == "Not measured yet."
+    for at, run in enumerate(("levers_data", "levers_data_wheels")):
+        (tmp_path / run).mkdir()
+        rows = [{"family": "teacher", "decoder": "beam5", "bleu": 20.5 + at}, {"family": "ar", "decoder": "beam4",
+                "bleu": 21.5 + at}, {"family": "interleaved", "decoder": "beam4", "bleu": 22.5 + at}]
+        (tmp_path / run / "decoders.json").write_text(json.dumps(rows))
+        (tmp_path / run / "speed.json").write_text((ROOT / "reports/speed.json").read_text())
+    table = levers.levers_data()
+    assert "| none | 20.50 | 21.50 | 22.50 |\n| `corpus.source: wheels` | 21.50 | 22.50 | 23.50 |" in table
+
+
 def test_the_exponent_that_a_run_has_chosen_is_marked_and_a_run_without_a_choice_has_its_lengths(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lengths = {"mean_length": 15.5, "raw_mean_length": 16.25}
