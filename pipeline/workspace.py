@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 
 from pipeline import guard, layout
-from pipeline.dvc_index import PIPELINE
+from pipeline.dvc_index import LOCK, PIPELINE
 from pipeline.errors import PipelineError
 from pipeline.evaluation.machine import describe_machine
 from pipeline.evaluation.quality import check_scorers
@@ -92,12 +92,14 @@ def reproduce(folder: Path, options: list[str]) -> int:
 
 
 def publish(folder: Path, out: Path) -> None:
-    """Copy the figures of a profile's run from its folder to `out`, where the pages of the documentation find them."""
+    """Copy the figures and the lock of a profile's run from its folder to `out`, where the pages of the documentation
+    find them. Those of `reports/quality` are also in `decoders.json`, and are left out."""
     reports = folder / layout.REPORTS
-    for path in sorted([*reports.glob("*"), *reports.glob("analyses/*")]):
-        if path.is_file():
-            with atomic_path(out / path.relative_to(reports)) as aside:
-                shutil.copyfile(path, aside)
+    copies = {path.relative_to(reports): path for path in reports.rglob("*")
+              if path.is_file() and not path.is_relative_to(reports / "quality")}
+    for name, path in {**copies, Path("lock.yaml"): folder / LOCK}.items():
+        with atomic_path(out / name) as aside:
+            shutil.copyfile(path, aside)
 
 
 def differs_from_commit(folder: Path) -> bool:

@@ -73,8 +73,10 @@ def test_the_claims_are_judged_or_said_to_be_unmeasured(reproduced: Path) -> Non
 
 def test_the_figures_are_copied_to_where_git_sees_them(reproduced: Path, project: Path) -> None:
     for name in ("decoders.json", "claims.json", "speed.json", "counts.json", "analyses.json",
-                 "analyses/breakdown.png"):
+                 "analyses/breakdown.png", "training/teacher/metrics.json"):
         assert (project / "reports/smoke" / name).read_bytes() == (reproduced / "reports" / name).read_bytes()
+    assert (project / "reports/smoke/lock.yaml").read_bytes() == (reproduced / "dvc.lock").read_bytes()
+    assert not (project / "reports/smoke/quality").exists()
 
 
 def test_nothing_runs_twice(reproduced: Path, project: Path) -> None:
