@@ -134,7 +134,7 @@ def test_the_families_of_the_real_pipeline(tmp_path: Path) -> None:
     tests = {f"evaluate@{name}": {fits[name]} if name in fits else set() for name in params.systems}
     assert {stage: set(found.after[stage]) - set(found.needs) for stage in found.steps} == tests | {
         fits[name]: {fits[start]} if start in fits else set() for name, start in params.starts.items()}
-    assert set(found.after["teacher"]) == {"corpus", "bpe"} and "counts" in found.after[fits["lattice"]]
+    assert set(found.after["teacher"]) == {"facts", "corpus", "bpe"} and "counts" in found.after[fits["lattice"]]
     assert "teacher" in found.after["evaluate@teacher"]
     assert {stage: found.steps[stage] for stage in fits.values()} == {
         fits[name]: params.family(name).training.steps for name in fits}

@@ -199,7 +199,7 @@ def test_mask_predict(length: int, seed: int, norm: str, activation: str, iterat
                       longest: int) -> None:
     """Candidates of different lengths, which have nothing left to hide at different times."""
     network, source = masked(seed=seed, norm=norm, activation=activation), sources(length)
-    limit, wanted = LengthLimit(1.5, 4, longest), mask_predict.Settings(iterations, candidates, candidates)
+    limit, wanted = LengthLimit(1.5, 4, longest), mask_predict.Settings(iterations, candidates, nbest=candidates)
     assert_same(*both_ways(lambda: mask_predict.search(network, source, limit, wanted), network))
 
 
