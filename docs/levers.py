@@ -78,6 +78,7 @@ DATA = {
     "levers_data": "none",
     "levers_data_pieces_1500": "`bpe.vocabulary: 1500` instead of 3,000",
     "levers_data_pieces_6000": "`bpe.vocabulary: 6000` instead of 3,000",
+    "levers_data_pieces_12000": "`bpe.vocabulary: 12000` instead of 3,000",
     "levers_data_wheels": "`corpus.source: wheels`",
     "levers_data_penalty": "`distillation.length_penalty: [1.0, 1.5, 2.0]`",
     "levers_data_hypotheses": "`distillation.hypotheses: 2`",
