@@ -23,12 +23,11 @@ from pipeline.corpus.batches import by_tokens
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.corpus.padding import count_cut, pad_sources, report_cut
 from pipeline.corpus.pairs import Pairs
-from pipeline.decoding.settings import Decoder, make_decoder, with_nbest
+from pipeline.decoding.settings import Decoder, make_decoder, with_nbest, with_penalty
 from pipeline.distillation_inputs import (
     Sources,
     choose_penalty,
     describe_extra_sources,
-    with_penalty,
     write_extra_sources,
 )
 from pipeline.distillation_shards import Shard, merge_shards
@@ -136,6 +135,10 @@ def distill(params: Params, devices: int | None, accelerator: str, nodes: int = 
                                 enable_checkpointing=False, enable_model_summary=False,
                                 use_distributed_sampler=False, enable_progress_bar=sys.stderr.isatty())
     limit_patience(trainer)
+
+    def penalised(alpha: float) -> Decoder:
+        return make_decoder(settings.decoder, with_penalty(settings.decoder, block, alpha), limit)
+
     with ended_in_one_line():
         together.meet(trainer)
         # A launcher's other processes wait for the first one; those that Lightning starts later find what it wrote.
@@ -144,14 +147,14 @@ def distill(params: Params, devices: int | None, accelerator: str, nodes: int = 
             record(shards, [extra.name])
         if trainer.is_global_zero and settings.length_penalty and not is_recorded(penalty):
             device = "cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu"
-            write_json(penalty, choose_penalty(settings, teacher.to(device), tokenizer, lambda alpha: make_decoder(
-                settings.decoder, with_penalty(block, alpha), limit), params.evaluation.bleu_tokenizer))
+            write_json(penalty, choose_penalty(settings, teacher.to(device), tokenizer, penalised,
+                                               params.evaluation.bleu_tokenizer))
             record(shards, [penalty.name])
         trainer.strategy.barrier()
         if settings.length_penalty:
             check(penalty)
         chosen = read_json(penalty) if settings.length_penalty else None
-        decode = make_decoder(settings.decoder, with_penalty(block, chosen["alpha"]) if chosen else block, limit)
+        decode = penalised(chosen["alpha"]) if chosen else make_decoder(settings.decoder, block, limit)
         sources = Sources(pairs, settings.sentences, Pairs.open(extra) if settings.extra_sources else None)
         _distill(trainer, DistillationModule(teacher, decode, sources, shards, settings), tokenizer.target_size, chosen)
 

@@ -1,6 +1,6 @@
 """What distillation uses apart from its teacher: the sources, and a length penalty chosen on validation."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -67,11 +67,6 @@ def write_extra_sources(params: Params, tokenizer: Tokenizer, path: Path) -> Non
             yield from ((ids, []) for ids in tokenizer.encode_source(chunk) if len(ids) <= params.bpe.max_length)
 
     write_pairs(path, encoded(), tokenizer.source_size, tokenizer.digest)
-
-
-def with_penalty(block: Mapping[str, Any], alpha: float) -> dict[str, Any]:
-    """A decoder's block with another exponent of its length penalty."""
-    return {**block, "length_penalty": {**block.get("length_penalty", {}), "alpha": alpha}}
 
 
 def choose_penalty(settings: DistillationSettings, teacher: Transformer, tokenizer: Tokenizer,

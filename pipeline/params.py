@@ -172,10 +172,8 @@ class Params(Checked):
 
     def _check_distillation(self) -> None:
         """Raise a PipelineError unless the decoder and the corpus can do what distillation asks of them."""
-        settings, block = self.distillation, self.decoder(self.distillation.decoder, "distillation.decoder")
-        if settings.length_penalty and "beams" not in block:
-            raise PipelineError(f"params.yaml: distillation.length_penalty: the decoder {settings.decoder} has no "
-                                "length penalty; choose a beam search, or remove length_penalty")
+        settings = self.distillation
+        self.decoder(settings.decoder, "distillation.decoder")
         if settings.extra_sources and not hasattr(self.corpus.reader, "read_monolingual"):
             raise PipelineError(f"params.yaml: distillation.extra_sources: the corpus source {self.corpus.source} has "
                                 "no sentences without translations; set extra_sources to false")

@@ -187,7 +187,6 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("decoders.greedy", "greedy", "params.decoders.greedy must be a block of keys, not 'greedy'"),
     ("decoders.beam5", ..., "decoder 'beam5' is unknown"),
     ("distillation.decoder", "beam99", "distillation.decoder: decoder 'beam99' is unknown"),
-    ("distillation", {"decoder": "greedy", "length_penalty": [1]}, "length_penalty: the decoder greedy has no"),
     ("distillation.length_penalty", [-1], r"distillation.length_penalty\[0\]: -1.0 must be at least 0"),
     ("families.ar.start_with.positions", [-1, -1], r"start_with.positions: \[-1, -1\] begins a table that is learned"),
     ("families.ar.start_with.weights", "decoder", "start_with.weights is 'decoder'; choose one of all, encoder"),
@@ -238,6 +237,7 @@ def test_one_mistake(path: str, value: Any, message: str) -> None:
     ("distillation.decoder", "nat", "distillation.decoder: nat searches masked models, and teacher is of kind ordered"),
     ("distillation.hypotheses", 6, "distillation.hypotheses: 6 must not exceed the beams, 5; .* than 'beam5'$"),
     ("distillation", {"decoder": "greedy", "hypotheses": 2}, "distillation.hypotheses: 2 must not exceed 1, w"),
+    ("distillation", {"decoder": "greedy", "length_penalty": [1]}, "distillation.length_penalty: the decoder greedy h"),
 ])
 def test_a_decoder_that_no_stage_could_search_with(path: str, value: Any, message: str) -> None:
     """Parsing leaves it to `repro`, which refuses it before anything is trained."""

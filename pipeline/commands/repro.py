@@ -93,9 +93,11 @@ def check_decoders(params: "Params") -> None:
 
     Raises:
         PipelineError: an entry of `decoders` is not valid, or does not suit the kind, the order or the verifier of a
-            family that names it; or the decoder of distillation does not find as many hypotheses as it should.
+            family that names it; or the decoder of distillation does not find as many hypotheses as it should, or has
+            no length penalty of which one is asked for.
     """
-    from pipeline.decoding.settings import read_entry, with_nbest  # torch, which an unchanged run does not need
+    # PyTorch, which an unchanged run does not need
+    from pipeline.decoding.settings import read_entry, with_nbest, with_penalty
     from pipeline.model.orders import make_order
     from pipeline.systems import TEACHER
 
@@ -117,6 +119,8 @@ def check_decoders(params: "Params") -> None:
                 fault = f"slots per step: {decoder} needs {entry.width}, and the order of {family} fills {width}"
         if fault is not None:
             raise PipelineError(f"params.yaml: {key}: {fault}; name another decoder there")
+    for alpha in distilling.length_penalty:
+        with_penalty(distilling.decoder, params.decoder(distilling.decoder), alpha)
 
 
 def _announce(params: "Params", folder: Path, jobs: int) -> None:

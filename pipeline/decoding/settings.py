@@ -154,6 +154,18 @@ def with_nbest(name: str, block: Mapping[str, Any], nbest: int, where: str) -> d
     return {**block, "nbest": nbest}
 
 
+def with_penalty(name: str, block: Mapping[str, Any], alpha: float) -> dict[str, Any]:
+    """An entry of `decoders` with the exponent of the length penalty that distillation asks for.
+
+    Raises:
+        PipelineError: the search has no length penalty, or the entry is not valid.
+    """
+    if not hasattr(read_entry(name, block).settings, "length_penalty"):
+        raise PipelineError(f"params.yaml: distillation.length_penalty: the decoder {name} has no length penalty; "
+                            "choose a beam search, or remove length_penalty (in a preset: null)")
+    return {**block, "length_penalty": {**block.get("length_penalty", {}), "alpha": alpha}}
+
+
 def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit,
                  shortlist: Shortlist | None = None) -> ForcedDecoder:
     """The function that an entry of `decoders` describes.
