@@ -1,10 +1,15 @@
 """The settings of the analyses: the block `analyses` of params.yaml."""
 
+import pkgutil
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated
 
-from pipeline.checks import Amount, Checked, NotEmpty, Positive
+from pipeline.checks import Amount, Checked, NotEmpty, Positive, Refused
 
+PAPERS = tuple(found.name for found in pkgutil.iter_modules([str(Path(__file__).parent / "evaluation/analyses")])
+               if found.ispkg)
+"""The packages of analyses, one per paper."""
 Positives = Annotated[tuple[Positive, ...], NotEmpty()]
 
 
@@ -44,9 +49,11 @@ class JacobiAnalysesSettings(Checked):
 class AnalysesSettings(Checked):
     """The papers' analyses; those of a family that is not among the systems are left out.
 
-    All settings but `drafting` and `jacobi` belong to the lattice paper.
+    All settings but `papers`, `drafting` and `jacobi` belong to the lattice paper.
     """
 
+    papers: tuple[str, ...] = PAPERS
+    """The papers whose analyses are made: packages of `pipeline/evaluation/analyses`."""
     lattice: str = "lattice"
     """The family whose candidates, search and time are measured."""
     nat: str = "nat"
@@ -68,3 +75,9 @@ class AnalysesSettings(Checked):
     """Rounds over the sentences; the median of each part of a sentence's time counts."""
     drafting: DraftAnalysesSettings = field(default_factory=DraftAnalysesSettings)
     jacobi: JacobiAnalysesSettings = field(default_factory=JacobiAnalysesSettings)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in self.papers:
+            if name not in PAPERS:
+                raise Refused(f"papers: {name!r} is unknown; choose from {', '.join(PAPERS)}")

@@ -34,18 +34,6 @@ def hypotheses() -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in Path("data/hypotheses/teacher").iterdir()}
 
 
-def test_two_processes_score_like_one(workspace: Path) -> None:
-    options = ["test", "--family", "teacher", *ON_CPU, "--in-place"]
-    assert main([*options, "--trainer.devices", "1"]) == 0
-    alone = QUALITY.read_bytes(), hypotheses()
-    assert set(alone[1]) == {"greedy.jsonl", "beam3.jsonl", "SHA256SUMS"}
-    QUALITY.unlink()
-    done = subprocess.run([sys.executable, "-m", "pipeline", *options, "--trainer.devices", "2"],
-                          env=ENVIRONMENT, check=True, capture_output=True, text=True)
-    assert (QUALITY.read_bytes(), hypotheses()) == alone
-    assert done.stdout.count("teacher greedy: BLEU") == 1  # the second process has nothing to say
-
-
 SPOILT = """
 import os
 from pipeline.families.ordered import OrderedModule
@@ -125,7 +113,7 @@ def test_two_processes_on_one_gpu_score_like_one(workspace: Path) -> None:
     assert (QUALITY.read_bytes(), hypotheses()) == alone
 
 
-def test_two_processes_distill_and_train_like_one(
+def test_two_processes_score_distill_and_train_like_one(
         lattice_family: Path, change_params: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str]) -> None:
     """Families of every kind, in one pair of processes."""
@@ -141,13 +129,16 @@ def test_two_processes_distill_and_train_like_one(
     fits = [["fit", "--family", name, *ON_CPU, "--in-place", "--trainer.precision", "64-true", "--trainer.devices"]
             for name in (*students, "teacher")]
     shutil.copytree(CHECKPOINT, "teacher")
-    predict, validate = (["predict", "--family", "interleaved", *ON_CPU, "--trainer.default_root_dir", "predicted",
-                          "--trainer.devices"], ["validate", "--family", "interleaved", *ON_CPU, "--trainer.devices"])
+    searches = [["test", "--family", "teacher", *ON_CPU, "--in-place", "--trainer.devices"],
+                ["predict", "--family", "interleaved", *ON_CPU, "--trainer.default_root_dir", "predicted",
+                 "--trainer.devices"], ["validate", "--family", "interleaved", *ON_CPU, "--trainer.devices"]]
     capsys.readouterr()
-    assert [main([*command, "1"]) for command in (predict, validate)] == [0, 0]
+    assert [main([*command, "1"]) for command in searches] == [0, 0, 0]
     table = [line for line in capsys.readouterr().out.splitlines() if "validation_" in line]
-    predictions = Path("predicted/predictions.txt").read_bytes()
+    predictions, scored = Path("predicted/predictions.txt").read_bytes(), (QUALITY.read_bytes(), hypotheses())
+    assert set(scored[1]) == {"greedy.jsonl", "beam3.jsonl", "SHA256SUMS"}
     Path("predicted/predictions.txt").unlink()
+    QUALITY.unlink()
 
     def trained() -> dict[str, tuple[dict[str, Any], dict[str, torch.Tensor]]]:
         """Of each family the steps that were averaged, with their BLEU, and the weights."""
@@ -161,7 +152,9 @@ def test_two_processes_distill_and_train_like_one(
     shutil.move("teacher", CHECKPOINT)
     PAIRS.unlink()
     nodes = ["1", "--trainer.num_nodes", "2"]
-    printed = run_two([*distill, "1", "--num-nodes", "2"], *([*one, *nodes] for one in (predict, validate, *fits)))
+    printed = run_two([*distill, "1", "--num-nodes", "2"], *([*one, *nodes] for one in (*searches, *fits)))
+    assert (QUALITY.read_bytes(), hypotheses()) == scored
+    assert sum(text.count("teacher greedy: BLEU") for text in printed) == 1  # the second process reports nothing
     assert PAIRS.read_bytes() == pairs
     assert Path("predicted/predictions.txt").read_bytes() == predictions
     assert [line for line in printed[0].splitlines() if "│" in line and "validation_" in line] == table != []

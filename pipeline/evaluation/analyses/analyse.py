@@ -1,5 +1,6 @@
-"""The stage `analyses`: every analysis of this package, on what the run has trained and measured."""
+"""The stage `analyses`: the analyses of this package, on what the run has trained and measured."""
 
+from collections.abc import Iterable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +15,8 @@ from pipeline.params import Params
 
 
 def analyse(params: Params, pictures: Path, report: Path) -> None:
-    """Run every analysis: the figures of all go into one file, and the picture of each into a folder.
+    """Run every analysis of the papers that the settings name: the figures of all go into one file, and the picture of
+    each into a folder.
 
     An analysis of a family that is not among the systems reports that it is not.
 
@@ -28,7 +30,7 @@ def analyse(params: Params, pictures: Path, report: Path) -> None:
             should be.
     """
     # All contexts are opened before the first analysis runs: settings that do not fit are refused before any work.
-    findings = {name: ask() for name, ask in find_questions(FinishedRun.open(params)).items()}
+    findings = {name: ask() for name, ask in find_questions(FinishedRun.open(params), params.analyses.papers).items()}
     with atomic_path(pictures) as folder:
         folder.mkdir()
         for name, finding in findings.items():
@@ -37,8 +39,8 @@ def analyse(params: Params, pictures: Path, report: Path) -> None:
     write_json(report, {name: finding.metric for name, finding in findings.items()})
 
 
-def find_questions(run: FinishedRun) -> dict[str, Question]:
-    """All analyses of a run by name.
+def find_questions(run: FinishedRun, papers: Iterable[str]) -> dict[str, Question]:
+    """The analyses of some papers by name.
 
     A package in this folder is a paper. Its `context.py` has `open_context(run)`, which reads what the paper's analyses
     share. Each of its modules that has a function `ask(context)` is an analysis, and the module's name is its name.
@@ -47,10 +49,11 @@ def find_questions(run: FinishedRun) -> dict[str, Question]:
         PipelineError: the settings do not fit the run.
     """
     questions: dict[str, Question] = {}
-    for paper in (f"{analyses.__name__}.{one.name}" for one in iter_modules(analyses.__path__) if one.ispkg):
-        context = import_module(f"{paper}.context").open_context(run)
-        for name in (one.name for one in iter_modules(import_module(paper).__path__)):
-            module = import_module(f"{paper}.{name}")
+    for paper in papers:
+        package = f"{analyses.__name__}.{paper}"
+        context = import_module(f"{package}.context").open_context(run)
+        for name in (one.name for one in iter_modules(import_module(package).__path__)):
+            module = import_module(f"{package}.{name}")
             if hasattr(module, "ask"):
                 questions[name] = partial(module.ask, context)
     return questions

@@ -1,7 +1,7 @@
 """The stage `analyses` on a toy run with random networks: with a lattice, without, and with parts missing."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -122,10 +122,10 @@ def write_measurements(timed: dict[str, tuple[str, ...]]) -> None:
             name: {"bleu": 10.0, **({"accepted_per_call": 1.75} if name == "gad" else {})} for name in decoders}})
 
 
-def figures() -> dict[str, Any]:
+def figures(names: Sequence[str] = NAMES) -> dict[str, Any]:
     found: dict[str, Any] = read_json(REPORT)
-    assert list(found) == list(NAMES)
-    assert {path.name for path in PICTURES.iterdir()} == {f"{name}.png" for name in NAMES}
+    assert list(found) == list(names)
+    assert {path.name for path in PICTURES.iterdir()} == {f"{name}.png" for name in names}
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in PICTURES.iterdir())
     return found
 
@@ -193,17 +193,29 @@ def assert_drafting(metrics: dict[str, Any]) -> None:
     assert metrics["draft_acceptance"]["sentences"] == 8 and metrics["draft_acceptance"]["timed_sentences"] == 3
 
 
-def test_without_a_drafter_the_files_say_so(run: Callable[..., Params]) -> None:
+def test_without_a_drafter_and_a_lattice_the_files_say_so(run: Callable[..., Params]) -> None:
     params = run("nat")
     settings = dataclasses.replace(params.analyses.drafting, decoders={"drafter": ("gad",)})
     analyse(dataclasses.replace(params, analyses=dataclasses.replace(params.analyses, drafting=settings)), PICTURES,
             REPORT)
     assert all("not_measured" in figures()[name] for name in DRAFTING)
+    assert all("among the systems" in figures()[name]["not_measured"] for name in LATTICE)
+
+
+def of_lattices(params: Params) -> Params:
+    """The parameters with the analyses of the lattice paper alone."""
+    return dataclasses.replace(params, analyses=dataclasses.replace(params.analyses, papers=("lattice",)))
+
+
+def test_without_papers_nothing_is_analysed(run: Callable[..., Params]) -> None:
+    params = run()
+    analyse(dataclasses.replace(params, analyses=dataclasses.replace(params.analyses, papers=())), PICTURES, REPORT)
+    assert figures(()) == {}
 
 
 def test_without_a_nat_its_recall_is_missing(run: Callable[..., Params]) -> None:
-    analyse(run("lattice"), PICTURES, REPORT)
-    assert "nat" not in figures()["recall"]["references"]
+    analyse(of_lattices(run("lattice")), PICTURES, REPORT)
+    assert "nat" not in figures(LATTICE)["recall"]["references"]
 
 
 def test_without_translations_of_the_teacher_recall_is_of_the_references(run: Callable[..., Params]) -> None:
@@ -213,13 +225,6 @@ def test_without_translations_of_the_teacher_recall_is_of_the_references(run: Ca
     context = open_context(finished_run.FinishedRun.open(params))
     (layout.HYPOTHESES / "teacher/beam5.jsonl").unlink()
     assert set(recall.ask(context).metric) == {"references"}
-
-
-@pytest.mark.parametrize("families", [(), ("nat",)])
-def test_without_a_lattice_the_files_say_so(run: Callable[..., Params], families: tuple[str, ...]) -> None:
-    analyse(run(*families), PICTURES, REPORT)
-    for name in LATTICE:
-        assert "among the systems" in figures()[name]["not_measured"]
 
 
 @pytest.mark.parametrize(("changes", "message"), [
@@ -248,7 +253,7 @@ def test_absent_files_are_named(run: Callable[..., Params], path: Path, message:
     params = run("nat", "lattice")
     path.unlink()
     with pytest.raises(PipelineError, match=message):
-        analyse(params, PICTURES, REPORT)
+        analyse(of_lattices(params), PICTURES, REPORT)
 
 
 def test_hypotheses_of_another_test_set_are_refused(run: Callable[..., Params]) -> None:
@@ -256,7 +261,7 @@ def test_hypotheses_of_another_test_set_are_refused(run: Callable[..., Params]) 
     path = layout.HYPOTHESES / "teacher/beam5.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
     with pytest.raises(PipelineError, match=r"beam5\.jsonl: 23 hypotheses for 24 references"):
-        analyse(params, PICTURES, REPORT)
+        analyse(of_lattices(params), PICTURES, REPORT)
 
 
 @pytest.mark.parametrize(("block", "message"), [
@@ -264,6 +269,7 @@ def test_hypotheses_of_another_test_set_are_refused(run: Callable[..., Params]) 
     ({"bin_words": -1}, "bin_words: -1 must be at least 1"),
     ({"candidates": ()}, r"candidates: \(\) must have at least one entry"),
     ({"candidates": (4, 0)}, r"candidates\[1\]: 0 must be at least 1"),
+    ({"papers": ("lattice", "lettuce")}, "papers: 'lettuce' is unknown; choose from double_token, drafting, int"),
 ])
 def test_impossible_settings(block: dict[str, Any], message: str) -> None:
     with pytest.raises(PipelineError, match=message):
@@ -280,5 +286,5 @@ def test_a_file_is_all_that_a_new_analysis_needs(tmp_path: Path, monkeypatch: py
     write("invented", "from pipeline.evaluation.analyses.finding import not_measured\n\n\n"
                       "def ask(context):\n    return not_measured(f'{context}')\n")
     monkeypatch.setattr(analyses, "__path__", [str(tmp_path)])
-    questions = find_questions("run")  # type: ignore[arg-type]
+    questions = find_questions("run", ["invented_paper"])  # type: ignore[arg-type]
     assert {name: ask().metric for name, ask in questions.items()} == {"invented": not_measured("['run']").metric}
