@@ -4,73 +4,54 @@ from one run per lever of the data, `levers_data` and those that extend it.
 """
 
 import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from docs.reports import parameters
 from docs.tables import number, table, when
+from pipeline.params import Params
 
 ROOT = Path(__file__).parents[1]
 RUNS = ROOT / "reports"
 _NOT_MEASURED = "Not measured yet."
 
 
-class Lever(NamedTuple):
-    """A pair of systems that differ in the parameters that it names."""
+class Levers(NamedTuple):
+    """Systems that have one lever each, which their counterpart does not have."""
 
-    parameter: str
-    system: str
-    """The one that has it; the other one is its counterpart."""
-    counterpart: str = "plain"
-    tried_on: str = "two words per step, from both ends"
+    tried_on: str
+    counterpart: str
+    systems: tuple[str, ...]
     measure: str = "bleu"
     """A column of the run's rows."""
 
 
-_RIGHT, _NEIGHBOURS = "right to left, learned positions", "two neighbours per step, learned positions"
-_ONE_SHOT, _DRAFTER = "everything at once", "a drafter of five tokens, one layer"
+_PLAIN, _DRAFTER, _ACCEPTED = (
+    "two words per step, from both ends", "a drafter of five tokens, one layer", "accepted_per_call")
 LEVERS = (
-    Lever("`data.bpe_dropout: 0.1`", "bpe_dropout"),
-    Lever("`network.dropout: 0.2` instead of 0.1", "dropout"),
-    Lever("`optimisation.learning_rate: 1.5e-3` instead of 3e-3", "half_rate"),
-    Lever("`training.average: 1` instead of 4", "last_only"),
-    Lever("`warm_start: false`", "random_start"),
-    Lever("`data.side: raw` instead of both", "only_raw"),
-    Lever("`data.side: distilled` instead of both", "only_distilled"),
-    Lever("`training.steps: 6000` instead of 2,000", "long"),
-    Lever("`training.patience: 4`, `patience_gain: 0.1`, `cooldown: 600`, `schedule: constant`", "patient", "long"),
-    Lever("`start_with.positions: [-1, -1]`", "r2l_positions", "r2l", _RIGHT),
-    Lever("`start_with.weights: encoder`", "r2l_encoder", "r2l", _RIGHT),
-    Lever("`start_with.positions: [-1, 1]`", "neighbours_positions", "neighbours", _NEIGHBOURS),
-    Lever("`glancing: [0.5, 0.3]`", "one_shot_glancing", "one_shot", _ONE_SHOT),
-    Lever("`data.side: distilled` instead of both", "drafter_distilled", "drafter", _DRAFTER, "accepted_per_call"),
-    Lever("`drafting.labels: data`", "drafter_of_data", "drafter_distilled", f"{_DRAFTER}, distilled data",
-          "accepted_per_call"),
-    Lever("`drafting.glancing: [0.5, 0.3]`", "drafter_glancing", "drafter", _DRAFTER, "accepted_per_call"),
-    Lever("`drafting.chained: false`", "drafter_independent", "drafter", _DRAFTER, "accepted_per_call"),
+    Levers(_PLAIN, "plain", ("bpe_dropout", "dropout", "half_rate", "last_only", "random_start", "only_raw",
+                             "only_distilled", "long")),
+    Levers(_PLAIN, "long", ("patient",)),
+    Levers("right to left, learned positions", "r2l", ("r2l_positions", "r2l_encoder")),
+    Levers("two neighbours per step, learned positions", "neighbours", ("neighbours_positions",)),
+    Levers("everything at once", "one_shot", ("one_shot_glancing",)),
+    Levers(_DRAFTER, "drafter", ("drafter_distilled", "drafter_glancing", "drafter_independent"), _ACCEPTED),
+    Levers(f"{_DRAFTER}, distilled data", "drafter_distilled", ("drafter_of_data",), _ACCEPTED),
 )
-_SAME, _WIDE, _DEEP = (f"left to right, {size}, learned positions" for size in (
-    "as large as its start", "twice as wide", "twice as deep"))
 LARGER = (
-    Lever("`network.width: 256`, `heads: 8`, `feed_forward: 1024`", "wide", "same", _SAME),
-    Lever("`network.encoder_layers: 4`, `decoder_layers: 4`", "deep", "same", _SAME),
-    Lever("`warm_start: false`", "wide_random", "wide", _WIDE),
-    Lever("`warm_start: false`", "deep_random", "deep", _DEEP),
+    Levers("left to right, as large as its start, learned positions", "same", ("wide", "deep")),
+    Levers("left to right, twice as wide, learned positions", "wide", ("wide_random",)),
+    Levers("left to right, twice as deep, learned positions", "deep", ("deep_random",)),
 )
-_FOUR, _MASKED, _LATTICE = "four words per step, from both ends", "Mask-Predict, 10 iterations", "lattice, K = 64"
 PARALLEL = (
-    Lever("`data.side: both` instead of distilled", "interleaved_sa_both", "interleaved_sa", _FOUR),
-    Lever("`optimisation.learning_rate: 1.5e-3` instead of 3e-3", "interleaved_sa_half_rate", "interleaved_sa", _FOUR),
-    Lever("`start: ar` instead of interleaved", "interleaved_sa_ar", "interleaved_sa", _FOUR),
-    Lever("`training.steps: 3600` instead of 1,200", "interleaved_sa_long", "interleaved_sa", _FOUR),
-    Lever("`data.side: both` instead of distilled", "mask_predict_both", "mask_predict", _MASKED),
-    Lever("`optimisation.learning_rate: 1.5e-3` instead of 3e-3", "mask_predict_half_rate", "mask_predict", _MASKED),
-    Lever("`start: interleaved` instead of teacher", "mask_predict_interleaved", "mask_predict", _MASKED),
-    Lever("`data.batch_tokens: 1800` instead of 600", "mask_predict_batch", "mask_predict", _MASKED),
-    Lever("`training.steps: 3600` instead of 1,200", "mask_predict_long", "mask_predict", _MASKED),
-    Lever("`data.side: raw` instead of both", "lattice_raw", "lattice", _LATTICE),
-    Lever("`optimisation.learning_rate: 1.5e-3` instead of 3e-3", "lattice_half_rate", "lattice", _LATTICE),
-    Lever("`network.decoder_layers: 1` instead of 2", "lattice_one_layer", "lattice", _LATTICE),
-    Lever("`training.steps: 3600` instead of 1,200", "lattice_long", "lattice", _LATTICE),
+    Levers("four words per step, from both ends", "interleaved_sa", (
+        "interleaved_sa_both", "interleaved_sa_half_rate", "interleaved_sa_ar", "interleaved_sa_long")),
+    Levers("Mask-Predict, 10 iterations", "mask_predict", (
+        "mask_predict_both", "mask_predict_half_rate", "mask_predict_interleaved", "mask_predict_batch",
+        "mask_predict_long")),
+    Levers("lattice, K = 64", "lattice", ("lattice_raw", "lattice_half_rate", "lattice_one_layer", "lattice_long")),
 )
 TABLES = {"levers": LEVERS, "levers_parallel": PARALLEL, "larger": LARGER}
 """By preset."""
@@ -93,14 +74,46 @@ def levers(preset: str) -> str:
     """Test scores with and without each lever of a preset."""
     if not (RUNS / preset).exists():
         return _NOT_MEASURED
-    pairs = TABLES[preset]
-    rows = {row["family"]: row for row in _read(preset, "decoders.json")}
-    steps = {one.system: _read(preset, f"training/{one.system}/metrics.json")["step"] + 1 for one in pairs}  # from 0
+    params, rows = parameters(f"reports/{preset}"), {row["family"]: row for row in _read(preset, "decoders.json")}
+
+    def row(levers: Levers, system: str) -> list[str]:
+        steps = _read(preset, f"training/{system}/metrics.json")["step"] + 1  # from 0
+        return [in_words(changes(params, system, levers.counterpart)), levers.tried_on, _TITLES[levers.measure],
+                f"{steps:,}", *(number(rows[name][levers.measure], ".2f") for name in (levers.counterpart, system))]
+
     return "\n\n".join((when(_read(preset, "speed.json")), table(
         ["lever", "tried on", "measured", "steps", "without", "with"],
-        ([one.parameter, one.tried_on, _TITLES[one.measure], f"{steps[one.system]:,}",
-          *(number(rows[name][one.measure], ".2f") for name in (one.counterpart, one.system))] for one in pairs),
-        texts=3)))
+        (row(one, system) for one in TABLES[preset] for system in one.systems), texts=3)))
+
+
+def changes(params: Params, system: str, counterpart: str) -> dict[str, tuple[Any, Any]]:
+    """The settings in which a system differs from its counterpart, by their path in a family's block: both values."""
+    mine, theirs = (dict(_leaves(asdict(params.family(name)) | {"start": params.starts[name]}))
+                    for name in (system, counterpart))
+    return {path: (mine.get(path), theirs.get(path)) for path in sorted(mine.keys() | theirs.keys())
+            if mine.get(path) != theirs.get(path)}
+
+
+def in_words(changed: Mapping[str, tuple[Any, Any]]) -> str:
+    """Settings with what they have been changed from.
+
+    >>> in_words({"data.side": ("raw", "both"), "start_with.positions": ((-1, 1), None)})
+    '`data.side: raw` instead of both, `start_with.positions: [-1, 1]`'
+    """
+    return ", ".join(f"`{path}: {_in_yaml(new)}`" + (f" instead of {_in_yaml(old)}" if old is not None else "")
+                     for path, (new, old) in changed.items())
+
+
+def _in_yaml(value: Any) -> str:
+    return json.dumps(value).strip('"')
+
+
+def _leaves(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value
 
 
 def levers_data() -> str:
