@@ -114,9 +114,9 @@ def measure(arguments: Sequence[str], folder: Path, environment: Mapping[str, st
             time.sleep(_PAUSE)
     seconds = time.perf_counter() - start
     if process.returncode:
-        said = (folder / "log").read_text(encoding="utf-8", errors="replace").strip() or "no reason given"
+        printed = (folder / "log").read_text(encoding="utf-8", errors="replace").strip() or "no reason given"
         raise PipelineError(f"python -m {' '.join(arguments)} ended with status {process.returncode}: "
-                            f"{said.splitlines()[-1]}")
+                            f"{printed.splitlines()[-1]}")
     return Usage(round(seconds, 2), round(_processor_seconds() - before, 2), round(peak / _MEGABYTE),
                  round(anonymous / _MEGABYTE))
 

@@ -116,7 +116,7 @@ def test_a_model_of_another_kind(workspace: Path, change_params: Change,
     assert "a masked model has no greedy search to be iterated; choose an ordered family" in capsys.readouterr().err
 
 
-def test_a_source_that_is_too_long_is_cut_and_said_to_be(workspace: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_source_that_is_too_long_is_cut_and_reported(workspace: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert ddg(" ".join([SENTENCE] * 12)) == 0
     assert capfd.readouterr().err.splitlines()[0] == "source cut to the model's 63 pieces"
     assert b"source cut to the model&#x27;s 63 pieces" in Path("ddg/ddg.html").read_bytes()

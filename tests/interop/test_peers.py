@@ -1,4 +1,4 @@
-"""Other libraries in processes of their own say what our greedy search says, and their faults are errors of ours."""
+"""Other libraries in processes of their own give the text of our greedy search, and their faults are errors of ours."""
 
 import copy
 import importlib.util
@@ -67,7 +67,7 @@ def test_greedy_search_of_a_peer_is_ours(network: Transformer, folders: dict[str
 @pytest.mark.parametrize("lookup", [0, 5])
 def test_translations_as_long_as_there_are_places(network: Transformer, tmp_path: Path, lookup: int) -> None:
     endless = copy.deepcopy(network)
-    endless.projection.weight.data[endless.order.end] = 0  # so it repeats itself, and what it says is looked up
+    endless.projection.weight.data[endless.order.end] = 0  # so it repeats itself, and its text is looked up
     endless.projection.weight.data[7] *= 9
     settings = PeerSettings("hf", prompt_lookup=lookup)
     export({"theirs": settings}, endless, PIECES, PIECES, tmp_path)

@@ -228,7 +228,7 @@ def test_another_teacher_begins_anew(workspace: Path, monkeypatch: pytest.Monkey
 
 def test_a_process_that_a_killed_run_has_left_does_not_meet_the_next_one(
         workspace: Path, monkeypatch: pytest.MonkeyPatch, uninterrupted: tuple[bytes, bytes]) -> None:
-    """It goes on writing what another teacher says, where that one's shards are."""
+    """It goes on writing what another teacher translates, where that one's shards are."""
     original, left = DistillationModule.predict_step, shards_folder(SHARDS, {"teacher": "another"})
 
     def predict_step(self: DistillationModule, shard: int, batch_idx: int) -> None:

@@ -71,7 +71,7 @@ def loss_by_hand(module: DrafterModule, batch: Batch, prefixes: list[list[int]],
 
 
 def answers(network: DrafterTransformer, source: Tensor, words: list[int]) -> list[int]:
-    """What the verifier says in the place of every word and of the end symbol."""
+    """What the verifier predicts in the place of every word and of the end symbol."""
     state = network.verifier.start(network.verifier.encode(source))
     return network.verifier.step(torch.tensor([[BOS, *words]]), state)[0].argmax(1).tolist()
 
@@ -190,7 +190,7 @@ def wrong_by_hand(module: DrafterModule, batch: Batch, row: int, length: int, p:
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=5), st.sampled_from([0.0, 0.25, 0.5, 1.0]),
        st.integers(0, 99))
-def test_as_many_are_shown_as_it_says(wrong: list[int], share: float, seed: int) -> None:
+def test_as_many_are_shown_as_the_share_asks_for(wrong: list[int], share: float, seed: int) -> None:
     torch.manual_seed(seed)
     shown = glance(torch.tensor(wrong), 6, share)
     assert shown.shape == (len(wrong), 6) and shown.dtype == torch.bool

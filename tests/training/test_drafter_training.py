@@ -1,4 +1,4 @@
-"""The drafter family in training: it learns what its verifier says, which never learns, and the commands run it."""
+"""The drafter family in training: it learns what its verifier predicts, which never learns, and the commands run it."""
 
 import json
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def verifier(tmp_path_factory: pytest.TempPathFactory, tiny: Callable[..., Trans
 
 
 @PREFIXES
-def test_what_the_verifier_says_is_learnt_and_drafted(verifier: str, prefix: str) -> None:
+def test_what_the_verifier_predicts_is_learnt_and_drafted(verifier: str, prefix: str) -> None:
     """Learnt by heart from the verifier's own translations, whole blocks are accepted; the verifier stays as it was."""
     module = make_module(verifier, block=6, drafting={"prefix": prefix, "glancing": (0.5, 0.0)})
     before = {name: weight.clone() for name, weight in unique_weights(module.network.verifier).items()}

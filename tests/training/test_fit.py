@@ -100,7 +100,7 @@ def test_weights_that_are_read_part_by_part_are_not_divided(lattice_family: Path
     assert f"--trainer.strategy: sharded: a family of kind {kind} reads parts" in capsys.readouterr().err
 
 
-def test_an_interrupted_run_says_so(workspace: Path, monkeypatch: pytest.MonkeyPatch,
+def test_an_interrupted_run_is_reported(workspace: Path, monkeypatch: pytest.MonkeyPatch,
                                     capsys: pytest.CaptureFixture[str]) -> None:
     before = WEIGHTS.read_bytes()
     break_at(monkeypatch, 6, KeyboardInterrupt)

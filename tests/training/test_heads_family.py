@@ -110,7 +110,7 @@ def test_empty_targets_leave_heads_nothing_to_say(make_module: Callable[..., Hea
 @pytest.mark.parametrize("chained", [False, True])
 def test_training_saves_calls_and_moves_nothing_else(make_module: Callable[..., HeadsModule], tiny: Tiny,
                                                      chained: bool) -> None:
-    """Heads learn by heart what the model says, so that it says the same in fewer calls."""
+    """Heads learn by heart what the model predicts, so that its text is the same in fewer calls."""
     verifier, source = tiny(dtype=torch.float32, **SHAPE), sources(*range(3, 9))
     greedily = greedy.search(verifier, source, LIMIT)
     batch = Batch(torch.arange(6), source, greedily.tokens[:, 0], greedily.lengths[:, 0], 1 / 50)

@@ -22,7 +22,7 @@ OWN: dict[str, dict[str, Any]] = {"order": {"name": "left_to_right"}, "drafting"
 
 
 def settings(kind: str) -> FamilySettings:
-    """The settings of a family that says no more than it must."""
+    """The settings of a family that has no more than it must."""
     known = {field.name for field in fields(kind_settings(kind))}
     return build(FamilySettings, {"kind": kind, **ALL, **{name: OWN[name] for name in OWN if name in known}}, "family")
 

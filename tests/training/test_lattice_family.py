@@ -1,4 +1,4 @@
-"""The lattice family: what its words see, what its loss adds up, and that it learns by heart what search then says."""
+"""The lattice family: what its words see, what its loss adds up, and that it learns what search then returns."""
 
 import json
 import math

@@ -114,7 +114,7 @@ def test_without_options_nothing_but_the_artifacts_is_written(workspace: Path, u
 
 def test_one_batch_of_validation(workspace: Path, capsys: pytest.CaptureFixture[str],
                                  caplog: pytest.LogCaptureFixture) -> None:
-    """And Lightning says what it does: its messages are not silenced wholesale."""
+    """And Lightning reports what it does: its messages are not silenced wholesale."""
     assert main(["fit", "--family", "teacher", *ON_CPU, "--trainer.max_steps", "4", "--trainer.limit_val_batches",
                  "1"]) == 0
     assert "BLEU" in capsys.readouterr().out
@@ -129,7 +129,7 @@ def test_callbacks_and_loggers_of_the_command_line(trained: Path) -> None:
 
 
 def test_a_checkpoint_of_lightnings_makes_its_module_again(trained: Path) -> None:
-    """Without code in it, and whatever params.yaml says by now."""
+    """Without code in it, and whatever params.yaml has by now."""
     Path("params.yaml").unlink()
     state = torch.load(trained, weights_only=True)
     module = OrderedModule.load_from_checkpoint(trained, weights_only=True)

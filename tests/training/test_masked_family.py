@@ -1,4 +1,4 @@
-"""The masked family: what it hides, what its loss adds up, and that it learns by heart what Mask-Predict then says."""
+"""The masked family: what it hides, what its loss adds up, and that it learns what Mask-Predict then returns."""
 
 import math
 from typing import Any
@@ -204,7 +204,7 @@ def test_what_was_learnt_by_heart_is_translated() -> None:
     assert torch.equal(quick.tokens[:, 0], TOYS.target)
 
 
-def test_one_iteration_says_what_was_learnt_with_all_words_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_iteration_returns_what_was_learnt_with_all_words_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     module, fed = train(make_module(masking="all"), 200), []
     step = module.network.step
 

@@ -1,4 +1,4 @@
-"""A run that was broken off goes on from files that are whole, and says so where it cannot."""
+"""A run that was broken off goes on from files that are whole, and reports where it cannot."""
 
 from collections.abc import Callable
 from pathlib import Path

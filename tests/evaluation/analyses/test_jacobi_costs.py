@@ -115,7 +115,7 @@ def test_what_has_no_formula_is_counted_step_by_step(workspace: object, change_p
     found = training_operations(params, "helper", tokenizer)
     assert len(counted) == 3 and counted_step(make_module(params, "helper", tokenizer), counted[0]) > 0
     least = params.family("helper").network.width * sum(int(batch.target_lengths.sum()) for batch in counted)
-    assert found > 2 * tokenizer.target_size * least  # the verifier says something about every word
+    assert found > 2 * tokenizer.target_size * least  # the verifier predicts something for every word
 
 
 def test_a_count_is_the_formula_where_there_is_one(workspace: object) -> None:
