@@ -1,12 +1,13 @@
-"""Choose a decoder for this machine, or find the settings of one that drafts and verifies.
+"""Choose a decoder for this machine, or find the settings of one that drafts and verifies or has a length penalty.
 
 With --budget-bleu, time all trained systems under all their decoders on the validation split, and name the fastest that
 loses at most so much BLEU against the best: for one sentence at a time, and for 32 together.
 
-With --decoder, find its settings and write them into params.yaml. On the validation split, it finds the fastest block
-size k (and other settings that do not change the output); then, if params.yaml has NAME++_quality and NAME++_speed,
-their k, beta and tau: the fastest that lose at most 0.1 and 0.3 BLEU against greedy search. The comments of params.yaml
-are kept. Every run makes the folder of a profile anew: copy the printed block to its preset.
+With --decoder, find its settings on the validation split and write them into params.yaml. Of a decoder that drafts, it
+finds the fastest block size k (and other settings that do not change the output); then, if params.yaml has
+NAME++_quality and NAME++_speed, their k, beta and tau: the fastest that lose at most 0.1 and 0.3 BLEU against greedy
+search. Of a beam search, a lattice or Mask-Predict it finds the exponent of the length penalty with the best BLEU. The
+comments of params.yaml are kept. Every run makes the folder of a profile anew: copy the printed block to its preset.
 
 The block `speed` of params.yaml sets how many sentences are timed, and how often.
 """
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pipeline.evaluation.tuning import TuningRound
 
 _SENTENCES = 200
+_EXPONENTS = (0.0, 0.5, 1.0, 1.5, 2.0)
 SEARCHED = {"blocks": "block", "shortest": "shortest", "longest": "longest", "betas": "beta", "taus": "tau"}
 """The options with values to try, and the settings that they are of."""
 
@@ -31,15 +33,16 @@ SEARCHED = {"blocks": "block", "shortest": "shortest", "longest": "longest", "be
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     task = parser.add_mutually_exclusive_group(required=True)
     task.add_argument("--budget-bleu", type=float, metavar="BLEU", help="what a quicker one may lose, for example 0.5")
-    task.add_argument("--decoder", metavar="NAME", help="an exact entry of `decoders`, to find its settings")
+    task.add_argument("--decoder", metavar="NAME", help="an entry of `decoders` (of drafts, the exact one)")
     parser.add_argument("--family", help="a trained block of `families` (default: the first system under that decoder)")
     parser.add_argument("--sentences", type=int, metavar="N",
-                        help="validation sentences for BLEU (200 with --decoder, else all)")
+                        help="validation sentences for BLEU (200 for drafts, else all)")
     for option, kind, text in (("--blocks", int, "k (1 to 12, 16, 25, 30)"),
                                ("--shortest", int, "for iad: fewest tokens of a suffix (1, 2, 3)"),
                                ("--longest", int, "for iad: most tokens of a suffix (4, 8, 16)"),
                                ("--betas", int, "for relaxed variants (3, 5)"),
-                               ("--taus", float, "for relaxed variants (0.5, 1, 2, 3, 4, 5)")):
+                               ("--taus", float, "for relaxed variants (0.5, 1, 2, 3, 4, 5)"),
+                               ("--alphas", float, "for length penalties (0, 0.5, 1, 1.5, 2)")):
         parser.add_argument(option, type=_list_of(kind), metavar="LIST", help=f"values to try, comma-separated: {text}")
     parser.add_argument("--dry-run", action="store_true", help="print, and do not change params.yaml")
 
@@ -49,16 +52,32 @@ def run(arguments: argparse.Namespace) -> None:
         raise PipelineError(f"--sentences: {arguments.sentences} must be at least 1")
     params = load_params()
     if arguments.budget_bleu is not None:
-        for option in ("family", *SEARCHED, "dry_run"):
+        for option in ("family", *SEARCHED, "alphas", "dry_run"):
             if getattr(arguments, option):
                 raise PipelineError(f"--{option.replace('_', '-')}: goes with --decoder; --budget-bleu compares all "
                                     "systems as they are")
         _choose(params, arguments.budget_bleu, arguments.sentences)
         return
-    params.decoder(arguments.decoder)
+    block = params.decoder(arguments.decoder)
     family = arguments.family or _family_under(params, arguments.decoder)
     import yaml
 
+    from pipeline.decoding.settings import read_entry
+
+    penalty = getattr(read_entry(arguments.decoder, block).settings, "length_penalty", None)
+    for option in ("alphas",) if penalty is None else SEARCHED:
+        if getattr(arguments, option) is not None:
+            raise PipelineError(f"--{option}: is no setting of {arguments.decoder!r}; leave it out")
+    found = (_tune_drafts(params, family, arguments) if penalty is None
+             else _tune_exponent(params, family, arguments, penalty.alpha))
+    print(yaml.safe_dump({"decoders": found}, sort_keys=False, default_flow_style=None), end="")
+    if not arguments.dry_run:
+        write_decoders(PARAMS, found)
+        print(f"{PARAMS}: written")
+
+
+def _tune_drafts(params: Params, family: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Find the settings of a decoder that drafts and of its relaxed variants; new content of their entries."""
     from pipeline.evaluation.tuning import MARGINS, SearchSpace, TuningBench, tune
 
     given = {name: getattr(arguments, option) for option, name in SEARCHED.items()}
@@ -67,12 +86,20 @@ def run(arguments: argparse.Namespace) -> None:
     variants = [variant for variant in MARGINS if names[variant] in params.decoders]
     bench = TuningBench(params, family, arguments.decoder, arguments.sentences or _SENTENCES)
     # Copies: YAML would write what two decoders share as an anchor and an alias.
-    found = {names[variant]: deepcopy(dict(setting))
-             for variant, setting in tune(bench, space, variants, _print_round).items()}
-    print(yaml.safe_dump({"decoders": found}, sort_keys=False, default_flow_style=None), end="")
-    if not arguments.dry_run:
-        write_decoders(PARAMS, found)
-        print(f"{PARAMS}: written")
+    return {names[variant]: deepcopy(dict(setting))
+            for variant, setting in tune(bench, space, variants, _print_round).items()}
+
+
+def _tune_exponent(params: Params, family: str, arguments: argparse.Namespace, current: float) -> dict[str, Any]:
+    """Find the exponent of a length penalty, of equally good ones the smallest; new content of the decoder's entry."""
+    from pipeline.evaluation.length_penalties import score_exponents
+
+    exponents = {*(arguments.alphas or _EXPONENTS), current}
+    bleu = score_exponents(params, family, arguments.decoder, exponents, arguments.sentences)
+    print(f"{'alpha':>6} {'BLEU':>6}")
+    for alpha, score in bleu.items():
+        print(f"{alpha:6g} {score:6.2f}")
+    return {arguments.decoder: {"length_penalty": {"alpha": max(bleu, key=lambda alpha: bleu[alpha])}}}
 
 
 def _choose(params: Params, budget: float, sentences: int | None) -> None:

@@ -17,6 +17,8 @@ from pipeline.commands import tune as command
 from pipeline.errors import PipelineError
 from pipeline.evaluation import tuning
 from pipeline.evaluation.choosing import Candidate, choose
+from pipeline.evaluation.length_penalties import score_exponents
+from pipeline.evaluation.speed import Contestant
 from pipeline.evaluation.tuning import (
     SearchSpace,
     Trial,
@@ -27,6 +29,7 @@ from pipeline.evaluation.tuning import (
     relaxations,
     tune,
 )
+from pipeline.evaluation.validation import ValidationSample
 from pipeline.params import load_params
 
 
@@ -173,6 +176,26 @@ def test_a_dry_run_prints_and_leaves_the_file(drafting: Path, capsys: pytest.Cap
 FOUND = {"iad": {"block": 2}, "iad++": {"acceptance": {"tau": 0.5, "beta": 3}}}
 
 
+def test_the_exponent_of_a_length_penalty_with_the_best_bleu_is_written(
+        drafting: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def words(sample: ValidationSample, contestant: Contestant) -> float:
+        return sum(len(one) for batch in sample._batches for one in contestant.translate(batch).best_words())
+
+    monkeypatch.setattr(ValidationSample, "bleu", words)  # BLEU of a random model is 0
+    found = score_exponents(load_params(), "teacher", "beam3", [99, 0], None)
+    assert list(found) == [0, 99] and found[0] < found[99]
+
+    bleu = {0.5: 3.0, 1.0: 4.0, 1.75: 4.0, 9.0: 1.0}
+    monkeypatch.setattr(ValidationSample, "bleu", lambda self, one: bleu[float(one.decoder.split()[-1])])
+    run("--decoder", "beam3", "--family", "teacher", "--alphas", "9,1.75,0.5")  # the current value, 1, competes
+    assert load_params().decoders["beam3"]["length_penalty"]["alpha"] == 1.0
+    assert capsys.readouterr().out.splitlines()[:5] == [
+        " alpha   BLEU", "   0.5   3.00", "     1   4.00", "  1.75   4.00", "     9   1.00"]
+    bleu[1.75] = 5.0
+    run("--decoder", "beam3", "--family", "teacher", "--alphas", "1.75")
+    assert load_params().decoders["beam3"]["length_penalty"]["alpha"] == 1.75
+
+
 def test_comments_quotes_and_line_ends_stay(tmp_path: Path) -> None:
     before = """\
 # On top.
@@ -290,6 +313,11 @@ def test_settings_that_the_decoder_refuses_are_left_out(drafting: Path) -> None:
     (["--budget-bleu", "nan"], "--budget-bleu: nan must be 0 or more"),
     (["--budget-bleu", "-1"], r"--budget-bleu: -1\.0 must be 0 or more"),
     (["--budget-bleu", "1", "--betas", "3"], "--betas: goes with --decoder"),
+    (["--budget-bleu", "1", "--alphas", "1"], "--alphas: goes with --decoder"),
+    (["--decoder", "iad", "--family", "teacher", "--alphas", "1"], "--alphas: is no setting of 'iad'; leave it out"),
+    (["--decoder", "beam3", "--family", "teacher", "--blocks", "1"], "--blocks: is no setting of 'beam3'"),
+    (["--decoder", "beam3", "--family", "teacher", "--alphas", "-1"], r"length_penalty.alpha: -1.0 must be at least 0"),
+    (["--decoder", "beam3", "--family", "nobody"], "nobody"),
 ])
 def test_mistakes(drafting: Path, options: list[str], message: str) -> None:
     with pytest.raises(PipelineError, match=message):
