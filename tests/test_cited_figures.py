@@ -1,0 +1,115 @@
+"""Figures that the prose of README and docs cites are those of the reports; where one changes, its sentence must be
+read again. Tables are generated and need none of this.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+
+from docs.reports import BASE, CORRECTION_BASE, DRAFTERS, FULL, LATTICES, ROOT, RUN, find, read
+
+PAPERS, LEVERS, PARALLEL = "reports/papers", "reports/levers", "reports/levers_parallel"
+
+
+def bleu(run: str, family: str, decoder: str) -> float:
+    score: float = find(run, family, decoder)["bleu"]
+    return score
+
+
+def below(run: str, family: str, decoder: str, other: str = "ar", by: str | None = None) -> str:
+    """How much BLEU a family has less than another one, under its decoder or another one."""
+    return f"{bleu(run, other, by or decoder) - bleu(run, family, decoder):.1f}"
+
+
+def ratio(run: str, column: str, family: str, decoder: str) -> float:
+    """A column of the baseline over that of a family."""
+    value: float = find(run, "ar", decoder)[column] / find(run, family, decoder)[column]
+    return value
+
+
+def step_cost(decoder: str) -> str:
+    """The time of a step of two words, in steps of one word."""
+    return f"{ratio(RUN, 'calls', 'interleaved', decoder) / ratio(RUN, 'ms_per_sentence', 'interleaved', decoder):.1f}"
+
+
+def points(run: str, finding: int, part: int) -> float:
+    """The estimate of a finding's part."""
+    value: float = next(one for one in read(f"{run}/claims.json")
+                        if one["finding"] == finding)["parts"][part]["figures"]["estimate"][0]
+    return value
+
+
+def in_readme() -> Iterator[str]:
+    greedy = read("benchmarks/results/opus_mt.json")["engines"]["ours greedy"]
+    times = (greedy[f"times_faster_than_{library}"][0] for library in ("transformers", "ctranslate2"))
+    yield "{:.0f} times as fast as `generate`, {:.1f} times as CTranslate2".format(*times)
+
+
+def in_papers() -> Iterator[str]:
+    yield (f"A step of two words costs {step_cost('greedy')} times one of a single word under greedy search and "
+           f"{step_cost('beam4')} times under beam search, with {ratio(RUN, 'calls', 'interleaved', 'beam4'):.1f} "
+           "times fewer steps")
+    yield f"(4: {points(RUN, 4, 0):.2f} for four times as many pieces"
+    yield f"there `interleaved` is {points(BASE, 9, 0):.1f} times and `double_token` "
+    yield (f"`interleaved` is {below(BASE, 'interleaved', 'greedy')} BLEU below under greedy search and "
+           f"{below(BASE, 'interleaved', 'beam4')} under four beams")
+    yield (f"`double_token` is {below(BASE, 'double_token', 'greedy')} below under greedy search and "
+           f"{below(BASE, 'double_token', 'pair_beam10', by='beam10')} under ten beams")
+    yield f"where neither starts so, `interleaved` is {below(PAPERS, 'interleaved_raw', 'beam4', 'ar_raw')} below"
+    yield (f"it is {below(FULL, 'interleaved', 'beam4')} below, and `double_token` "
+           f"{below(FULL, 'double_token', 'pair_beam10', by='beam10')}.")
+    yield f"In the default run `interleaved` is {below(RUN, 'interleaved', 'beam4')} below under four beams"
+    four = (f"{bleu(BASE, name, 'beam4'):.0f}" for name in ("multi_directional", "interleaved_sa"))
+    yield f"where both have learnt ({' and '.join(four)} BLEU)"
+    yield f"{-points(FULL, 17, 0):.1f} BLEU are between the two"
+    masked = (f"{bleu(PAPERS, f'mask_predict_{side}', 'mask_predict10'):.1f}" for side in ("raw", "distilled"))
+    yield f"On the test set it has {' and '.join(masked)}."
+    yield f"four words per step from left to right ({bleu(PAPERS, 'semi_autoregressive4_raw', 'beam4'):.1f} BLEU)"
+    ablations = (f"{bleu(PAPERS, f'{name}_raw', 'beam4'):.1f}" for name in ("middle_to_side", "vanilla_positions"))
+    yield f"(13: {' and '.join(ablations)} BLEU)"
+    yield f"(39: {-points(PAPERS, 39, 1):.1f} points in `papers`, with equal starts, data and steps, and "
+    yield f"and {-points(BASE, 39, 1):.1f} in `base`)"
+    yield f"`interleaved` is seen in `full` (by {-points(FULL, 39, 0):.1f} points)"
+    yield (f"they agree more often, by {points(BASE, 39, 0):.1f} points, and in the default run by "
+           f"{points(RUN, 39, 0):.1f}.")
+    sides = (below(LATTICES, "lattice_distilled", f"lattice{k}", "lattice_raw") for k in (32, 64))
+    yield f"A lattice of raw data is {' to '.join(sides)} BLEU better than one of distilled data"
+    yield f"after 6,000 steps it has {bleu(LATTICES, 'lattice_raw', 'lattice64'):.1f} BLEU"
+    yield f"raw data as well ({below(PAPERS, 'ar_distilled', 'beam4', 'ar_raw')} BLEU, in `papers`)"
+    depths = (f"{bleu(LATTICES, f'nat_{layers}', 'nat'):.0f}" for layers in (1, 6))
+    yield f"The non-autoregressive models have {' to '.join(depths)} BLEU"
+
+
+def in_training() -> Iterator[str]:
+    def gain(run: str, system: str, other: str, decoder: str) -> str:
+        return f"{abs(bleu(run, system, decoder) - bleu(run, other, decoder)):.1f}"
+
+    yield f"three times as many gain {gain(LEVERS, 'long', 'plain', 'beam4')} BLEU"
+    longer = (gain(PARALLEL, f"{name}_long", name, decoder) for name, decoder in (
+        ("lattice", "lattice64"), ("interleaved_sa", "beam4"), ("mask_predict", "mask_predict10")))
+    batch = gain(PARALLEL, "mask_predict_batch", "mask_predict", "mask_predict10")
+    yield ("three times as many gain {} BLEU (lattice), {} (four words) and {} (Mask-Predict, which gains "
+           "{} ").format(*longer, batch)
+    starts = (gain(PARALLEL, "interleaved_sa", "interleaved_sa_ar", "beam4"),
+              gain(PARALLEL, "mask_predict_interleaved", "mask_predict", "mask_predict10"))
+    yield "is worth {} to four words, and {} to Mask-Predict".format(*starts)
+    yield f"A lattice of raw data is better by {gain(PARALLEL, 'lattice_raw', 'lattice', 'lattice64')};"
+    gains = (f"{bleu(f'{LEVERS}_data_pieces_6000', *name) - bleu(f'{LEVERS}_data', *name):.1f}"
+             for name in (("teacher", "beam5"), ("ar", "beam4"), ("interleaved", "beam4")))
+    yield "6,000 pieces instead of 3,000 gain {} BLEU (teacher), {} (`ar`) and {} (`interleaved`)".format(*gains)
+
+
+def in_drafting() -> Iterator[str]:
+    accepted = (f"{find(DRAFTERS, name, 'gad5')['accepted_per_call']:.1f}"
+                for name in ("drafter_independent", "drafter_2"))
+    yield "blocks of five yield {} tokens per call instead of {}".format(*accepted)
+    faster = find(CORRECTION_BASE, "ar", "iad8")["speedup_vs_greedy"]
+    yield f"Drafts of eight tokens of the input are {faster:.1f} times as fast as greedy search"
+
+
+@pytest.mark.parametrize(("page", "sentences"), [
+    ("README.md", in_readme), ("docs/papers.md", in_papers), ("docs/training.md", in_training),
+    ("docs/drafting.md", in_drafting)])
+def test_cited_figures_are_those_of_the_reports(page: str, sentences: Callable[[], Iterable[str]]) -> None:
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    assert [sentence for sentence in sentences() if sentence not in text] == []
