@@ -6,15 +6,13 @@ from one run per lever of the data, `levers_data` and those that extend it.
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from docs.reports import parameters
-from docs.tables import number, table, when
+from docs import reports
+from docs.reports import dated, decoders, parameters, steps
+from docs.tables import number, table
 from pipeline.params import Params
 
-ROOT = Path(__file__).parents[1]
-RUNS = ROOT / "reports"
 _NOT_MEASURED = "Not measured yet."
 
 
@@ -72,23 +70,24 @@ _TITLES = {"bleu": "BLEU", "accepted_per_call": "tokens per call"}
 
 def levers(preset: str) -> str:
     """Test scores with and without each lever of a preset."""
-    if not (RUNS / preset).exists():
+    run = f"reports/{preset}"
+    if not (reports.ROOT / run).exists():
         return _NOT_MEASURED
-    params, rows = parameters(f"reports/{preset}"), {row["family"]: row for row in _read(preset, "decoders.json")}
+    params, rows = parameters(run), {row["family"]: row for row in decoders(run)}
 
     def row(levers: Levers, system: str) -> list[str]:
-        steps = _read(preset, f"training/{system}/metrics.json")["step"] + 1  # from 0
+        scores = (number(rows[name][levers.measure], ".2f") for name in (levers.counterpart, system))
         return [in_words(changes(params, system, levers.counterpart)), levers.tried_on, _TITLES[levers.measure],
-                f"{steps:,}", *(number(rows[name][levers.measure], ".2f") for name in (levers.counterpart, system))]
+                f"{steps(run, system):,}", *scores]
 
-    return "\n\n".join((when(_read(preset, "speed.json")), table(
+    return dated(f"{run}/speed.json", table(
         ["lever", "tried on", "measured", "steps", "without", "with"],
-        (row(one, system) for one in TABLES[preset] for system in one.systems), texts=3)))
+        (row(one, system) for one in TABLES[preset] for system in one.systems), texts=3))
 
 
 def changes(params: Params, system: str, counterpart: str) -> dict[str, tuple[Any, Any]]:
     """The settings in which a system differs from its counterpart, by their path in a family's block: both values."""
-    mine, theirs = (dict(_leaves(asdict(params.family(name)) | {"start": params.starts[name]}))
+    mine, theirs = (dict(leaves(asdict(params.family(name)) | {"start": params.starts[name]}))
                     for name in (system, counterpart))
     return {path: (mine.get(path), theirs.get(path)) for path in sorted(mine.keys() | theirs.keys())
             if mine.get(path) != theirs.get(path)}
@@ -108,25 +107,22 @@ def _in_yaml(value: Any) -> str:
     return json.dumps(value).strip('"')
 
 
-def _leaves(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every setting within blocks, with its path."""
     for key, value in settings.items():
         if isinstance(value, dict):
-            yield from _leaves(value, f"{path}{key}.")
+            yield from leaves(value, f"{path}{key}.")
         else:
             yield f"{path}{key}", value
 
 
 def levers_data() -> str:
     """Test scores of three systems with each lever of the data."""
-    runs = [run for run in DATA if (RUNS / run).exists()]
+    runs = [run for run in DATA if (reports.ROOT / "reports" / run).exists()]
     if not runs:
         return _NOT_MEASURED
-    scores = {run: {(row["family"], row["decoder"]): row["bleu"] for row in _read(run, "decoders.json")}
+    scores = {run: {(row["family"], row["decoder"]): row["bleu"] for row in decoders(f"reports/{run}")}
               for run in runs}
-    return "\n\n".join((when(_read(runs[0], "speed.json")), table(
+    return dated(f"reports/{runs[0]}/speed.json", table(
         ["lever", *(f"{family}, {decoder}" for family, decoder in _ROWS)],
-        ([DATA[run], *(number(scores[run][name], ".2f") for name in _ROWS)] for run in runs))))
-
-
-def _read(preset: str, report: str) -> Any:
-    return json.loads((RUNS / preset / report).read_text(encoding="utf-8"))
+        ([DATA[run], *(number(scores[run][name], ".2f") for name in _ROWS)] for run in runs)))

@@ -1,28 +1,17 @@
 """The tables of docs/training.md: levers differ in what is named and in nothing else, and cells are the runs'."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from test_params import ROOT, shipped
 
-from docs import distilled, levers
+from docs import distilled, levers, reports
 from docs.reports import parameters
 from pipeline.systems import lay_over
 
 PAIRS = [(preset, system, one.counterpart) for preset, table in levers.TABLES.items() for one in table
          for system in one.systems]
-
-
-def leaves(settings: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every setting with its path."""
-    for key, value in settings.items():
-        if isinstance(value, dict):
-            yield from leaves(value, f"{path}{key}.")
-        else:
-            yield f"{path}{key}", value
 
 
 @pytest.mark.parametrize(("preset", "system", "counterpart"), PAIRS, ids=[system for _, system, _ in PAIRS])
@@ -39,17 +28,19 @@ def test_a_pair_differs_in_one_setting(preset: str, system: str, counterpart: st
 
 def test_the_table_has_the_scores_of_both_and_the_steps_that_were_trained(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(levers, "RUNS", tmp_path.parent)
+    run = tmp_path / "reports/tried"
     families = sorted({name for one in levers.LEVERS for name in (*one.systems, one.counterpart)})
     rows = [{"family": name, "bleu": 20.0 + at, "accepted_per_call": 1.0 + at} for at, name in enumerate(families)]
-    (tmp_path / "decoders.json").write_text(json.dumps(rows))
-    (tmp_path / "speed.json").write_text((ROOT / "reports/speed.json").read_text())
     for name in families:
-        (tmp_path / "training" / name).mkdir(parents=True)
-        (tmp_path / "training" / name / "metrics.json").write_text('{"step": 1999}')
-    monkeypatch.setitem(levers.TABLES, tmp_path.name, levers.LEVERS)
-    monkeypatch.setattr(levers, "parameters", lambda run: parameters("reports/levers"))
-    table = levers.levers(tmp_path.name)
+        (run / "training" / name).mkdir(parents=True)
+        (run / "training" / name / "metrics.json").write_text('{"step": 1999}')
+    (run / "decoders.json").write_text(json.dumps(rows))
+    (run / "speed.json").write_text((ROOT / "reports/speed.json").read_text())
+    params = parameters("reports/levers")
+    monkeypatch.setattr(reports, "ROOT", tmp_path)
+    monkeypatch.setattr(levers, "parameters", lambda run: params)
+    monkeypatch.setitem(levers.TABLES, run.name, levers.LEVERS)
+    table = levers.levers(run.name)
     assert "\n| `data.bpe_dropout: 0.1` instead of 0.0 | two words per step, from both ends | BLEU |" in table
     plain, dropped = (20.0 + families.index(name) for name in ("plain", "bpe_dropout"))
     assert f"| BLEU | 2,000 | {plain:.2f} | {dropped:.2f} |" in table
@@ -59,7 +50,7 @@ def test_the_table_has_the_scores_of_both_and_the_steps_that_were_trained(
 
 @pytest.mark.parametrize("preset", list(levers.DATA)[1:])
 def test_a_run_with_a_lever_of_the_data_differs_in_what_the_table_names_and_in_nothing_else(preset: str) -> None:
-    lever, plain = (dict(leaves(lay_over(shipped(), ROOT / f"presets/{name}.yaml")))
+    lever, plain = (dict(levers.leaves(lay_over(shipped(), ROOT / f"presets/{name}.yaml")))
                     for name in (preset, "levers_data"))
     changed = {path for path in lever.keys() | plain.keys() if lever.get(path) != plain.get(path)}
     named = levers.DATA[preset].split("`")[1].split(":")[0]
@@ -69,10 +60,10 @@ def test_a_run_with_a_lever_of_the_data_differs_in_what_the_table_names_and_in_n
 
 def test_the_table_of_the_data_has_a_line_for_each_run_that_was_made(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(levers, "RUNS", tmp_path)
+    monkeypatch.setattr(reports, "ROOT", tmp_path)
     assert levers.levers_data() == "Not measured yet."
-    for at, run in enumerate(("levers_data", "levers_data_wheels")):
-        (tmp_path / run).mkdir()
+    for at, run in enumerate(("reports/levers_data", "reports/levers_data_wheels")):
+        (tmp_path / run).mkdir(parents=True)
         rows = [{"family": "teacher", "decoder": "beam5", "bleu": 20.5 + at}, {"family": "ar", "decoder": "beam4",
                 "bleu": 21.5 + at}, {"family": "interleaved", "decoder": "beam4", "bleu": 22.5 + at}]
         (tmp_path / run / "decoders.json").write_text(json.dumps(rows))
