@@ -1,21 +1,15 @@
 """The tables of `docs/training.md` that show how long distilled targets are: from the reports of two runs."""
 
-import json
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
+from docs.reports import FULL, RUN, read
 from docs.tables import table
 
-ROOT = Path(__file__).parents[1]
-RUNS = {"default": ROOT / "reports/distilled.json", "full": ROOT / "reports/full/distilled.json"}
-"""Reports by the title of their run."""
+RUNS = {"default": RUN, "full": FULL}
+"""Folders of runs by their title."""
 
 
 def distilled() -> str:
     """What the exponents do on validation, where a run has tried several, and the lengths of the targets."""
-    reports: Mapping[str, Any] = {title: json.loads(path.read_text(encoding="utf-8"))
-                                  for title, path in RUNS.items() if path.exists()}
+    reports = {title: read(f"{run}/distilled.json") for title, run in RUNS.items()}
     tried = {title: one["length_penalty"] for title, one in reports.items() if "length_penalty" in one}
     return "\n\n".join((
         table(["run", "exponent", "BLEU", "pieces, relative to the references"],

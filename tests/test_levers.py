@@ -73,13 +73,12 @@ def test_the_table_of_the_data_has_a_line_for_each_run_that_was_made(
 
 
 def test_the_exponent_that_a_run_has_chosen_is_marked_and_a_run_without_a_choice_has_its_lengths(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch: pytest.MonkeyPatch) -> None:
     lengths = {"mean_length": 15.5, "raw_mean_length": 16.25}
     scores = {"1.0": {"bleu": 30.25, "length_ratio": 0.9}, "1.5": {"bleu": 31.5, "length_ratio": 0.94}}
     runs = {"plain": lengths, "chosen": {**lengths, "length_penalty": {"alpha": 1.5, "validation": scores}}}
-    for title, report in runs.items():
-        (tmp_path / title).write_text(json.dumps(report))
-    monkeypatch.setattr(distilled, "RUNS", {title: tmp_path / title for title in (*runs, "not measured")})
+    monkeypatch.setattr(distilled, "RUNS", {title: f"reports/{title}" for title in runs})
+    monkeypatch.setattr(distilled, "read", lambda report: runs[Path(report).parent.name])
     tables = distilled.distilled()
     assert "| `chosen` | 1.0 | 30.25 | 0.900 |\n| `chosen` | 1.5 (chosen) | 31.50 | 0.940 |" in tables
     assert "| `plain` | of the decoder | 15.50 | 16.25 |\n| `chosen` | 1.5 | 15.50 | 16.25 |" in tables
