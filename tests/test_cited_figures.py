@@ -49,8 +49,8 @@ def in_papers() -> Iterator[str]:
     yield (f"A step of two words costs {step_cost('greedy')} times one of a single word under greedy search and "
            f"{step_cost('beam4')} times under beam search, with {ratio(RUN, 'calls', 'interleaved', 'beam4'):.1f} "
            "times fewer steps")
-    yield f"(4: {points(RUN, 4, 0):.2f} for four times as many pieces"
-    yield f"there `interleaved` is {points(BASE, 9, 0):.1f} times and `double_token` "
+    yield f"{points(RUN, 4, 0):.2f} for four times as many pieces"
+    yield f"There `interleaved` is {points(BASE, 9, 0):.1f} times and `double_token` "
     yield (f"`interleaved` is {below(BASE, 'interleaved', 'greedy')} BLEU below under greedy search and "
            f"{below(BASE, 'interleaved', 'beam4')} under four beams")
     yield (f"`double_token` is {below(BASE, 'double_token', 'greedy')} below under greedy search and "
@@ -64,10 +64,10 @@ def in_papers() -> Iterator[str]:
     yield f"{-points(FULL, 17, 0):.1f} BLEU are between the two"
     masked = (f"{bleu(PAPERS, f'mask_predict_{side}', 'mask_predict10'):.1f}" for side in ("raw", "distilled"))
     yield f"On the test set it has {' and '.join(masked)}."
-    yield f"four words per step from left to right ({bleu(PAPERS, 'semi_autoregressive4_raw', 'beam4'):.1f} BLEU)"
+    yield f"Four words per step from left to right ({bleu(PAPERS, 'semi_autoregressive4_raw', 'beam4'):.1f} BLEU)"
     ablations = (f"{bleu(PAPERS, f'{name}_raw', 'beam4'):.1f}" for name in ("middle_to_side", "vanilla_positions"))
-    yield f"(13: {' and '.join(ablations)} BLEU)"
-    yield f"(39: {-points(PAPERS, 39, 1):.1f} points in `papers`, with equal starts, data and steps, and "
+    yield f"than vanilla positions ({' and '.join(ablations)} BLEU)"
+    yield f"predicted at once ({-points(PAPERS, 39, 1):.1f} points in `papers`, with equal starts, data and steps, and "
     yield f"and {-points(BASE, 39, 1):.1f} in `base`)"
     yield f"`interleaved` is seen in `full` (by {-points(FULL, 39, 0):.1f} points)"
     yield (f"they agree more often, by {points(BASE, 39, 0):.1f} points, and in the default run by "
