@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from docs import benchmarks, draw_orders, findings, gpu, regimes, runs
+from docs.curves import curves
 from docs.distilled import distilled
 from docs.growth import scale
 from docs.levers import TABLES, levers, levers_data
@@ -19,6 +20,7 @@ from docs.reports import BASE, CORRECTION, CORRECTION_BASE, DRAFTERS, FULL, LATT
 BLOCKS: dict[str, Callable[[], str]] = {
     "summary": runs.summary, "choice": runs.choice, "search": runs.search, "peers": runs.peers,
     "drafting": runs.drafting, "full": partial(runs.everything, FULL), "base": partial(runs.everything, BASE),
+    "curves": partial(curves, FULL),
     "regimes": regimes.regimes, "correction": partial(runs.drafting, CORRECTION, runs.EDITS),
     "correction_base": partial(runs.corrections, CORRECTION_BASE), "lattices": partial(runs.search, LATTICES),
     "drafters": partial(runs.drafting, DRAFTERS), "engines": partial(benchmarks.engines, benchmarks.ENGINES),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
+from docs.curves import best, validations
 from docs.reports import BASE, CORRECTION_BASE, DRAFTERS, FULL, LATTICES, ROOT, RUN, find, read
 
 PAPERS, LEVERS, PARALLEL = "reports/papers", "reports/levers", "reports/levers_parallel"
@@ -49,7 +50,8 @@ def in_papers() -> Iterator[str]:
     yield (f"A step of two words costs {step_cost('greedy')} times one of a single word under greedy search and "
            f"{step_cost('beam4')} times under beam search, with {ratio(RUN, 'calls', 'interleaved', 'beam4'):.1f} "
            "times fewer steps")
-    yield f"{points(RUN, 4, 0):.2f} for four times as many pieces"
+    yield (f"{points(RUN, 4, 0):.2f} for four times as many pieces, and {points(FULL, 4, 0):.2f}, also decided, in "
+           "`full`")
     yield f"There `interleaved` is {points(BASE, 9, 0):.1f} times and `double_token` "
     yield (f"`interleaved` is {below(BASE, 'interleaved', 'greedy')} BLEU below under greedy search and "
            f"{below(BASE, 'interleaved', 'beam4')} under four beams")
@@ -57,27 +59,42 @@ def in_papers() -> Iterator[str]:
            f"{below(BASE, 'double_token', 'pair_beam10', by='beam10')} under ten beams")
     yield f"where neither starts so, `interleaved` is {below(PAPERS, 'interleaved_raw', 'beam4', 'ar_raw')} below"
     yield (f"it is {below(FULL, 'interleaved', 'beam4')} below, and `double_token` "
-           f"{below(FULL, 'double_token', 'pair_beam10', by='beam10')}.")
+           f"{below(FULL, 'double_token', 'pair_beam10', by='beam10')}:")
     yield f"In the default run `interleaved` is {below(RUN, 'interleaved', 'beam4')} below under four beams"
     four = (f"{bleu(BASE, name, 'beam4'):.0f}" for name in ("multi_directional", "interleaved_sa"))
     yield f"where both have learnt ({' and '.join(four)} BLEU)"
-    yield f"{-points(FULL, 17, 0):.1f} BLEU are between the two"
+    yield f"{abs(points(FULL, 17, 0)):.1f} BLEU are between the two"
     masked = (f"{bleu(PAPERS, f'mask_predict_{side}', 'mask_predict10'):.1f}" for side in ("raw", "distilled"))
     yield f"On the test set it has {' and '.join(masked)}."
-    yield f"Four words per step from left to right ({bleu(PAPERS, 'semi_autoregressive4_raw', 'beam4'):.1f} BLEU)"
+    yield f"four words per step from left to right ({bleu(PAPERS, 'semi_autoregressive4_raw', 'beam4'):.1f} BLEU)"
+    yield f"`interleaved` is {points(FULL, 15, 0):.1f} BLEU ahead of two neighbours per step"
     ablations = (f"{bleu(PAPERS, f'{name}_raw', 'beam4'):.1f}" for name in ("middle_to_side", "vanilla_positions"))
     yield f"than vanilla positions ({' and '.join(ablations)} BLEU)"
     yield f"predicted at once ({-points(PAPERS, 39, 1):.1f} points in `papers`, with equal starts, data and steps, and "
     yield f"and {-points(BASE, 39, 1):.1f} in `base`)"
-    yield f"`interleaved` is seen in `full` (by {-points(FULL, 39, 0):.1f} points)"
-    yield (f"they agree more often, by {points(BASE, 39, 0):.1f} points, and in the default run by "
-           f"{points(RUN, 39, 0):.1f}.")
+    yield f"in `full` they agree {-points(FULL, 39, 0):.1f} points less often"
+    yield f"more often, by {points(BASE, 39, 0):.1f} points, as in the default run, by {points(RUN, 39, 0):.1f}."
     sides = (below(LATTICES, "lattice_distilled", f"lattice{k}", "lattice_raw") for k in (32, 64))
     yield f"A lattice of raw data is {' to '.join(sides)} BLEU better than one of distilled data"
     yield f"after 6,000 steps it has {bleu(LATTICES, 'lattice_raw', 'lattice64'):.1f} BLEU"
     yield f"raw data as well ({below(PAPERS, 'ar_distilled', 'beam4', 'ar_raw')} BLEU, in `papers`)"
     depths = (f"{bleu(LATTICES, f'nat_{layers}', 'nat'):.0f}" for layers in (1, 6))
-    yield f"The non-autoregressive models have {' to '.join(depths)} BLEU"
+    yield f"the non-autoregressive models have {' to '.join(depths)} BLEU"
+    yield f"a lattice has {points(FULL, 34, 0):.1f} more than the {bleu(FULL, 'nat', 'nat'):.1f} of such a model"
+
+
+def in_results() -> Iterator[str]:
+    def on_validation(part: int) -> float:
+        return best(validations(FULL, "interleaved", "bleu"))[part]
+
+    yield (f"`interleaved` is {below(FULL, 'interleaved', 'beam4')} BLEU below `ar` after as many steps, of which the "
+           f"last third brought it {on_validation(2) - on_validation(1):.1f}")
+    yield f"is {below(FULL, 'double_token', 'pair_beam10', by='beam10')} below under ten"
+    neighbours, four, masked, lattice = (below(FULL, *name, by="beam4") for name in (
+        ("semi_autoregressive", "beam4_deduplicated"), ("multi_directional", "beam4_deduplicated"),
+        ("mask_predict", "mask_predict10"), ("lattice", "lattice64")))
+    yield (f"are {neighbours} below (four beams, de-duplicated), four words {four}, Mask-Predict {masked} (ten "
+           f"iterations) and a lattice {lattice} (K = 64)")
 
 
 def in_training() -> Iterator[str]:
@@ -108,8 +125,8 @@ def in_drafting() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("page", "sentences"), [
-    ("README.md", in_readme), ("docs/papers.md", in_papers), ("docs/training.md", in_training),
-    ("docs/drafting.md", in_drafting)])
+    ("README.md", in_readme), ("docs/results.md", in_results), ("docs/papers.md", in_papers),
+    ("docs/training.md", in_training), ("docs/drafting.md", in_drafting)])
 def test_cited_figures_are_those_of_the_reports(page: str, sentences: Callable[[], Iterable[str]]) -> None:
     text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
     assert [sentence for sentence in sentences() if sentence not in text] == []
