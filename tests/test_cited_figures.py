@@ -9,7 +9,8 @@ import pytest
 from docs.curves import best, validations
 from docs.reports import BASE, CORRECTION_BASE, DRAFTERS, FULL, LATTICES, ROOT, RUN, find, read
 
-PAPERS, LEVERS, PARALLEL = "reports/papers", "reports/levers", "reports/levers_parallel"
+PAPERS, LEVERS, PARALLEL, LARGER = (
+    "reports/papers", "reports/levers", "reports/levers_parallel", "reports/larger")
 
 
 def bleu(run: str, family: str, decoder: str) -> float:
@@ -20,6 +21,11 @@ def bleu(run: str, family: str, decoder: str) -> float:
 def below(run: str, family: str, decoder: str, other: str = "ar", by: str | None = None) -> str:
     """How much BLEU a family has less than another one, under its decoder or another one."""
     return f"{bleu(run, other, by or decoder) - bleu(run, family, decoder):.1f}"
+
+
+def gain(run: str, system: str, other: str, decoder: str) -> str:
+    """The difference in BLEU that a lever makes, in either direction."""
+    return f"{abs(bleu(run, system, decoder) - bleu(run, other, decoder)):.1f}"
 
 
 def ratio(run: str, column: str, family: str, decoder: str) -> float:
@@ -98,13 +104,15 @@ def in_results() -> Iterator[str]:
     assert four == other_four  # one figure in the text
     yield (f"are {neighbours} below (four beams, de-duplicated), four words {four}, Mask-Predict {masked} (ten "
            f"iterations) and a lattice {lattice} (K = 64)")
+    levers = (gain(PARALLEL, f"mask_predict_{lever}", "mask_predict", "mask_predict10")
+              for lever in ("batch", "interleaved"))
+    yield "help Mask-Predict by {} and {} BLEU".format(*levers)
 
 
 def in_training() -> Iterator[str]:
-    def gain(run: str, system: str, other: str, decoder: str) -> str:
-        return f"{abs(bleu(run, system, decoder) - bleu(run, other, decoder)):.1f}"
-
     yield f"three times as many gain {gain(LEVERS, 'long', 'plain', 'beam4')} BLEU"
+    yield f"and so does averaging ({gain(LEVERS, 'last_only', 'plain', 'beam4')})"
+    yield f"Patience ended a training {gain(LEVERS, 'patient', 'long', 'beam4')} BLEU too early"
     longer = (gain(PARALLEL, f"{name}_long", name, decoder) for name, decoder in (
         ("lattice", "lattice64"), ("interleaved_sa", "beam4"), ("mask_predict", "mask_predict10")))
     batch = gain(PARALLEL, "mask_predict_batch", "mask_predict", "mask_predict10")
@@ -113,7 +121,12 @@ def in_training() -> Iterator[str]:
     starts = (gain(PARALLEL, "interleaved_sa", "interleaved_sa_ar", "beam4"),
               gain(PARALLEL, "mask_predict_interleaved", "mask_predict", "mask_predict10"))
     yield "is worth {} to four words, and {} to Mask-Predict".format(*starts)
-    yield f"A lattice of raw data is better by {gain(PARALLEL, 'lattice_raw', 'lattice', 'lattice64')};"
+    halved = sorted(gain(PARALLEL, f"{name}_half_rate", name, decoder) for name, decoder in (
+        ("interleaved_sa", "beam4"), ("mask_predict", "mask_predict10")))
+    yield f"Half the rate costs both {' to '.join(halved)}, but not a lattice"
+    yield f"which loses {gain(PARALLEL, 'lattice_one_layer', 'lattice', 'lattice64')} with a layer less"
+    begun = (f"{bleu(LARGER, name, 'beam4') - bleu(LARGER, f'{name}_random', 'beam4'):.0f}" for name in ("wide", "deep"))
+    yield f"the start is worth {' to '.join(begun)} BLEU"
     gains = (f"{bleu(f'{LEVERS}_data_pieces_6000', *name) - bleu(f'{LEVERS}_data', *name):.1f}"
              for name in (("teacher", "beam5"), ("ar", "beam4"), ("interleaved", "beam4")))
     yield "6,000 pieces instead of 3,000 gain {} BLEU (teacher), {} (`ar`) and {} (`interleaved`)".format(*gains)
