@@ -125,7 +125,7 @@ def in_training() -> Iterator[str]:
         ("interleaved_sa", "beam4"), ("mask_predict", "mask_predict10")))
     yield f"Half the rate costs both {' to '.join(halved)}, but not a lattice"
     yield f"which loses {gain(PARALLEL, 'lattice_one_layer', 'lattice', 'lattice64')} with a layer less"
-    begun = (f"{bleu(LARGER, name, 'beam4') - bleu(LARGER, f'{name}_random', 'beam4'):.0f}" for name in ("wide", "deep"))
+    begun = (gain(LARGER, f"{name}_random", name, "beam4") for name in ("wide", "deep"))
     yield f"the start is worth {' to '.join(begun)} BLEU"
     gains = (f"{bleu(f'{LEVERS}_data_pieces_6000', *name) - bleu(f'{LEVERS}_data', *name):.1f}"
              for name in (("teacher", "beam5"), ("ar", "beam4"), ("interleaved", "beam4")))
