@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pipeline import layout
 from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.finished_run import FinishedRun
-from pipeline.evaluation.bootstrap import Floats, compare_ratios
+from pipeline.evaluation.bootstrap import Estimate, Floats, interval, ratio
 from pipeline.evaluation.rows import Name, read_lines, texts_of
 from pipeline.families.kinds.ordered import Settings as OrderedFamily
 from pipeline.model.settings import NetworkSettings, OrderSettings
@@ -100,16 +100,17 @@ def _counterpart(params: Params, family: str, decoder: str) -> str:
     return namesake if isinstance(own, OrderedFamily) and own.order == order else params.baseline
 
 
-def share_with_difference(mine: Floats, theirs: Floats, times: Floats) -> dict[str, float]:
+def share_with_difference(mine: Floats, theirs: Floats, times: Floats, units: int | None = None) -> dict[str, float]:
     """A share of two systems over all sentences, and their difference with its 95 % interval.
 
     Args:
         mine, theirs: (N, 2) counts per sentence: of what the share is, and of what it is a share of.
         times: (samples, N), see `bootstrap.resample`.
+        units: what a resample draws, if not N sentences.
 
     Returns:
         Percentages by their name in a metrics file.
     """
-    found = compare_ratios(mine, theirs, times)
-    return {"percent": 100 * found.mine, "difference": 100 * found.difference, "difference_low": 100 * found.low,
-            "difference_high": 100 * found.high}
+    share, other = (100 * float(ratio(one.sum(0))) for one in (mine, theirs))
+    low, high = interval(100 * (ratio(times @ mine) - ratio(times @ theirs)), units or len(mine))
+    return {"percent": share, **Estimate(share - other, low, high).named("difference")}

@@ -23,10 +23,13 @@ from pipeline.evaluation.claims.judgement import (
 
 Metrics = Mapping[str, Any]
 _DOUBLE_TOKEN = "double_token pair_beam10"
+_GREEDY = "greedy"
 _NEARLY = 0.9
 """The least ratio of training speeds that is "nearly as fast"."""
 _MOVED = 0.01
 """The least share of words that is a difference between search and the best edges."""
+_USED = 1.1
+"""How many times as fast as with the fewest threads a search must be with the most, if it uses them."""
 
 
 def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement]]:
@@ -56,10 +59,10 @@ def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement
         (24, _edits(metrics, baseline)),
         (26, _peak(metrics)),
         *((32, _cores(metrics, decoder)) for decoder in ("pgj3", "hgj3")),
-        (35, _recall(metrics)),
+        *((35, part) for part in _recall(metrics)),
         (36, _moves(metrics)),
-        (39, _agreement(metrics, one_word, -1)),
-        (39, _agreement(metrics, two_words, 0)),
+        (39, _agreement(metrics, one_word, "apart", "apart from their subjects")),
+        (39, _agreement(metrics, two_words, "0", "beside their subjects")),
     ]
 
 
@@ -129,10 +132,10 @@ def _repetition(metrics: Metrics, claim: str, more: str, less: str) -> Judgement
         return missing(claim, *absent)
     metric = metrics["repetition"]
     difference = _estimate(metric["differences"][f"{more} - {less}"], "difference")
-    shares = {name: metric[name]["1-gram"]["percent"] for name in (more, less)}
-    listed = ", ".join(f"{name} {share:.2f}" for name, share in shares.items())
+    figures = {name: metric[name]["otem"] for name in (more, less)}
+    listed = ", ".join(f"{name} {figure:.2f}" for name, figure in figures.items())
     return compared(claim, difference, metric["sentences"],
-                    f"Words that are repeated, %: {listed}; difference {in_words(difference)}.", {"percent": shares})
+                    f"OTEM, %: {listed}; difference {in_words(difference)}.", {"otem": figures})
 
 
 def _training(metrics: Metrics) -> Judgement:
@@ -199,6 +202,9 @@ def _cores(metrics: Metrics, decoder: str) -> Judgement:
     if found is None or len(found["by_threads"]) < 2:
         return missing(claim, f"{decoder} on several cores in `scaling`")
     threads = sorted(found["by_threads"], key=int)
+    searches = [metrics["scaling"]["decoders"][name]["by_threads"][threads[-1]] for name in (_GREEDY, decoder)]
+    if max(one["against_fewest_threads"] for one in searches) < _USED:
+        return missing(claim, f"a model so wide that {_GREEDY} search or {decoder} uses more than one core")
     one, all_cores = (_estimate(found["by_threads"][count], "speedup_vs_greedy", "speedup")
                       for count in (threads[0], threads[-1]))
     estimate = _estimate(found["most_against_fewest_threads"], "speedup_vs_greedy")
@@ -208,17 +214,15 @@ def _cores(metrics: Metrics, decoder: str) -> Judgement:
                     {"speedup": {threads[-1]: rounded(all_cores), threads[0]: rounded(one)}}, 1.0)
 
 
-def _recall(metrics: Metrics) -> Judgement:
+def _recall(metrics: Metrics) -> list[Judgement]:
+    """At every size that both were measured at."""
     claim = "Candidates by position recall more of the references than as many words shared by the sentence"
     found = _find(metrics, "recall", "references", "gain_over_shared")
     if not found:
-        return missing(claim, "a lattice, and sizes of candidates that overlap, in `recall`")
+        return [missing(claim, "a lattice, and sizes of candidates that overlap, in `recall`")]
     gains = {words: _estimate(one, "recall") for words, one in found.items()}
-    verdicts = {by_interval(gain.low, gain.high) for gain in gains.values()}
-    verdict = verdicts.pop() if len(verdicts) == 1 else UNDECIDED
-    listed = ", ".join(f"with {words} words {in_words(gain)}" for words, gain in gains.items())
-    return Judgement(claim, verdict, f"Difference of recall: {listed}.",
-                     {"gain": {words: rounded(gain) for words, gain in gains.items()}})
+    return [Judgement(f"{claim}: {words}", by_interval(gain.low, gain.high), f"Difference of recall: {in_words(gain)}.",
+                      {"estimate": rounded(gain)}) for words, gain in gains.items()]
 
 
 def _moves(metrics: Metrics) -> Judgement:
@@ -229,18 +233,20 @@ def _moves(metrics: Metrics) -> Judgement:
     return Judgement(claim, TRUE if share >= _MOVED else FALSE, f"Of all words, {share:.1%}.", {"moved_share": share})
 
 
-def _agreement(metrics: Metrics, family: str, at: int) -> Judgement:
-    """What a family loses against its counterpart at one of the distances, from the shortest to the longest."""
-    claim = f"{family}: fewer verbs agree with their subject at the {'longest' if at else 'shortest'} distance"
+def _agreement(metrics: Metrics, family: str, distance: str, where: str) -> Judgement:
+    """What a family loses against its counterpart at one distance, or at several."""
+    claim = f"{family}: fewer verbs {where} agree with them"
     found = _find(metrics, "agreement", family)
     if found is None:
         return missing(claim, f"{family} in `agreement`")
-    sentences = metrics["agreement"]["sentences"]
-    distance = sorted(sentences, key=int)[at]
-    estimate = _estimate(found[distance], "difference")
-    return compared(claim, estimate, sentences[distance],
-                    f"Against {found['counterpart']} with {distance} words between them, in points: "
-                    f"{in_words(estimate)}.", {}, below=True)
+    metric, estimate = metrics["agreement"], _estimate(found[distance], "difference")
+    judgement = compared(claim, estimate, metric["predicates"],
+                         f"Against {found['counterpart']} on {metric['sentences'][distance]} sentences of "
+                         f"{metric['subjects']} subjects and {metric['predicates']} predicates, in points: "
+                         f"{in_words(estimate)}.", {}, below=True)
+    # More sentences need more words, which the grammar does not have.
+    figures = {name: figure for name, figure in judgement.figures.items() if name != "sentences_to_decide"}
+    return replace(judgement, figures=figures)
 
 
 def _estimate(entry: Metrics, name: str, ends: str = "") -> Estimate:

@@ -1,5 +1,6 @@
 """What is compared between generation orders: by hand, on invented sentences."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,10 +16,10 @@ from pipeline.corpus.padding import pad_sources
 from pipeline.evaluation.analyses.double_token import sizes
 from pipeline.evaluation.analyses.double_token.ends import PARTS, ends, precision_counts
 from pipeline.evaluation.analyses.finished_run import FinishedRun
-from pipeline.evaluation.analyses.interleaved.agreement import agreeing, agreement
-from pipeline.evaluation.analyses.interleaved.grammar import Contrast, contrasts
+from pipeline.evaluation.analyses.interleaved.agreement import agreeing, agreement, crossed
+from pipeline.evaluation.analyses.interleaved.grammar import PREDICATES, SUBJECTS, Contrast, contrasts
 from pipeline.evaluation.analyses.interleaved.mutual_information import Trained, mutual_information, trained_alike
-from pipeline.evaluation.analyses.interleaved.repetition import repetition, surplus_counts
+from pipeline.evaluation.analyses.interleaved.repetition import closest_lengths, otem, repetition, surplus_counts
 from pipeline.evaluation.analyses.interleaved.source_length import equal_bins, source_length
 from pipeline.evaluation.analyses.interleaved.training_time import measure, training_time
 from pipeline.evaluation.analyses.orders import OrderContext, Rival, open_context, share_with_difference
@@ -133,12 +134,24 @@ def test_a_repetition_that_a_reference_has_is_none() -> None:
 
 
 def test_more_repetition_shows_as_a_difference_with_its_interval() -> None:
-    plain, twice = tokens("turn the lamp on"), tokens("turn turn the lamp on")
+    plain, twice = tokens("turn the lamp on"), tokens("turn the turn the lamp on")
     found = repetition([RIVAL], dict(zip(NAMES, ([plain] * 3, [plain, twice, twice]), strict=True)),
                        [[plain] * 3], samples=200).metric["both_ends beam4"]
-    assert found["1-gram"]["percent"] == found["1-gram"]["difference"] == pytest.approx(100 * 2 / 14)
-    assert 0 == found["1-gram"]["difference_low"] < found["1-gram"]["difference_high"] == pytest.approx(20)
+    assert found["1-gram"]["percent"] == found["1-gram"]["difference"] == pytest.approx(100 * 4 / 16)
+    assert 0 == found["1-gram"]["difference_low"] < found["1-gram"]["difference_high"] == pytest.approx(100 / 3)
     assert found["4-gram"]["difference"] == 0
+    # Four of 16 words and two of 13 bigrams are surplus, and the references have 12 words.
+    assert found["otem"] == found["difference"] == pytest.approx(
+        100 * math.sqrt(4 / 16 * 2 / 13) * math.exp(1 - 12 / 16))
+    assert 0 == found["difference_low"] < found["otem"] < found["difference_high"]
+
+
+def test_hypotheses_are_as_long_as_the_closest_reference() -> None:
+    references = [[tokens("a b c d")], [tokens("a b")], [tokens("a b c d e f")]]
+    assert closest_lengths([tokens("a b c")], references).tolist() == [[2]]  # the shorter of two
+    assert closest_lengths([tokens("a b c d e")], references[1:]).tolist() == [[6]]
+    assert otem(np.array([3.0, 9.0, 2.0, 8.0, 12.0])) == pytest.approx(100 * math.sqrt(3 / 9 * 2 / 8))  # none too long
+    assert otem(np.zeros(5)) == 0
 
 
 def test_families_that_differ_only_in_their_order_have_mutual_information() -> None:
@@ -214,13 +227,25 @@ def test_the_right_verb_counts_where_it_is_more_probable(tiny: Tiny) -> None:
 
 
 def test_agreement_is_compared_by_distance() -> None:
-    always, half = np.ones((4, 2)), np.array([[1.0, 1.0], [0.0, 1.0]] * 2)
-    counts = {"base": {0: always, 5: half[:2]}, "other": {0: half, 5: half[:2]}}
-    metric = agreement({"other": "base"}, counts, samples=50).metric
-    assert metric["sentences"] == {"0": 4, "5": 2}
+    pairs = [Contrast("", "", "", distance, subject, predicate)
+             for distance in (0, 5, 8) for subject in (0, 1) for predicate in (0, 1)]
+    always, half = np.ones((12, 2)), np.array([[1.0, 1.0], [0.0, 1.0]] * 6)
+    other = np.concatenate([half[:4], always[:4], half[:4]])
+    metric = agreement({"other": "base"}, pairs, {"base": always, "other": other}, samples=200).metric
+    assert metric["sentences"] == {"0": 4, "5": 4, "8": 4, "apart": 8}
     assert metric["base"]["counterpart"] == metric["other"]["counterpart"] == "base"
     assert metric["other"]["0"]["percent"] == 50 and metric["other"]["0"]["difference"] == -50
-    assert metric["other"]["5"] == {"percent": 50, "difference": 0, "difference_low": 0, "difference_high": 0}
+    assert metric["other"]["5"] == {"percent": 100, "difference": 0, "difference_low": 0, "difference_high": 0}
+    assert metric["other"]["apart"]["percent"] == 75 and metric["other"]["apart"]["difference"] == -25
+
+
+def test_resamples_draw_subjects_and_predicates_for_themselves() -> None:
+    made = list(contrasts())
+    times = crossed(made, 20)
+    assert times.shape == (20, len(made)) and times.sum(1) == pytest.approx(len(made))
+    alike = {(one.subject, one.predicate): column for one, column in zip(made, times.T, strict=True)}
+    assert all((column == alike[one.subject, one.predicate]).all() for one, column in zip(made, times.T, strict=True))
+    assert len(alike) == len(SUBJECTS) * len(PREDICATES)
 
 
 def test_training_steps_take_turns_and_are_compared_batch_by_batch() -> None:

@@ -3,7 +3,8 @@
 A system that generates from both ends, or several words per step, predicts some verbs before or beside their subjects.
 Each system scores two translations that differ in the number of the verb. Counted is how often the right one is more
 probable, by the number of words between subject and verb. The paper scores Lingeval97 (Sennrich 2017); the sentences
-here are those of a small grammar.
+here are those of a small grammar. They share subjects and predicates, so the bootstrap draws both of these, and not
+sentences.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,19 +16,17 @@ from matplotlib.figure import Figure
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.finished_run import FinishedRun
-from pipeline.evaluation.analyses.interleaved.grammar import Contrast, contrasts
+from pipeline.evaluation.analyses.interleaved.grammar import PREDICATES, SUBJECTS, Contrast, contrasts
 from pipeline.evaluation.analyses.orders import OrderContext, share_with_difference
 from pipeline.evaluation.analyses.sentences import make_batches, sentence_losses
-from pipeline.evaluation.bootstrap import Floats, resample
+from pipeline.evaluation.bootstrap import SEED, Floats, resample
 
 _ROWS = 32
 """Sentences per batch."""
 LANGUAGES = "en", "de"
 """Those of the grammar."""
-
-Counts = Mapping[int, Floats]
-"""(N, 2) by the distance of subject and verb: 1 where the right translation is more probable than the wrong one, and
-1."""
+APART = "apart"
+"""The name of all distances but 0, together, in the metrics file."""
 
 
 def ask(context: OrderContext) -> Finding:
@@ -37,13 +36,9 @@ def ask(context: OrderContext) -> Finding:
     run, corpus = context.run, context.run.params.corpus
     if (corpus.source_language, corpus.target_language) != LANGUAGES:
         return not_measured("the sentences are English and German, and the corpus is not")
-    counterparts = {rival.family: rival.counterpart[0] for rival in context.rivals}
-    by_distance: dict[int, list[Contrast]] = {}
-    for one in contrasts():
-        by_distance.setdefault(one.distance, []).append(one)
-    found = {family: {distance: agreeing(run, family, some) for distance, some in by_distance.items()}
-             for family in dict.fromkeys([*counterparts.values(), *counterparts])}
-    return agreement(counterparts, found, samples=run.params.evaluation.bootstrap_samples)
+    counterparts, pairs = {rival.family: rival.counterpart[0] for rival in context.rivals}, list(contrasts())
+    counts = {family: agreeing(run, family, pairs) for family in dict.fromkeys([*counterparts.values(), *counterparts])}
+    return agreement(counterparts, pairs, counts, samples=run.params.evaluation.bootstrap_samples)
 
 
 def agreeing(run: FinishedRun, family: str, pairs: Sequence[Contrast]) -> Floats:
@@ -60,22 +55,34 @@ def agreeing(run: FinishedRun, family: str, pairs: Sequence[Contrast]) -> Floats
     return np.stack([right < wrong, np.ones(len(right))], 1).astype(np.float64)
 
 
-def agreement(counterparts: Mapping[str, str], counts: Mapping[str, Counts], *, samples: int) -> Finding:
+def agreement(counterparts: Mapping[str, str], pairs: Sequence[Contrast], counts: Mapping[str, Floats], *,
+              samples: int) -> Finding:
     """Compare the shares of right verbs with those of counterparts.
 
     Args:
         counterparts: by family, the one that it is compared with; another family has itself.
-        counts: by family.
+        pairs: N.
+        counts: of each family, see `agreeing`.
         samples: resamples of the paired bootstrap.
     """
-    sizes = {distance: len(some) for distance, some in sorted(next(iter(counts.values())).items())}
-    metric: dict[str, Any] = {"sentences": {str(distance): size for distance, size in sizes.items()}}
+    distances = np.array([pair.distance for pair in pairs])
+    chosen = {str(distance): distances == distance for distance in np.unique(distances)} | {APART: distances > 0}
+    times = crossed(pairs, samples)
+    metric: dict[str, Any] = {"subjects": len(SUBJECTS), "predicates": len(PREDICATES),
+                              "sentences": {name: int(some.sum()) for name, some in chosen.items()}}
     for family, mine in counts.items():
         counterpart = counterparts.get(family, family)
         metric[family] = {"counterpart": counterpart} | {
-            str(distance): share_with_difference(mine[distance], counts[counterpart][distance],
-                                                 resample(size, samples)) for distance, size in sizes.items()}
-    return Finding(metric, _draw(metric, list(counts), list(sizes)))
+            name: share_with_difference(mine[some], counts[counterpart][some], times[:, some], units=len(PREDICATES))
+            for name, some in chosen.items()}
+    return Finding(metric, _draw(metric, list(counts), np.unique(distances).tolist()))
+
+
+def crossed(pairs: Sequence[Contrast], samples: int) -> Floats:
+    """(samples, N), how often each resample contains each sentence, if subjects and predicates are drawn for themselves
+    (Owen 2007, "The pigeonhole bootstrap")."""
+    subjects, predicates = resample(len(SUBJECTS), samples), resample(len(PREDICATES), samples, SEED + 1)
+    return subjects[:, [pair.subject for pair in pairs]] * predicates[:, [pair.predicate for pair in pairs]]
 
 
 def _draw(metric: Mapping[str, Any], families: Sequence[str], distances: Sequence[int]) -> Figure:
@@ -86,6 +93,7 @@ def _draw(metric: Mapping[str, Any], families: Sequence[str], distances: Sequenc
     axes.axhline(50, color=chart.THEME.muted, linewidth=1)
     axes.set_xticks(distances)
     chart.name_axes(axes, "words between subject and verb", "verbs that agree, %",
-                    ", ".join(filter(None, (f"{sum(metric['sentences'].values())} sentences", chart.of_all(families)))))
+                    ", ".join(filter(None, (f"{sum(metric['sentences'][str(one)] for one in distances)} sentences",
+                                            chart.of_all(families)))))
     chart.add_legend(figure, 4)
     return figure

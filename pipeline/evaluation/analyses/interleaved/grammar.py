@@ -18,6 +18,9 @@ class Contrast(NamedTuple):
     wrong: str
     distance: int
     """Words between the subject and the verb."""
+    subject: int = 0
+    predicate: int = 0
+    """Their places in `SUBJECTS` and `PREDICATES`."""
 
 
 SUBJECTS = (
@@ -76,8 +79,8 @@ PREDICATES = (
 
 def contrasts() -> Iterator[Contrast]:
     """All sentences of the grammar."""
-    for number, subject, between, predicate in product((0, 1), SUBJECTS, BETWEEN, PREDICATES):
-        (english, german), (phrase, german_phrase), (verb, german_verb) = subject, between, predicate
+    for number, subject, between, predicate in product((0, 1), enumerate(SUBJECTS), BETWEEN, enumerate(PREDICATES)):
+        (at, (english, german)), (phrase, german_phrase), (end, (verb, german_verb)) = subject, between, predicate
         prefix = german[number] + german_phrase
         yield Contrast(english[number] + phrase + verb[number], prefix + german_verb[number],
-                       prefix + german_verb[1 - number], len(german_phrase.split()))
+                       prefix + german_verb[1 - number], len(german_phrase.split()), at, end)

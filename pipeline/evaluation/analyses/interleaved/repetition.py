@@ -2,8 +2,7 @@
 
 Words that are predicted in the same step cannot see each other, so they may repeat each other. Counted are n-grams that
 a hypothesis has more often than any reference has, and more than once, as shares of all its n-grams. A repetition that
-a reference has too ("0 0") is none. The paper's OTEM (Yang et al. 2018) joins such shares into one figure with a length
-penalty; here every n is reported for itself.
+a reference has too ("0 0") is none. The paper's OTEM (Yang et al. 2018) joins the shares of words and of bigrams.
 """
 
 from collections import Counter
@@ -17,7 +16,7 @@ from pipeline.bleu import make_bleu
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.orders import OrderContext, Rival, share_with_difference
-from pipeline.evaluation.bootstrap import Floats, resample
+from pipeline.evaluation.bootstrap import Estimate, Floats, interval, ratio, resample
 from pipeline.evaluation.metrics.n_grams import n_grams
 from pipeline.evaluation.rows import Name
 
@@ -54,15 +53,44 @@ def repetition(rivals: Sequence[Rival], texts: Mapping[Name, Sequence[Tokens]],
     """
     times = resample(len(references[0]), samples)
     counts = {name: {n: surplus_counts(lines, references, n) for n in ORDERS} for name, lines in texts.items()}
+    sums = {" ".join(name): np.hstack([counts[name][1], counts[name][2], closest_lengths(lines, references)])
+            for name, lines in texts.items()}
+    figures = {name: float(otem(one.sum(0))) for name, one in sums.items()}
+
+    def with_difference(mine: str, theirs: str) -> dict[str, float]:
+        difference = Estimate(figures[mine] - figures[theirs],
+                              *interval(otem(times @ sums[mine]) - otem(times @ sums[theirs]), len(references[0])))
+        return {"otem": figures[mine], **difference.named("difference")}
+
     metric: dict[str, Any] = {"sentences": len(references[0])}
     for rival in rivals:
-        metric[" ".join(rival.name)] = {"counterpart": " ".join(rival.counterpart)} | {
+        name, counterpart = " ".join(rival.name), " ".join(rival.counterpart)
+        metric[name] = {"counterpart": counterpart, **with_difference(name, counterpart)} | {
             f"{n}-gram": share_with_difference(counts[rival.name][n], counts[rival.counterpart][n], times)
             for n in ORDERS}
-    by_name = {" ".join(name): found for name, found in counts.items()}
-    metric["differences"] = {f"{more} - {less}": share_with_difference(by_name[more][1], by_name[less][1], times)
+    metric["differences"] = {f"{more} - {less}": with_difference(more, less)
                              for more, less in COMPARED if {more, less} <= metric.keys()}
-    return Finding(metric, _draw(counts, metric))
+    return Finding(metric, _draw(figures, counts, metric))
+
+
+def otem(sums: Floats) -> Floats:
+    """Over-translation in percent: the geometric mean of the shares of surplus words and bigrams, times a penalty for
+    hypotheses that are longer than their references.
+
+    Args:
+        sums: (..., 5) over sentences: surplus words, words, surplus bigrams, bigrams, and words of the references.
+
+    >>> round(float(otem(np.array([4.0, 40.0, 1.0, 25.0, 40.0]))), 2)
+    6.32
+    """
+    relative = ratio(sums[..., [4, 1]])  # the references' length to the hypotheses'
+    return 100 * np.exp(np.maximum(1 - relative, 0)) * np.sqrt(ratio(sums[..., :2]) * ratio(sums[..., 2:4]))
+
+
+def closest_lengths(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> Floats:
+    """(N, 1), for each sentence the words of the reference whose length is closest, the shorter of two."""
+    return np.array([[min((len(one[row]) for one in references), key=lambda words: (abs(words - len(tokens)), words))]
+                     for row, tokens in enumerate(hypotheses)], np.float64)
 
 
 def surplus_counts(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]], n: int) -> Floats:
@@ -81,12 +109,13 @@ def surplus_counts(hypotheses: Sequence[Tokens], references: Sequence[Sequence[T
     return counts
 
 
-def _draw(counts: Mapping[Name, Mapping[int, Floats]], metric: Mapping[str, Any]) -> Figure:
-    figure, panels = chart.new_picture(2)
-    for axes, n in zip(panels, ORDERS, strict=False):
-        shares = {" ".join(name): 100 * of_n[n][:, 0].sum() / max(of_n[n][:, 1].sum(), 1)
-                  for name, of_n in counts.items()}
-        chart.bars(axes, shares, chart.COLOURS[:1])
-        chart.name_axes(axes, f"surplus {n}-grams, %", "", f"{metric['sentences']} sentences" if n == 1 else "")
-    panels[1].set_yticklabels([])
+def _draw(figures: Mapping[str, float], counts: Mapping[Name, Mapping[int, Floats]],
+          metric: Mapping[str, Any]) -> Figure:
+    figure, (joined, words) = chart.new_picture(2)
+    chart.bars(joined, figures, chart.COLOURS[:1])
+    chart.name_axes(joined, "OTEM, %", "", f"{metric['sentences']} sentences")
+    chart.bars(words, {" ".join(name): 100 * float(ratio(of_n[1].sum(0))) for name, of_n in counts.items()},
+               chart.COLOURS[:1])
+    chart.name_axes(words, "surplus words, %", "")
+    words.set_yticklabels([])
     return figure
