@@ -17,6 +17,8 @@ SENTENCES = (1, 32)
 DRAWN = ("interleaved greedy", "double_token greedy", "interleaved_sa greedy", "multi_directional greedy",
          "lattice lattice32", "ar iad", "ar pgj3", "drafter gad", "speculative speculative", "blockwise blockwise")
 _BASELINE = "ar greedy"
+CORRECTORS: Mapping[int, str] = {512: "reports/gec_base/decoders.json"}
+"""Reports of trained systems whose sources are nearly their targets, by width."""
 
 Speeds = Mapping[tuple[str, int], float]
 """The speed over greedy search of the same precision, by search and number of sentences at once."""
@@ -84,7 +86,7 @@ def _columns(report: Mapping[str, Any]) -> Iterable[tuple[str, Speeds]]:
             yield f"{precision}, d={width}", _random(report, width, precision)
         for run, width in report["trained"].items():
             if speeds := _trained(run, precision):
-                yield f"{precision}, d={width}, trained", speeds
+                yield f"{precision}, d={width}, trained", {**speeds, **_correcting(width, precision)}
 
 
 def _cell(speeds: Speeds, name: str) -> str:
@@ -114,6 +116,14 @@ def _trained(run: str, precision: str) -> Speeds:
     return {(name, size): row[figure] / greedy[figure] for name, row in found.items()
             for size, figure in zip(SENTENCES, ("speedup_vs_greedy", "tokens_per_second_batch32"), strict=True)
             if row[figure] is not None}
+
+
+def _correcting(width: int, precision: str) -> Speeds:
+    """The speeds of a trained corrector, by the names that its searches have in the benchmark."""
+    family = _BASELINE.split()[0]
+    found = _trained(CORRECTORS[width], precision) if width in CORRECTORS else {}
+    return {(f"correction {name.removeprefix(f'{family} ')}", size): speed for (name, size), speed in found.items()
+            if name.startswith(f"{family} ")}
 
 
 def _unzip(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:

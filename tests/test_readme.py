@@ -4,6 +4,7 @@ import argparse
 import importlib
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -144,6 +145,17 @@ def test_every_path_that_is_named_exists(page: Path) -> None:
     ignored = (ROOT / ".gitignore").read_text().splitlines()
     for path in re.findall(r"`((?:pipeline|reports|benchmarks|presets|docs|tests)/[\w./-]*)`", page.read_text()):
         assert path.endswith("NAME") or (ROOT / path).exists() or f"/{path}/" in ignored, path
+
+
+@every_page
+def test_every_commit_that_is_named_exists(page: Path) -> None:
+    def git(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["git", *command], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
+        pytest.skip("needs the history")
+    for commit in re.findall(r"`([0-9a-f]{7,12})`", page.read_text()):
+        assert git("cat-file", "-e", f"{commit}^{{commit}}").returncode == 0, commit
 
 
 def test_the_readme_is_read_in_ten_minutes_and_leads_to_every_page() -> None:

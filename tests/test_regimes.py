@@ -10,7 +10,7 @@ from docs import gpu, regimes
 SPEEDS = {"ar greedy": 1.0, "interleaved greedy": 1.5, "ar iad": 0.75, "correction iad_whole": 2.0}
 TOKENS = {"ar iad": 1.25, "correction iad_whole": 12.0}
 DRAFTS = {"ar iad": "reports/decoders.json", "correction iad_whole": "reports/gec_base/decoders.json"}
-"""The reports that these tokens per call are of; that of correctors has no column."""
+"""The reports that these tokens per call are of; that of correctors shares the column of its width."""
 
 
 @pytest.fixture()
@@ -31,6 +31,10 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for family, decoder, speed, together in (
             ("ar", "greedy", 1.0, 100.0), ("ar", "greedy_int8", 4.0, 200.0), ("interleaved", "greedy", 1.75, 180.0),
             ("interleaved", "greedy_int8", 6.0, 500.0))]))
+    (tmp_path / "reports/gec_base").mkdir()
+    (tmp_path / "reports/gec_base/decoders.json").write_text(json.dumps([
+        {"family": "ar", "decoder": decoder, "speedup_vs_greedy": speed, "tokens_per_second_batch32": together}
+        for decoder, speed, together in (("greedy", 1.0, 100.0), ("iad_whole", 2.5, 30.0))]))
     monkeypatch.setattr(regimes, "ROOT", tmp_path)
     monkeypatch.setattr(regimes, "REPORT", tmp_path / "regimes.json")
     monkeypatch.setattr(regimes, "PICTURE", tmp_path / "regimes.png")
@@ -44,7 +48,8 @@ def test_each_precision_is_compared_with_its_own_greedy_search(measured: Path) -
                               "int8, d=128", "int8, d=512", "int8, d=512, trained"]
     assert rows["interleaved greedy"] == ["", "1.50 / 3.00", "1.50 / 3.00", "1.75 / 1.80",
                                           "1.50 / 3.00", "1.50 / 3.00", "1.50 / 2.50"]
-    assert rows["correction iad_whole"][0] == "12.00 (gec_base)"
+    assert rows["correction iad_whole"] == ["12.00 (gec_base)", "2.00 / 4.00", "2.00 / 4.00", "2.50 / 0.30",
+                                            "2.00 / 4.00", "2.00 / 4.00", ""]
     assert rows["ar iad"] == ["1.25 (default)", "0.75 / 1.50", "0.75 / 1.50", "", "0.75 / 1.50", "0.75 / 1.50", ""]
     assert "ar greedy" not in rows
 

@@ -49,7 +49,7 @@ FINDINGS: dict[int, Finding] = {
     31: Finding(SANTILLI, "Table 1", "Blocks of three are faster than blocks of five and than PJ"),
     32: Finding(SANTILLI, "Figure 3", "Parallel Jacobi decoding gains from more cores"),
     33: Finding(DENG, "Tables 4 to 9", "More candidates per position raise BLEU, and cost little time"),
-    34: Finding(DENG, "Figure 3", "A lattice beats a non-autoregressive model with as many layers, and with fewer"),
+    34: Finding(DENG, "Figure 3", "A lattice beats a non-autoregressive model with as many layers"),
     35: Finding(DENG, "Figure 1", "Candidates by position recall more than a vocabulary shared by the sentence"),
     36: Finding(DENG, "Tables 4 to 9, Figure 2", "Distillation raises the lattice's BLEU, and search moves words"),
     37: Finding(DENG, "Table 2", "A lattice is better than its counts alone"),
