@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.cli import main
-from pipeline.documents.segments import splitter, translate_segments, whole_line
+from pipeline.documents.segments import Segment, splitter, translate_segments, whole_line
+from pipeline.errors import PipelineError
 from pipeline.placeholders import lost_placeholders
 from pipeline.sources.readers.po import read_catalogue
 from pipeline.sources.readers.tmx import read_memory
@@ -27,6 +29,10 @@ def reversed_words(sentences: list[str]) -> Iterator[Translation]:
     for sentence in sentences:
         words = " ".join(word for word in reversed(sentence.split()) if word != "{lost}")
         yield Translation(sentence, [words], None, 1, "cut" if "cut" in words else None)
+
+
+def unchanged(sentences: list[str]) -> Iterator[Translation]:
+    return (Translation(sentence, [sentence], None, 1) for sentence in sentences)
 
 
 @pytest.mark.parametrize(("text", "expected"), [
@@ -62,6 +68,10 @@ def test_a_splitter_of_a_language() -> None:
     split = splitter("en")
     assert split("Dr. Smith has 3.5 apples. Has he?  Yes!") == ["Dr. Smith has 3.5 apples.", "Has he?", "Yes!"]
     assert split("no end") == ["no end"]
+    for blank in ("\u00a0", "\u3000", "\x85"):  # on which the library would panic
+        text = f"Take{blank}vitamin C{blank}.  Go{blank}on!{blank}Then{blank}{blank}rest."
+        assert split(text) == [f"Take{blank}vitamin C{blank}.", f"Go{blank}on!", f"Then{blank}{blank}rest."]
+        assert "".join(one.text for one in translate_segments([text], split, unchanged)) == text
 
 
 PO = '''# A translator's comment
@@ -120,6 +130,36 @@ def test_a_catalogue_is_completed(tmp_path: Path) -> None:
     assert again == ["open {name}\nclose {lost}\n"] and unchanged == rendered
 
 
+@pytest.mark.parametrize(("declared", "expected"), [
+    ("Content-Type: text/plain; charset=CHARSET", "Content-Type: text/plain; charset=UTF-8"),
+    ("Content-Type: text/plain; charset=ISO-8859-1; format=flowed",
+     "Content-Type: text/plain; charset=UTF-8; format=flowed"),
+    ("Content-Type: text/plain; charset=Utf-8", "Content-Type: text/plain; charset=Utf-8"),
+    ("Content-Type: text/html", "Content-Type: text/html; charset=UTF-8"),
+    ("X-Of: a catalogue", "Content-Type: text/plain; charset=UTF-8\\n\"\n\"X-Of: a catalogue"),
+    ("content-type: text/plain; charset=ascii", "content-type: text/plain; charset=UTF-8"),
+])
+def test_the_header_of_a_catalogue_names_its_charset(tmp_path: Path, declared: str, expected: str) -> None:
+    text = f'#\nmsgid ""\nmsgstr ""\n"Language: xx\\n"\n"{declared}\\n"\n\nmsgid "red otter"\nmsgstr ""\n\n'
+    (tmp_path / "in.po").write_text(text)
+    _, rendered = catalogue(tmp_path / "in.po")
+    assert rendered.decode() == text.replace(declared, expected).replace('msgstr ""\n\n', 'msgstr "otter red"\n\n')
+
+
+def test_a_catalogue_without_a_header_gets_one(tmp_path: Path) -> None:
+    (tmp_path / "in.po").write_text('msgid "red otter"\nmsgstr ""\n')
+    _, rendered = catalogue(tmp_path / "in.po")
+    assert rendered.startswith(b'#\nmsgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "red otter"')
+
+
+def test_a_catalogue_in_a_named_pipe_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it is opened, which would wait for a writer."""
+    monkeypatch.setattr("pipeline.documents.po.read_catalogue", None)
+    os.mkfifo(tmp_path / "pipe.po")
+    with pytest.raises(PipelineError, match=r"pipe\.po: is a named pipe, but a catalogue is read twice; write it to a"):
+        catalogue(tmp_path / "pipe.po")
+
+
 def test_more_plural_forms_than_two_are_for_a_person_to_check(tmp_path: Path) -> None:
     (tmp_path / "in.po").write_text(PO.replace("nplurals=2; plural=(n != 1)", "nplurals=3; plural=0")
                                     .replace('msgstr[1] ""\n', 'msgstr[1] ""\nmsgstr[2] ""\n'))
@@ -163,14 +203,33 @@ def test_a_memory_is_completed(tmp_path: Path) -> None:
     assert memory(tmp_path / "out.tmx") == ([], rendered)
 
 
-def test_a_lost_code_is_marked(tmp_path: Path) -> None:
-    (tmp_path / "in.tmx").write_text(TMX.replace("otter<ph", "otter <ph"))
+@pytest.mark.parametrize(("translation", "notes"), [
+    ("now {2} and {1}, see {lost}", []),
+    ("now {1}, see {lost}", ["lost {2}"]),
+    ("now {2} {1} {2} {2} {7}, see {lost}", ["added {2}", "added {7}"]),
+    ("now {2} {3}", ["lost {1}", "lost {lost}", "added {3}"]),
+])
+def test_codes_lost_and_added_are_noted(tmp_path: Path, translation: str, notes: list[str]) -> None:
+    """{2} stands for a code, {1} is a word of the source."""
     pytest.importorskip("lxml")
     from pipeline.documents.tmx import Memory
+    (tmp_path / "in.tmx").write_text(TMX)
     document = Memory(tmp_path / "in.tmx", "en", "xx")
-    drop = [sentence.replace("{2}", "") for sentence in document.sources()]
-    segments = list(translate_segments(drop, whole_line, reversed_words))
-    assert '<prop type="x-check">lost {2}</prop><seg>' in document.rendered(segments, lost_placeholders).decode()
+    first, second = document.sources()
+    segments = [Segment(first, first, ()), Segment(second, translation, ())]
+    rendered = document.rendered(segments, lost_placeholders).decode()
+    assert re.findall('<prop type="x-check">(.*?)</prop>', rendered) == notes
+
+
+@pytest.mark.parametrize("empty", ["<seg/>", "<seg></seg>", "<seg>\n </seg>"])
+def test_an_empty_segment_is_filled_in_its_place(tmp_path: Path, empty: str) -> None:
+    complete = TMX.replace("<seg>done</seg>", "<seg>done {lost}</seg>")
+    (tmp_path / "complete.tmx").write_text(complete)
+    (tmp_path / "in.tmx").write_text(complete.replace("<seg>kept</seg>", empty))
+    sources, rendered = memory(tmp_path / "in.tmx")
+    assert sources == ["red & {1}otter{2}", "done {lost}", "see {lost} and {1} {2} now"]
+    filled = b'<prop type="x-check">lost {lost}</prop><seg>done</seg>'
+    assert rendered == memory(tmp_path / "complete.tmx")[1].replace(b"<seg>kept</seg>", filled)
 
 
 # By the command.

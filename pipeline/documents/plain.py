@@ -15,14 +15,15 @@ def read_utf8(path: Path | None) -> Iterator[str]:
         path: of a file; None: standard input.
 
     Raises:
-        PipelineError: at once if the file cannot be opened; later if a line cannot be read or is not UTF-8.
+        PipelineError: at once if the file cannot be opened, unless it is a named pipe; later if a line cannot be read
+            or is not UTF-8.
     """
     name = str(path or "standard input")
     try:
-        if path is not None:
-            path.open("rb").close()
-        elif sys.stdin is None:
+        if path is None and sys.stdin is None:
             raise PipelineError(f"{name}: closed; redirect it, or name a file with --input")
+        if path is not None and not path.is_fifo():  # which loses its text when a reader closes it
+            path.open("rb").close()
     except OSError as error:
         raise PipelineError(f"{name}: cannot be read: {error.strerror}; check the path and the permissions") from None
     return decode_lines(sys.stdin.buffer, name) if path is None else read_lines(path)

@@ -1,7 +1,8 @@
 """Gettext catalogues (.po) by polib: entries without a finished translation get one, the others stay as they are.
 
 The first plural form is translated from the singular and all others from the plural. An entry is marked fuzzy, for a
-person to read, if a placeholder was lost, the translation was cut, or its language has more than two plural forms.
+person to read, if a placeholder was lost, the translation was cut, or its language has more than two plural forms. The
+header declares UTF-8, in which the catalogue is written.
 """
 
 import re
@@ -13,6 +14,8 @@ from pipeline.documents.segments import Segment
 from pipeline.errors import PipelineError
 from pipeline.sources.readers.po import read_catalogue
 
+_CHARSET = re.compile(r"charset=(?!utf-8(?:[;\s]|\Z))[^;\s]*", re.IGNORECASE)
+"""A charset that is not UTF-8, such as the CHARSET of a new template."""
 _FORMS = re.compile(r"nplurals\s*=\s*(\d+)")
 _DIGITS = 4  # of a number that are read, so that no number is too long
 _MOST_FORMS = 10  # Arabic has 6
@@ -23,12 +26,14 @@ class Catalogue:
 
     def __init__(self, path: Path) -> None:
         """Raises:
-            PipelineError: polib is not installed, the file cannot be read, or its number of plural forms is none.
+            PipelineError: polib is not installed, the file cannot be read twice, or its number of plural forms is none.
         """
         try:
             import polib
         except ImportError:
             raise PipelineError(f"{path}: needs polib; run pip install 'fast-nmt-decoding[po]'") from None
+        if path.is_fifo():
+            raise PipelineError(f"{path}: is a named pipe, but a catalogue is read twice; write it to a file first")
         for _ in read_catalogue(str(path)):  # polib reads damaged catalogues without a word
             pass
         try:
@@ -68,4 +73,12 @@ class Catalogue:
                 one.warnings or lost(one.source, one.text) for one in used)
             if bool(doubtful) != entry.fuzzy:
                 entry.fuzzy = bool(doubtful)
+        self._declare_utf8()
         return f"{self._file}\n".encode()
+
+    def _declare_utf8(self) -> None:
+        """Name the charset in the header; without one, gettext takes the translations for ASCII."""
+        header = self._file.metadata
+        name = next((name for name in header if name.lower() == "content-type"), "Content-Type")
+        declared = _CHARSET.sub("charset=UTF-8", header.get(name) or "text/plain")
+        header[name] = declared if "charset=" in declared.lower() else f"{declared}; charset=UTF-8"

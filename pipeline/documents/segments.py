@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice, pairwise
 from typing import TYPE_CHECKING
 
 from pipeline.errors import PipelineError
@@ -47,7 +47,14 @@ def splitter(language: str) -> Split:
         import sentencex
     except ImportError:
         raise PipelineError("--split: needs sentencex; run pip install 'fast-nmt-decoding[split]'") from None
-    return lambda line: [sentence for part in sentencex.segment(language, line) if (sentence := part.strip())]
+
+    def split(line: str) -> list[str]:
+        # White space of several bytes can make sentencex panic (1.0.32: "C\u00a0."), so it gets a space for each.
+        parts = sentencex.segment(language, re.sub(r"\s", " ", line))
+        ends = accumulate(map(len, parts), initial=0)
+        return [sentence for begin, end in pairwise(ends) if (sentence := line[begin:end].strip())]
+
+    return split
 
 
 def translate_segments(segments: Iterable[str], split: Split, translate: Translate,

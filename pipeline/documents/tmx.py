@@ -1,11 +1,12 @@
-"""Translation memories (.tmx) by lxml: every unit that lacks the target language gets a segment in it.
+"""Translation memories (.tmx) by lxml: every unit whose segment in the target language is missing or empty gets one.
 
 Inline codes such as <ph> stand in the sentence as {1}, {2}, …, and are put back where the translation has these. A
-segment that lost a code or a placeholder, or was cut, has a <prop type="x-check"> that says so.
+segment that lost a code or a placeholder, has a mark too many, or was cut, has a <prop type="x-check"> that says so.
 """
 
 import copy
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,30 +43,40 @@ class Memory:
         self._units, known = [], 0
         for unit in self._tree.iter("tu"):
             segments = segments_of(unit)
-            source = find_segment(segments, source_language)
+            source, target = (find_segment(segments, language) for language in (source_language, target_language))
             known += source is not None
-            if source is not None and find_segment(segments, target_language) is None:
-                self._units.append((unit, *_marked(source)))
+            if source is not None and (target is None or _is_empty(target)):
+                self._units.append((unit, target, *_marked(source)))
         if not known:
             raise PipelineError(f"{path}: has no unit in the language {source_language!r}; its languages must be those "
                                 "of the model (--languages, corpus.source_language in params.yaml)")
 
     def sources(self) -> list[str]:
         """What is to be translated."""
-        return [text for _, text, _ in self._units]
+        return [text for _, _, text, _ in self._units]
 
     def rendered(self, segments: list[Segment], lost: Callable[[str, str], list[str]]) -> bytes:
         """The memory with the translations of all sources; see `po.Catalogue.rendered`."""
-        for (unit, _, codes), segment in zip(self._units, segments, strict=True):
+        for (unit, target, text, codes), segment in zip(self._units, segments, strict=True):
             absent = [mark for mark in codes if mark not in segment.text]
             notes = [f"lost {mark}" for mark in dict.fromkeys([*absent, *lost(segment.source, segment.text)])]
-            variant = self._etree.SubElement(unit, "tuv", {_LANGUAGE: self._language})
+            notes += [f"added {mark}" for mark in Counter(_MARK.findall(segment.text)) - Counter(_MARK.findall(text))]
+            if target is None:
+                variant = self._etree.SubElement(unit, "tuv", {_LANGUAGE: self._language})
+                variant.tail = "\n"
+                target = self._etree.SubElement(variant, "seg")
             for note in [*notes, *segment.warnings]:
-                self._etree.SubElement(variant, "prop", {"type": "x-check"}).text = note
-            _fill(self._etree.SubElement(variant, "seg"), segment.text, codes)
-            variant.tail = "\n"
+                prop = self._etree.Element("prop", {"type": "x-check"})
+                prop.text = note
+                target.addprevious(prop)
+            _fill(target, segment.text, codes)
         found: bytes = self._etree.tostring(self._tree, xml_declaration=True, encoding="UTF-8")
         return found
+
+
+def _is_empty(segment: Any) -> bool:
+    """Whether a segment has neither text nor children."""
+    return not len(segment) and not (segment.text or "").strip()
 
 
 def _marked(segment: Any) -> tuple[str, dict[str, Any]]:
@@ -84,6 +95,7 @@ def _marked(segment: Any) -> tuple[str, dict[str, Any]]:
 
 def _fill(segment: Any, text: str, codes: dict[str, Any]) -> None:
     """Write a text into an empty segment, the first time with the element that each mark stands for."""
+    segment.text = ""
     remaining, last = dict(codes), None
     for part in _MARK.split(text):
         if part in remaining:
@@ -91,6 +103,6 @@ def _fill(segment: Any, text: str, codes: dict[str, Any]) -> None:
             last.tail = ""
             segment.append(last)
         elif last is None:
-            segment.text = (segment.text or "") + part
+            segment.text += part
         else:
             last.tail += part
