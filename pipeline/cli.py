@@ -43,6 +43,8 @@ VERBS = {
 """Verbs and their help; each is a file of `pipeline.commands`, imported only when it is called."""
 PRINTING = {"validate", "translate", "explain", "ddg", "tune", "score", "completion"}
 """Verbs whose product is what they print. The others write files, but with --model they also print their product."""
+RESUMING = {"fit", "distill", "repro"}
+"""Verbs that continue an interrupted run."""
 EXTRAS = {
     "ctranslate2": "peers", "dvc": "pipeline", "dvclive": "pipeline", "jsonargparse": "pipeline",
     "matplotlib": "pipeline", "prometheus_client": "serve", "pytorch_lightning": "pipeline", "rich": "pipeline",
@@ -89,10 +91,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                   file=sys.stderr)
             return 2
         except Terminated:
-            print("terminated; the same command continues where it stopped", file=sys.stderr)
+            print(f"terminated{_resumes(given)}", file=sys.stderr)
             return 143
         except KeyboardInterrupt:
-            print("interrupted; the same command continues where it stopped", file=sys.stderr)
+            print(f"interrupted{_resumes(given)}", file=sys.stderr)
             return 130
         except Unread:
             return 141
@@ -116,6 +118,11 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         super().error(one_line(message))
+
+
+def _resumes(given: list[str]) -> str:
+    """What is added to the report of an interruption."""
+    return "; the same command continues where it stopped" if RESUMING & set(given[:1]) else ""
 
 
 def _program() -> str:

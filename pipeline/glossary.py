@@ -23,6 +23,11 @@ class Glossary:
         longest_first = "|".join(map(re.escape, sorted(self._phrases, key=len, reverse=True)))
         self._pattern = re.compile(rf"(?<!\w)(?:{longest_first})(?!\w)") if terms else None
 
+    @property
+    def phrases(self) -> list[str]:
+        """The source phrases."""
+        return list(self._targets)
+
     @classmethod
     def read(cls, path: Path) -> "Glossary":
         """Read a file with a term per line: source phrase, tab, target phrase; blank lines are skipped.

@@ -62,9 +62,7 @@ def open_model(arguments: argparse.Namespace) -> NamedModel:
 
     if arguments.model is not None and arguments.model.startswith(PREFIX):
         return _open_checkpoint(arguments)
-    if arguments.source_language or arguments.target_language:
-        raise PipelineError("--source-language, --target-language: a family has been trained for one pair of "
-                            "languages; leave them out")
+    refuse_languages(arguments)
     from pipeline.text_model import open_family, open_folder
 
     if arguments.model is None:
@@ -76,6 +74,17 @@ def open_model(arguments: argparse.Namespace) -> NamedModel:
     model, settings = open_folder(folder)
     return NamedModel(folder.resolve().name, model, settings, list(settings.decoders),
                       (settings.source_language, settings.target_language))
+
+
+def refuse_languages(arguments: argparse.Namespace) -> None:
+    """Refuse the options of a multilingual model where the model is a family.
+
+    Raises:
+        PipelineError: one of them is given.
+    """
+    if arguments.source_language or arguments.target_language:
+        raise PipelineError("--source-language, --target-language: a family has been trained for one pair of "
+                            "languages; leave them out")
 
 
 def _open_checkpoint(arguments: argparse.Namespace) -> NamedModel:

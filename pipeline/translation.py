@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice, repeat
+from itertools import islice, repeat, zip_longest
 from pathlib import Path
 from typing import Any, Self
 
@@ -63,8 +63,11 @@ class Translator:
             quantization: one of `formats.FORMATS`, in which the model is searched; None: the decoder's own.
 
         Raises:
-            PipelineError: a name is unknown, or the decoder finds fewer hypotheses or does not suit the vocabulary.
+            PipelineError: a name is unknown, or the decoder finds fewer hypotheses, cannot place terms or does not suit
+                the vocabulary.
         """
+        if quantization is not None and quantization not in FORMATS:
+            raise PipelineError(f"quantization: {quantization!r} is unknown; choose one of {', '.join(FORMATS)}")
         limit = params.length_limit(model.longest)
         if isinstance(decoder, str):
             block = with_nbest(decoder, params.decoder(decoder, joint=model.text.joint), nbest, "--nbest")
@@ -75,11 +78,16 @@ class Translator:
         else:  # its own settings say how many hypotheses it finds
             if shortlist is not None:
                 raise PipelineError("shortlist: a decoder that is a function cannot search one; name a decoder")
+            if nbest != 1:
+                raise PipelineError(f"nbest: {nbest}: a decoder that is a function finds as many hypotheses as its own "
+                                    "settings say; leave it out, or name a decoder")
             self._quantization = quantization or FORMATS[0]
             self._decode = _of_function(decoder, limit, self._quantization)
         self.model, self.decoder, self.device = model, decoder, torch.device(pick_device(device))
         self.network = model.network.to(self.device)
         self._batch_tokens, self._scores, self._glossary = batch_tokens, scores, glossary or Glossary({})
+        for phrase in self._glossary.phrases[:1]:
+            self.translate(phrase)  # so that a decoder that cannot place terms is refused before lines are translated
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, decoder: str | Search | None = None, *, nbest: int = 1,
@@ -111,23 +119,27 @@ class Translator:
         Args:
             lines: without line ends.
             ahead: lines to read ahead, so that sentences of similar length can share a batch.
-            prefixes: per line, what its translation must begin with, or nothing; None: nothing for all lines.
+            prefixes: one per line, what its translation must begin with, or nothing; None: nothing for all lines.
 
         Raises:
-            PipelineError: the decoder cannot force a prefix or place a term.
-            TypeError: `lines` is a single text, whose letters would be translated one by one.
+            PipelineError: the decoder cannot force a prefix, or there is not one per line.
+            TypeError: `lines` or `prefixes` is a single text, whose letters would be taken one by one.
         """
         if isinstance(lines, str):
             raise TypeError("a Translator takes a list of lines; translate(line) takes one")
-        remaining = zip(lines, repeat("") if prefixes is None else prefixes, strict=False)
+        if isinstance(prefixes, str):
+            raise TypeError("a Translator takes a list of prefixes, one per line")
+        remaining = zip(lines, repeat("")) if prefixes is None else _paired(lines, prefixes)
         while chunk := list(islice(remaining, ahead)):
             yield from self._chunk(*map(list, zip(*chunk, strict=True)))
 
     def _chunk(self, lines: list[str], prefixes: list[str]) -> list[Translation]:
         encoded = self.model.encode(lines)
         forced = [self.model.encode_prefix(prefix) if prefix else [] for prefix in prefixes]
+        beginnings = [normalise(prefix, self.model.unicode) for prefix in prefixes]
         wanted = [[normalise(term, self.model.unicode) for term in self._glossary.targets(line)] for line in lines]
-        done = {row: Translation(line, [""], [0.0] if self._scores else None, 0)
+        done = {row: Translation(line, [""], [0.0] if self._scores else None, 0,
+                                 next(_unfulfilled("", beginnings[row], ()), None))
                 for row, (line, ids) in enumerate(zip(lines, encoded, strict=True)) if not ids}
         by_length = sorted((row for row in range(len(lines)) if row not in done), key=lambda row: -len(encoded[row]))
         longest_first = np.array([len(encoded[row]) + 1 for row in by_length], np.int64)
@@ -145,10 +157,23 @@ class Translator:
                 count = _found(found, place)
                 texts = self.model.text.decode_targets(words[place][:count])
                 notes = [self.model.warning(len(encoded[row]), bool(found.ended[place, 0])),
-                         *_unfulfilled(texts[0], normalise(prefixes[row], self.model.unicode), wanted[row])]
+                         *_unfulfilled(texts[0], beginnings[row], wanted[row])]
                 done[row] = Translation(lines[row], texts, scores and scores[place][:count], int(found.calls[place]),
                                         "; ".join(filter(None, notes)) or None)
         return [done[row] for row in range(len(lines))]
+
+
+def _paired(lines: Iterable[str], prefixes: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The lines with their prefixes.
+
+    Raises:
+        PipelineError: one of the two ends before the other.
+    """
+    for number, (line, prefix) in enumerate(zip_longest(lines, prefixes), start=1):
+        if line is None or prefix is None:
+            raise PipelineError(f"prefixes: there is no {'prefix' if prefix is None else 'line'} {number}; give one "
+                                "prefix per line, empty where nothing is forced")
+        yield line, prefix
 
 
 def _of_function(search: Search, limit: LengthLimit, quantization: str) -> ForcedDecoder:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,19 @@ def test_a_text_is_not_a_list_of_lines(folder: Path) -> None:
     translator = Translator.from_pretrained(folder, device="cpu")
     with pytest.raises(TypeError, match=r"a Translator takes a list of lines; translate\(line\) takes one"):
         list(translator(LINES[0]))
+    with pytest.raises(TypeError, match="a Translator takes a list of prefixes, one per line"):
+        list(translator(LINES, prefixes="mip lumo"))
     assert translator.translate(LINES[0]) == next(translator([LINES[0]])).hypotheses[0]
+
+
+@pytest.mark.parametrize(("prefixes", "missing"), [
+    (["mip"], "prefix 2"), ([], "prefix 1"), (["mip", ""] + [""] * len(LINES), f"line {len(LINES) + 1}")])
+def test_every_line_has_a_prefix(folder: Path, prefixes: list[str], missing: str) -> None:
+    translator = Translator.from_pretrained(folder, device="cpu")
+    with pytest.raises(PipelineError, match=f"^prefixes: there is no {missing}; give one prefix per line, empty where"):
+        list(translator(iter(LINES), prefixes=iter(prefixes)))
+    # Lines without an end are read ahead, and no further.
+    assert next(translator(repeat(LINES[0]), prefixes=repeat(""), ahead=2)).source == LINES[0]
 
 
 def test_a_score_in_python_is_that_of_the_family(folder: Path) -> None:
@@ -82,7 +95,17 @@ def test_a_function_that_can_force_nothing_says_so_in_a_line(folder: Path) -> No
         list(translator(LINES, prefixes=["mip"] * len(LINES)))
     model, settings = open_folder(folder)
     with pytest.raises(PipelineError, match=f"^{message}$"):
-        list(Translator(settings, model, greedy.search, device="cpu", glossary=Glossary({"moth": "lumo"}))(LINES))
+        Translator(settings, model, greedy.search, device="cpu", glossary=Glossary({"moth": "lumo"}))
+    with pytest.raises(PipelineError, match=r"^nbest: 3: a decoder that is a function finds as many hypotheses as "):
+        Translator.from_pretrained(folder, greedy.search, nbest=3, device="cpu")
+
+
+def test_a_format_that_is_unknown(folder: Path) -> None:
+    from pipeline.decoding import greedy
+
+    for decoder in (greedy.search, "greedy"):
+        with pytest.raises(PipelineError, match=r"^quantization: 'fp16' is unknown; choose one of float32, int8"):
+            Translator.from_pretrained(folder, decoder, quantization="fp16", device="cpu")
 
 
 def test_the_documented_names_are_there_and_no_others() -> None:

@@ -68,6 +68,7 @@ def test_no_verb(capsys: pytest.CaptureFixture[str]) -> None:
     (["translate", "--family", "teacher", "--nbest", "0"], "--nbest: 0 must be at least 1"),
     (["translate", "--family", "teacher", "--nbest", "4", "--decoder", "beam3"],
      "error: --nbest: 4 must not exceed the beams, 3; choose another decoder than 'beam3'"),
+    (["translate", "--family", "teacher", "--languages", "en", "xx"], "--languages: is for a .tmx file, and for"),
     (["translate", "--family", "teacher", "--device", "tpu"], "device: 'tpu' is unknown; choose cpu, cuda or auto"),
     (["translate", "--family", "teacher", "--input", "absent.txt"], "absent.txt: cannot be read: No such file"),
     (["translate", "--family", "teacher", "--input", "data"], "data: cannot be read: Is a directory"),
@@ -128,7 +129,10 @@ def test_statuses(workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
         monkeypatch.setattr("pipeline.commands.bpe.load_params", fail)
         assert main(["bpe"]) == status
-    assert capsys.readouterr().err.splitlines()[0] == "error: a line"
+    assert capsys.readouterr().err.splitlines() == ["error: a line", "interrupted"]
+    monkeypatch.setattr("pipeline.commands.distill.load_params", fail)  # which continues
+    assert main(["distill"]) == 130
+    assert capsys.readouterr().err == "interrupted; the same command continues where it stopped\n"
 
 
 def test_one_decoder_leaves_the_figures_of_the_others(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """`serve`: every request gets its own translation or a 4xx in JSON, whatever the others do; and the page shows it."""
 
+import errno
 import gc
 import json
 import os
@@ -234,7 +235,8 @@ def test_bad_requests_are_told_why_in_one_line(client: Client, path: str) -> Non
 
 
 def test_other_paths_and_methods(client: Client) -> None:
-    for method, path, status in (("GET", "/translate", 405), ("POST", "/models", 405), ("GET", "/../params.yaml", 404)):
+    for method, path, status in (("GET", "/translate", 405), ("POST", "/models", 405), ("GET", "/../params.yaml", 404),
+                                 ("GET", "/models/", 404), ("POST", "/translate/", 404)):
         assert answer_of(client.send(method, path))[0] == status
     with socket.create_connection(("127.0.0.1", client.port)) as raw:
         raw.sendall(b"no HTTP at all\r\n\r\n")
@@ -393,6 +395,58 @@ def test_a_service_that_is_stopped_answers_what_is_under_way(held: Held) -> None
     thread.join()
 
 
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """Those of signals are at the end what they were before."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_between_the_address_and_the_service_is_not_lost(
+        held: Held, monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> None:
+    stopped: list[bool] = []
+
+    class Server:
+        should_exit = searching = False
+
+        def run(self, _: list[socket.socket]) -> None:
+            stopped.append(self.should_exit)
+            signal.raise_signal(number)  # as uvicorn does once more
+
+    monkeypatch.setattr("pipeline.service.app.make_server", lambda *_: Server())
+    monkeypatch.setattr("pipeline.commands.serve._open_models", lambda _: [held])
+    monkeypatch.setattr("pipeline.commands.serve.print", lambda *_, **__: signal.raise_signal(number), raising=False)
+    assert main(["serve", "--port", "0"]) == 0
+    assert stopped == [True]
+
+
+@pytest.mark.usefixtures("handlers")
+def test_the_end_does_not_wait_for_a_search(held: Held, monkeypatch: pytest.MonkeyPatch,
+                                            caplog: pytest.LogCaptureFixture) -> None:
+    """That takes longer than --patience: its client is told so, and it is no bug in the log."""
+    ended: list[int] = []
+    answers: list[tuple[int, Any]] = []
+
+    def stop(address: str) -> None:
+        searched = ask(Client(int(address.rpartition(":")[2])), "a")
+        assert held.begun.wait(60)
+        os.kill(os.getpid(), signal.SIGTERM)
+        answers.append(answer_of(searched))
+
+    with ThreadPoolExecutor(1) as stopping:
+        monkeypatch.setattr("pipeline.commands.serve._open_models", lambda _: [held])
+        monkeypatch.setattr("pipeline.commands.serve.print", lambda address, **_: stopping.submit(stop, address),
+                            raising=False)
+        monkeypatch.setattr("os._exit", ended.append)
+        assert main(["serve", "--port", "0", "--patience", "0.05"]) == 0
+    assert answers == [(503, {"error": "the service is stopping"})]
+    assert ended == [0] and "Traceback" not in caplog.text
+
+
 def test_the_command_serves_until_it_is_told_to_stop(workspace: Path) -> None:
     """What is under way when SIGTERM comes, here half a request, is finished; the status is then 0."""
     environment = {**os.environ, "PYTHONPATH": str(Path(pipeline.__file__).parents[1])}
@@ -434,17 +488,31 @@ def test_a_model_folder_is_named_as_the_folder(folder: Path, monkeypatch: pytest
     (["--port", "-1"], "--port: '-1' must be a number"),
     (["--port", "0", "--host", "192.0.2.1"], "--host 192.0.2.1 --port 0: cannot listen there"),
     (["--port", "0", "--host", "no host"], "--host no host --port 0: cannot listen there"),
+    (["--port", "0", "--host", ""], "--host: '' is no address; give one of this machine, or 0.0.0.0 for all"),
     (["--port", "0", "--max-body", "0"], "--max-body: 0 must be at least 1"),
     (["--port", "0", "--window", "-1"], "--window: -1.0 must be at least 0"),
+    (["--port", "0", "--patience", "0"], "--patience: 0.0 must be above 0"),
     (["--port", "0", "--max-waiting", "99"], "--max-waiting: 99 is less than the 100 lines that a request may have"),
     (["--port", "0", "--family", "nobody"], "--family: family 'nobody' is unknown"),
+    (["--port", "0", "--family", "teacher", "--source-language", "en_XX"], "--source-language, --target-language: a "),
+    (["--port", "0", "--target-language", "de_DE"], "--source-language, --target-language: a family has been trained"),
     (["--port", "0", "--model", "folder"], "folder"),
 ])
-def test_mistakes_are_one_line(workspace: Path, capsys: pytest.CaptureFixture[str], options: list[str],
-                               message: str) -> None:
+def test_mistakes_are_one_line(workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+                               options: list[str], message: str) -> None:
+    monkeypatch.setattr("pipeline.service.app.make_server", None)
     assert main(["serve", *options]) == 2
     printed = capsys.readouterr().err.removeprefix("opening nobody\n")
     assert printed.startswith(f"error: {message}") and printed.count("\n") == 1
+
+
+def test_a_machine_without_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+
+    monkeypatch.setattr("socket.socket", unknown)
+    with pytest.raises(PipelineError, match=r"^--host ::1 --port 0: cannot listen there: Address family not"):
+        listen("::1", "0")
 
 
 def test_a_port_in_use_is_told_before_models_are_loaded(client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[

@@ -2,10 +2,12 @@
 
 import io
 import json
+import os
 import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from memory import held_bytes
 from pipeline.cli import main
 from pipeline.count_model.shortlist import Shortlist
 from pipeline.decoding import greedy
+from pipeline.documents.plain import read_utf8
 from pipeline.errors import PipelineError
 from pipeline.glossary import Glossary
 from pipeline.params import load_params
@@ -126,6 +129,11 @@ def test_nbest_and_json(translate: Translate, family: str) -> None:
         result["hypotheses"] for result in results]
 
 
+def test_a_note_shows_what_a_terminal_would_obey(translate: Translate) -> None:
+    _, _, error = translate(b"Da {\x1b[31mname}\n", "--check-placeholders")
+    assert r"line 1: lost {\x1b[31mname}" in error.splitlines()
+
+
 def test_scores_are_computed_for_those_who_ask(translate: Translate, monkeypatch: pytest.MonkeyPatch) -> None:
     computed: list[None] = []
     later = greedy.scored_later
@@ -217,6 +225,19 @@ def test_an_input_that_cannot_be_read(workspace: Path, monkeypatch: pytest.Monke
         assert capsys.readouterr().err.startswith("error: standard input: closed; redirect it")
 
 
+def test_a_named_pipe_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At its first line: a check that opened and closed it would take the text from its writer."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", None)
+        lines = read_utf8(pipe)
+    writer = Thread(target=pipe.write_text, args=("The red otter\nThe pale moth\n",), daemon=True)
+    writer.start()
+    assert list(lines) == ["The red otter", "The pale moth"]
+    writer.join()
+
+
 @pytest.mark.parametrize("output", ["params.yaml/out.txt", "o" * 300])
 def test_an_output_that_cannot_be_written(translate: Translate, output: str) -> None:
     status, _, error = translate(b"The red otter\n", "--output", output)
@@ -231,6 +252,13 @@ def test_an_output_that_cannot_be_written(translate: Translate, output: str) -> 
     ("{a}", "{a} {a}", []),
     ("{ not one } {}", "", []),
     ("{entity.name} 100%", "", ["{entity.name}"]),
+    ("%u files, %1$s, %ld, %i, %.1f, %-5d, %(n).2f %(n)d %s", "%d %2$s %l %f %-4d %(n)f %(m)d",
+     ["%(n).2f", "%(n)d", "%-5d", "%.1f", "%1$s", "%i", "%ld", "%s", "%u"]),
+    ("%+05.1f %*d %.*s %#llx %zu %hhd %c %p %(n)r", "", ["%#llx", "%(n)r", "%*d", "%+05.1f", "%.*s", "%c", "%hhd", "%p",
+                                                        "%zu"]),
+    ("100% sure, 50 % of it, 10%-off, 5%. %%d %%", "", []),
+    ("%%%d", "%%d", ["%d"]),
+    pytest.param(f"%{'0' * 100_000}{'1' * 100_000}", "", [], id="digits that take no time"),
 ])
 def test_lost_placeholders(source: str, translation: str, lost: list[str]) -> None:
     assert lost_placeholders(source, translation) == lost
@@ -271,6 +299,10 @@ def test_a_prefix_that_cannot_be_forced(translate: Translate) -> None:
     assert "the translation does not begin with '🦦'\n" in error
     status, _, error = translate(b"The red otter\tx\n", "--prefix", family="interleaved")
     assert status == 2 and "generates in the order interleaved, and a prefix can only be forced" in error
+    # Before any line is translated, so also where none has a prefix.
+    assert translate(b"The red otter\n", "--prefix", family="interleaved")[:2] == (2, b"")
+    status, printed, error = translate(b"\tmip\n \t \n", "--prefix")
+    assert (status, printed) == (0, b"\n\n") and error == "line 1: the translation does not begin with 'mip'\n"
     status, _, error = translate(b"one\ntwo\tx\ty\n", "--prefix")
     assert status == 2 and error.startswith("error: standard input:2: has 2 tabs; with --prefix a line is")
 
@@ -286,6 +318,10 @@ def test_terms_of_a_glossary(translate: Translate, workspace: Path) -> None:
     assert status == 0 and "lacks" not in error and term in found[0] and found[1:] == plain[1:]
     status, _, error = translate(text, "--decoder", "greedy", "--glossary", "terms.tsv")
     assert status == 2 and "greedy cannot place terms; choose a decoder of the algorithm beam" in error
+    # Before any line is translated, so also where none has a term.
+    assert translate(b"The pale moth\n", "--decoder", "greedy", "--glossary", "terms.tsv") == (2, b"", error)
+    (workspace / "terms.tsv").write_text("\n")
+    assert translate(b"The pale moth\n", "--decoder", "greedy", "--glossary", "terms.tsv")[0] == 0
     for broken, message in (("otter\n", "terms.tsv:1: must be a source phrase, a tab and a target phrase"),
                             ("a\tb\na \tc\n", "terms.tsv:2: 'a' occurs before; keep one of the lines"),
                             ("a\t \n", "terms.tsv:1: must be")):

@@ -7,15 +7,17 @@
 
 import argparse
 import dataclasses
+import os
 import signal
 import socket
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, get_type_hints
 
 from pipeline import layout
 from pipeline.checks import Refused
 from pipeline.errors import PipelineError
-from pipeline.model_options import add_checkpoint_arguments, open_model
+from pipeline.model_options import add_checkpoint_arguments, open_model, refuse_languages
 from pipeline.params import Params, load_params
 from pipeline.service.limits import Limits
 
@@ -57,12 +59,16 @@ def run(arguments: argparse.Namespace) -> None:
     limits = _limits(arguments)
     with listen(arguments.host, arguments.port) as listening:  # before models are loaded
         server = make_server(_open_models(arguments), limits)
-        # uvicorn raises the signal that has stopped it once more; a service that was told to stop has not failed.
+        # A signal may come before uvicorn runs, which also raises the one that has stopped it once more; a service that
+        # was told to stop has not failed.
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: None)
+            signal.signal(number, lambda *_: setattr(server, "should_exit", True))
         host, port = listening.getsockname()[:2]
         print(f"http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
         server.run([listening])
+    if server.searching:  # Python's own end would wait for the thread
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def _limits(arguments: argparse.Namespace) -> Limits:
@@ -79,18 +85,22 @@ def listen(host: str, port: str) -> socket.socket:
     Raises:
         PipelineError: the port is none, or is in use; or the host is not an address of this machine.
     """
+    if not host:  # which would be all addresses
+        raise PipelineError("--host: '' is no address; give one of this machine, or 0.0.0.0 for all")
     number = int(port) if port.isascii() and port.isdigit() else -1
     if not 0 <= number < 2**16:
         raise PipelineError(f"--port: {port!r} must be a number from 0 (any free port) to {2**16 - 1}")
-    # asyncio sends at once, without waiting for acknowledgements, on sockets that say that they are of TCP.
-    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, proto=socket.IPPROTO_TCP)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, number))
-        listening.listen(2048)
-        return listening
+        with ExitStack() as unfinished:
+            # asyncio sends at once, without waiting for acknowledgements, on sockets that say that they are of TCP.
+            listening = unfinished.enter_context(socket.socket(
+                socket.AF_INET6 if ":" in host else socket.AF_INET, proto=socket.IPPROTO_TCP))
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((host, number))
+            listening.listen(2048)
+            unfinished.pop_all()
+            return listening
     except OSError as error:
-        listening.close()
         raise PipelineError(f"--host {host} --port {port}: cannot listen there: {error.strerror}; choose another port, "
                             "or 0 for any free one, and an address of this machine") from None
 
@@ -104,6 +114,7 @@ def _open_models(arguments: argparse.Namespace) -> "list[Searched]":
         opened = open_model(arguments)
         return [Searched(opened.name, opened.decoders, opened.settings, opened.model, languages=opened.languages,
                          device=arguments.device)]
+    refuse_languages(arguments)
     params, models = load_params(), []
     languages = params.corpus.source_language, params.corpus.target_language
     for family in dict.fromkeys(arguments.family or _trained(params)):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pipeline.documents.plain import read_columns, read_utf8
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, one_line
 from pipeline.files import check_output
 from pipeline.model_options import add_model_arguments, open_model
 from pipeline.params import load_params
@@ -83,6 +83,8 @@ def run(arguments: argparse.Namespace) -> None:
     translator = Translator(opened.settings, opened.model, arguments.decoder or opened.decoders[0],
                             nbest=arguments.nbest, device=arguments.device, scores=arguments.format == "json",
                             glossary=glossary, shortlist=shortlist, quantization=arguments.quantization)
+    if arguments.prefix:
+        next(translator(["a"], prefixes=["a"]))  # so that a decoder that cannot force one is refused at once
     # A person waits for lines, a file does not.
     waits = arguments.input is None and sys.stdin.isatty()
     if document is not None or arguments.split:
@@ -116,7 +118,7 @@ def _open_document(arguments: argparse.Namespace) -> "Catalogue | Memory | None"
     """The document that --input names, if it is one.
 
     Raises:
-        PipelineError: it cannot be read, or an option is for single lines.
+        PipelineError: it cannot be read, or an option does not suit the input.
     """
     is_document = _is_document(arguments.input)
     kind = arguments.input.suffix.lower() if is_document else ""
@@ -126,6 +128,8 @@ def _open_document(arguments: argparse.Namespace) -> "Catalogue | Memory | None"
             if given:
                 raise PipelineError(f"{option}: is for text line by line; leave it out with "
                                     f"{f'a {kind} file' if is_document else '--split'}")
+    if arguments.languages is not None and kind != ".tmx" and not arguments.split:
+        raise PipelineError("--languages: is for a .tmx file, and for --split; leave it out")
     if not is_document:
         return None
     if kind == ".tmx":
@@ -200,7 +204,8 @@ def _line_count(arguments: argparse.Namespace) -> int | None:
 
 
 def _note(text: str) -> None:
-    """Print a note; a progress bar is moved out of its way."""
+    """Print a note in one line, whatever it quotes; a progress bar is moved out of its way."""
+    text = one_line(text)
     if "tqdm" in sys.modules:
         sys.modules["tqdm"].tqdm.write(text, file=sys.stderr)
     else:

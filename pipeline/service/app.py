@@ -31,41 +31,55 @@ from pipeline.service.requests import NotServed, Wanted, parse
 _PAGE = Path(__file__).with_name("page.html")
 
 
-def make_server(models: Sequence[Model], limits: Limits) -> uvicorn.Server:
-    """A server of some models, to be run on a socket; see `make_app`."""
-    return uvicorn.Server(uvicorn.Config(
-        make_app(models, limits), http=impatient(limits.patience), ws="none", lifespan="on", log_config=None,
-        access_log=False, server_header=False, timeout_graceful_shutdown=math.ceil(limits.patience)))
+class Server(uvicorn.Server):
+    """Serves some models on a socket. Its end does not wait for a search."""
+
+    def __init__(self, service: "_Service", limits: Limits) -> None:
+        super().__init__(uvicorn.Config(
+            _make_app(service), http=impatient(limits.patience), ws="none", lifespan="on", log_config=None,
+            access_log=False, server_header=False, timeout_graceful_shutdown=math.ceil(limits.patience)))
+        self._service = service
+
+    @property
+    def searching(self) -> bool:
+        """Whether a batch is being searched."""
+        return any(queue.searching for queue in self._service.queues.values())
 
 
-def make_app(models: Sequence[Model], limits: Limits) -> Starlette:
-    """The service of some models, as an ASGI application.
+def make_server(models: Sequence[Model], limits: Limits) -> Server:
+    """A server, to be run on a socket.
 
     Args:
         models: with different names; the first is the default.
         limits: of requests and queues.
     """
-    service = _Service(models, limits)
+    return Server(_Service(models, limits), limits)
+
+
+def _make_app(service: "_Service") -> Starlette:
+    """A service as an ASGI application."""
     routes = [
         Route("/", service.page), Route("/models", service.models), Route("/health", service.health),
         Route("/metrics", service.metrics), Route("/translate", service.translate, methods=["POST"]),
         Route("/explain", service.explain, methods=["POST"])]
-    return Starlette(
+    app = Starlette(
         routes=routes, lifespan=service.searching,
         middleware=[Middleware(_Measured, measures=service.measures, paths={route.path for route in routes})],
         exception_handlers={HTTPException: _plain_refusal, NotServed: _refusal, ClientDisconnect: _nobody_listens,
                             Exception: _failure})
+    app.router.redirect_slashes = False  # a redirect leads to the Host that the client names
+    return app
 
 
 class _Service:
     def __init__(self, models: Sequence[Model], limits: Limits) -> None:
         self.measures = Measures()
         self._limits = limits
-        self._queues = {model.name: Queue(model, limits, self.measures.batch) for model in models}
+        self.queues = {model.name: Queue(model, limits, self.measures.batch) for model in models}
         self._decoders = {model.name: list(model.decoders) for model in models}
         self._models = [{"name": model.name, "languages": model.languages, "decoders": self._decoders[model.name]}
                         for model in models]
-        for name, queue in self._queues.items():
+        for name, queue in self.queues.items():
             self.measures.watch(name, queue)
         self._page = _PAGE.read_bytes()
         self._page_headers = {"Content-Security-Policy": _policy(self._page.decode()), "Cache-Control": "no-cache"}
@@ -74,7 +88,7 @@ class _Service:
     async def searching(self, _: Starlette) -> AsyncIterator[None]:
         """Search what waits, until the service is stopped."""
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(queue.run()) for queue in self._queues.values()]
+            tasks = [group.create_task(queue.run()) for queue in self.queues.values()]
             yield
             for task in tasks:
                 task.cancel()
@@ -86,7 +100,7 @@ class _Service:
         return JSONResponse({"models": self._models})
 
     async def health(self, _: Request) -> Response:
-        return JSONResponse({"status": "ok", "waiting": {name: len(queue) for name, queue in self._queues.items()}})
+        return JSONResponse({"status": "ok", "waiting": {name: len(queue) for name, queue in self.queues.items()}})
 
     async def metrics(self, _: Request) -> Response:
         return Response(self.measures.text(), headers={"Content-Type": CONTENT_TYPE})
@@ -114,10 +128,10 @@ class _Service:
         """The results for all lines.
 
         Raises:
-            NotServed: too many lines wait.
+            NotServed: too many lines wait, or the service is stopped and waits no longer.
             ClientDisconnect: the client has gone away; what has not begun is dropped.
         """
-        queue = self._queues[wanted.model]
+        queue = self.queues[wanted.model]
         try:
             found = queue.put(search, wanted.lines)
         except Full as full:
@@ -131,6 +145,8 @@ class _Service:
             if not everything.done():
                 raise ClientDisconnect
             return everything.result()
+        except asyncio.CancelledError:
+            raise NotServed(503, "the service is stopping") from None
         finally:
             gone.cancel()
             queue.withdraw(found)

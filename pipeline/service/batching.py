@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
 from time import perf_counter
@@ -60,10 +60,16 @@ class Queue:
         self._waiting: dict[Found, _Waiting] = {}
         self._arrived = asyncio.Event()
         self._seconds_per_line = 0.0
+        self._batch: Future[list[Any]] | None = None
 
     def __len__(self) -> int:
         """The number of lines that wait, without those that are being searched."""
         return len(self._waiting)
+
+    @property
+    def searching(self) -> bool:
+        """Whether a batch is being searched, which may go on after `run` has been cancelled."""
+        return self._batch is not None and not self._batch.done()
 
     def put(self, search: Search, lines: Sequence[str]) -> list[Found]:
         """Let lines wait for a search.
@@ -86,8 +92,9 @@ class Queue:
             one.cancel()
 
     async def run(self) -> None:
-        """Search what waits, batch by batch, until cancelled."""
-        with ThreadPoolExecutor(1, f"model {self.model.name}") as thread:
+        """Search what waits, batch by batch, until cancelled, which does not wait for the end of a batch."""
+        thread = ThreadPoolExecutor(1, f"model {self.model.name}")
+        try:
             while True:
                 while not self._waiting:
                     self._arrived.clear()
@@ -95,6 +102,8 @@ class Queue:
                 await self._let_others_arrive()
                 if self._waiting:  # not all of them have been withdrawn
                     await self._search(thread, *self._take())
+        finally:
+            thread.shutdown(wait=False)
 
     async def _let_others_arrive(self) -> None:
         """Wait until the window of the line that has waited longest is over, or there is a full batch."""
@@ -116,7 +125,8 @@ class Queue:
 
     async def _search(self, thread: ThreadPoolExecutor, search: Search, batch: dict[Found, str]) -> None:
         lines, started = list(batch.values()), perf_counter()
-        results = await asyncio.get_running_loop().run_in_executor(thread, self._results, search, lines)
+        self._batch = thread.submit(self._results, search, lines)
+        results = await asyncio.wrap_future(self._batch)
         seconds = perf_counter() - started
         self._seconds_per_line += _NEWEST * (seconds / len(lines) - self._seconds_per_line)
         self._observe(self.model.name, search, len(lines), seconds)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pipeline.checks import Amount, Checked, Positive, Refused
+from pipeline.checks import AboveZero, Amount, Checked, Positive, Refused
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Limits(Checked):
     window: Amount = 0.0
     """Milliseconds that a line waits for others to share its batch, if its model is idle. While a model is busy, its
     next batch gathers without a window."""
-    patience: Amount = 30.0
+    patience: AboveZero = 30.0
     """Seconds that the head of a request has to arrive, then its body, and that requests under way have to finish when
     the service is stopped."""
 
