@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 PARAMS = Path("params.yaml")
 
+_UNSPACED = {"zh": "zh", "ja": "char, or to ja-mecab after pip install 'sacrebleu[ja]'",
+             **dict.fromkeys(("th", "lo", "km", "my"), "char")}
+"""Languages without spaces between words, and the BLEU tokenizers that suit them."""
+
 
 @dataclass(frozen=True)
 class LimitSettings(Checked):
@@ -69,7 +73,7 @@ class EvaluationSettings(Checked):
     batch_tokens: Positive = 1024
     """Source tokens searched together, padding included, or one sentence that has more."""
     bleu_tokenizer: str = "13a"
-    """sacreBLEU's tokenizer: 13a, intl, zh, ja-mecab, ko-mecab, …"""
+    """sacreBLEU's tokenizer: 13a, intl, zh, char, ja-mecab, ko-mecab, …"""
     bootstrap_samples: Positive = 1000
     """Samples of the paired test against the baseline."""
     metrics: tuple[Literal["edits", "errant", "gleu", "sari", "rouge"], ...] = ()
@@ -150,6 +154,11 @@ class Params(Checked):
         if "errant" in self.evaluation.metrics and self.corpus.target_language != "en":
             raise PipelineError("params.yaml: evaluation.metrics: 'errant' knows only English (en), but corpus."
                                 f"target_language is {self.corpus.target_language!r}; choose 'edits'")
+        tokenizer, target = self.evaluation.bleu_tokenizer, self.corpus.target_language
+        suited = _UNSPACED.get(target.replace("_", "-").partition("-")[0].lower())
+        if suited and tokenizer in ("13a", "intl"):
+            raise PipelineError(f"params.yaml: evaluation.bleu_tokenizer: {tokenizer!r} finds words by spaces, but "
+                                f"corpus.target_language is {target!r}; set it to {suited}")
         if self.baseline not in self.systems:
             raise PipelineError(f"params.yaml: baseline: {self.baseline!r} is not among the systems, "
                                 f"{', '.join(self.systems)}")

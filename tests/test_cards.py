@@ -110,23 +110,30 @@ def test_corrections_keep_both_sides(workspace: Path, change_params: Callable[[d
         assert [row[side] for row in rows] == layout.read_corpus(layout.CORPUS / f"test.{side}")
 
 
-def test_datasets_loads_the_corpus(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("target_language", ["xx", "en"])
+def test_datasets_loads_the_corpus(workspace: Path, monkeypatch: pytest.MonkeyPatch, target_language: str,
+                                   change_params: Callable[[dict[str, Any]], None]) -> None:
     """Every line of every split, whatever it contains, by its card; and the source `huggingface` reads it back."""
     datasets = pytest.importorskip("datasets", reason="the extra `huggingface` is not installed")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", workspace / "cache")
+    change_params({"corpus": {"target_language": target_language}})
+    corrections = target_language == "en"
+    columns = ("source", "target") if corrections else ("en", "xx")
     lines = layout.read_corpus(layout.CORPUS / "test.target")
     lines[0] = 'a "quoted" {name}\\ \u2028 \t \U0001f9a6'
     (layout.CORPUS / "test.target").write_text("".join(line + "\n" for line in lines))
     (layout.CORPUS / "test.target2").write_text("abc\n" * len(lines))
     assert main(["export", "corpus", "--output", "out/corpus"]) == 0
     loaded = datasets.load_dataset("out/corpus")
-    read = huggingface.read(huggingface.Settings("out/corpus"), ("en", "xx"))
+    settings = huggingface.Settings("out/corpus", field="" if corrections else "translation")
+    read = huggingface.read(settings, ("en", target_language))
     assert list(loaded) == list(layout.SPLITS) and loaded["test"]["reference2"] == ["abc"] * len(lines)
     for split in layout.SPLITS:
         pairs = list(zip(*(layout.read_corpus(layout.CORPUS / f"{split}.{side}") for side in ("source", "target")),
                          strict=True))
-        assert [(row["translation"]["en"], row["translation"]["xx"]) for row in loaded[split]] == pairs
-        assert list(read[split]) == pairs
+        texts = loaded[split] if corrections else loaded[split]["translation"]
+        assert [(row[columns[0]], row[columns[1]]) for row in texts] == pairs
+        assert list(read[split]) == ([(*pair, "abc") for pair in pairs] if split == "test" else pairs)
 
 
 # The hub, which no test contacts.

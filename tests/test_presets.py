@@ -154,6 +154,13 @@ def test_every_preset_trains_longer_than_it_warms_up_and_is_documented(preset: s
     assert f"`{preset}`" in DOCUMENTED
 
 
+@pytest.mark.parametrize("preset", ["wikilarge", "gigaword", "gec_en", "iwslt14_de_en"])
+def test_the_user_s_files_are_in_the_repository_s_data(preset: str) -> None:
+    corpus = params_of(preset).corpus
+    folders = {Path("profiles", preset, path).parent for path in corpus.reader.inputs(corpus.block)}
+    assert {path.resolve() for path in folders} == {Path("data", preset.removesuffix("_de_en")).resolve()}
+
+
 @pytest.mark.parametrize(("preset", "message"), [
     ("systems: [teacher, ar, interleved]", "systems: family 'interleved' is unknown; did you mean interleaved"),
     ("families: {interleved: {training: {steps: 5}}}", "a family of kind ordered must name `order`"),
@@ -163,12 +170,22 @@ def test_every_preset_trains_longer_than_it_warms_up_and_is_documented(preset: s
     ("families: {ar: {data: {side: synthetic}}}", "families.ar.data.side is 'synthetic', .* set corpus.noise"),
     ("evaluation: {metrics: [edits, errant]}", "edits and errant both give precision, .*; choose one"),
     ("evaluation: {metrics: [errant]}", "'errant' knows only English .*target_language is 'de'; choose 'edits'"),
+    ("corpus: {target_language: zh_TW}", "bleu_tokenizer: '13a' finds words by spaces, .* is 'zh_TW'; set it to zh"),
+    ("corpus: {target_language: th}\nevaluation: {bleu_tokenizer: intl}", "'intl' finds words .* 'th'; set it to char"),
+    ("corpus: {target_language: ja}", r"set it to char, or to ja-mecab after pip install 'sacrebleu\[ja\]'"),
 ])
 def test_a_preset_that_cannot_be_trained_is_one_line(tmp_path: Path, preset: str, message: str) -> None:
     (tmp_path / "mine.yaml").write_text(preset, encoding="utf-8")
     with pytest.raises(PipelineError, match=message) as caught:
         parse_params(lay_over(shipped(), tmp_path / "mine.yaml"))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("tokenizer", ["zh", "char", "none"])
+def test_a_language_without_spaces_has_a_tokenizer_of_its_own(tmp_path: Path, tokenizer: str) -> None:
+    (tmp_path / "mine.yaml").write_text(f"corpus: {{target_language: zh}}\nevaluation: {{bleu_tokenizer: {tokenizer}}}",
+                                        encoding="utf-8")
+    assert parse_params(lay_over(shipped(), tmp_path / "mine.yaml")).evaluation.bleu_tokenizer == tokenizer
 
 
 def test_data_of_systems_that_are_not_trained_do_not_matter(tmp_path: Path) -> None:

@@ -121,14 +121,15 @@ def train(bitexts: Sequence[Bitext], settings: AlignmentSettings, *, threads: in
     All processes of the group return the same model. Memory: `settings.memory`, and per entry of the lexicon 20 bytes:
     its word, its probability and its count.
     """
+    most_threads = max(group.collect([threads], group.world))  # the processes must cut alike
     with ThreadPoolExecutor(threads) as pool:
-        lexicon = collect(bitexts, threads, pool, group)
+        lexicon = collect(bitexts, most_threads, pool, group)
         entries = len(lexicon.words)
         corpus = _Corpus(bitexts, lexicon)
         memory = settings.memory * 10**6
         workers = min(threads, max(1, memory // (_BYTES_PER_CELL * corpus.most_cells)))
         corpus.keep = memory - workers * _BYTES_PER_CELL * corpus.most_cells
-        rows = cut(np.diff(lexicon.starts), entries // (4 * threads * group.world) + 1)
+        rows = cut(np.diff(lexicon.starts), entries // (4 * most_threads * group.world) + 1)
         # Every process fits consecutive rows, whose entries are its part of the probabilities and of the counts.
         shares = [len(rows) * rank // group.world for rank in range(group.world + 1)]
         mine = rows[shares[group.rank]:shares[group.rank + 1]]

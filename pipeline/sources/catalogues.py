@@ -4,10 +4,8 @@ import glob
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Literal
 
-from pipeline.errors import PipelineError
 from pipeline.layout import SPLITS
 from pipeline.sources.splits import Pair, ShareSettings, Splits, assign_groups, assign_string
 
@@ -29,12 +27,9 @@ def split_catalogues(settings: CatalogueSettings, read_file: Callable[[str], Ite
     agrees. By pair, each split reads all files again, which keeps memory small.
 
     Raises:
-        PipelineError: a pattern matches no file, or there are fewer than three files to divide by file.
+        PipelineError: there are fewer than three files to divide by file.
     """
     paths = catalogue_inputs(settings)
-    for path in paths:
-        if not Path(path).exists():
-            raise PipelineError(f"{path}: no such file; correct the path or pattern in params.yaml")
     if settings.split_by == "file":
         split_of = assign_groups(paths, settings.validation_share, settings.test_share)
         return {split: chain.from_iterable(map(read_file, [path for path in paths if split_of[path] == split]))

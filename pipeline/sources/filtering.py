@@ -6,7 +6,7 @@ evaluation splits of a corpus that we split ourselves, or train if the test set 
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import compress, islice
 from pathlib import Path
 
@@ -121,10 +121,15 @@ class CorpusFilter:
         return report
 
 
+def dropped_most(counts: Mapping[str, int]) -> tuple[str, int]:
+    """Return the filter that has dropped most pairs of a split, and their number, from the split's counts."""
+    return max(((name, count) for name, count in counts.items() if name not in ("read", "kept")),
+               key=lambda item: item[1], default=("", 0))
+
+
 def _explain_empty(split: str, counts: Counter[str]) -> str:
     if not counts["read"]:
         return f"the {split} split is empty; give it at least one pair"
-    worst, dropped = max(((name, count) for name, count in counts.items() if name != "read"),
-                         key=lambda item: item[1])
+    worst, dropped = dropped_most(counts)
     return (f"nothing is left of the {counts['read']} pairs of the {split} split: the filter '{worst}' "
             f"dropped {dropped}; check the languages or relax corpus.filters in params.yaml")

@@ -1,9 +1,10 @@
-"""Fingerprints of the user's own files that the corpus is made of: when one changes, the corpus is read again."""
+"""The user's own files that the corpus is made of, and their fingerprints: if one changes, the corpus is read again."""
 
 from pathlib import Path
 from typing import Any
 
 from pipeline.checksums import file_digest
+from pipeline.errors import PipelineError
 from pipeline.sources.settings import CorpusSettings
 
 
@@ -14,8 +15,19 @@ def describe_inputs(settings: CorpusSettings) -> dict[str, Any]:
     nor hash: the stage that reads it reports that. What comes from a package index is not listed; the settings have its
     hash.
     """
-    paths = settings.reader.inputs(settings.block) if hasattr(settings.reader, "inputs") else []
-    return {"source": settings.source, "files": [_describe(path) for path in dict.fromkeys(paths)]}
+    return {"source": settings.source, "files": [_describe(path) for path in _inputs(settings)]}
+
+
+def check_inputs(settings: CorpusSettings) -> None:
+    """Raise a PipelineError if a file that the chosen source reads is missing, or a pattern matches none."""
+    for path in _inputs(settings):
+        if not Path(path).exists():
+            raise PipelineError(f"{path}: no such file in {Path.cwd()}, to which paths in params.yaml are relative; "
+                                "correct the path or pattern")
+
+
+def _inputs(settings: CorpusSettings) -> list[str]:
+    return list(dict.fromkeys(settings.reader.inputs(settings.block) if hasattr(settings.reader, "inputs") else []))
 
 
 def _describe(path: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from pipeline.layout import SPLITS
 from pipeline.lines import normalise, read_lines
 from pipeline.sources.digests import distinct
+from pipeline.sources.inputs import check_inputs
 from pipeline.sources.settings import CorpusSettings
 
 
@@ -24,8 +25,9 @@ def read_monolingual(settings: CorpusSettings, corpus: Path) -> Iterator[str]:
         corpus: folder of the corpus stage; beside it are temporary files, which have no names.
 
     Raises:
-        PipelineError: the source cannot be read.
+        PipelineError: a file of the user is missing, or the source cannot be read.
     """
+    check_inputs(settings)
     rules = settings.filters
     texts: Iterable[str] = settings.reader.read_monolingual(settings.block, (settings.source_language,
                                                                              settings.target_language))

@@ -9,8 +9,8 @@ of the file's name, here `corpus.home_assistant`, has its settings. The file def
 - `read_monolingual(settings, languages)` if it also has source texts without translations (`sources/monolingual.py`);
 - `LICENCE`, the name of its texts' licence on the Hugging Face Hub, for the cards, if it is known, and
   `licences(settings)`, the licence of each part of the corpus, if they differ;
-- `BY_LANGUAGE = True` if it finds both texts by their language codes. For the others the codes are labels, and a corpus
-  of corrections has the same one on both sides.
+- `BY_LANGUAGE = True` if it finds both texts by their language codes alone. For the others a corpus of corrections has
+  the same code on both sides.
 """
 
 import importlib

@@ -40,7 +40,7 @@ def assign_groups(names: Iterable[str], validation_share: float, test_share: flo
     if len(shuffled) < 3:
         raise PipelineError(f"corpus: {len(shuffled)} file(s) or group(s) cannot make the three splits "
                             "train, validation and test; give more files or set split_by: pair")
-    validation = max(1, round(validation_share * len(shuffled)))
+    validation = min(max(1, round(validation_share * len(shuffled))), len(shuffled) - 2)
     test = min(max(1, round(test_share * len(shuffled))), len(shuffled) - validation - 1)
     return {name: "validation" if rank < validation else "test" if rank < validation + test else "train"
             for rank, name in enumerate(shuffled)}

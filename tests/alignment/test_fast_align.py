@@ -268,14 +268,15 @@ class Loopback(Group):
         return [shares[item % 2][item // 2] for item in range(items)]
 
 
-def test_two_processes_are_one_to_the_last_bit() -> None:
+@pytest.mark.parametrize("threads", [(1, 1), (1, 3)])
+def test_two_processes_are_one_to_the_last_bit(threads: tuple[int, int]) -> None:
     pairs, queues = random_pairs(300, 5), (Queue[Any](), Queue[Any]())
     whole = fit(pairs)
 
     def work(rank: int) -> tuple[AlignmentModel, np.ndarray]:
         group = Loopback(rank, queues)
-        model = train([bitext(pairs)], AlignmentSettings(), threads=1, group=group)
-        return model, model.align(bitext(pairs), group=group)
+        model = train([bitext(pairs)], AlignmentSettings(), threads=threads[rank], group=group)
+        return model, model.align(bitext(pairs), threads=threads[rank], group=group)
 
     with ThreadPoolExecutor(2) as pool:
         for model, links in pool.map(work, range(2)):

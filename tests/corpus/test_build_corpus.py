@@ -3,13 +3,17 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pipeline.checksums import SUMS
+from pipeline.cli import main
 from pipeline.errors import PipelineError
+from pipeline.layout import SPLITS
 from pipeline.sources.build import build_corpus
 from pipeline.sources.settings import CorpusSettings, FilterSettings, NoiseSettings
 
@@ -84,6 +88,20 @@ def test_filtering_everything_writes_nothing(tmp_path: Path, toy_settings: Corpu
     with pytest.raises(PipelineError, match="'too_short' dropped 400"):
         build_corpus(strict, tmp_path / "out" / "corpus", tmp_path / "out" / "corpus.json")
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize(("dropped", "told"), [
+    (30, ""), (31, "test: 30 of 61 pairs kept; the filter 'too_short' dropped 31 (corpus.filters in params.yaml)\n")])
+def test_a_filter_that_drops_more_than_half_is_told(workspace: Path, capsys: pytest.CaptureFixture[str],
+                                                    change_params: Callable[[dict[str, Any]], None],
+                                                    write_toy_files: Callable[[Path], CorpusSettings], dropped: int,
+                                                    told: str) -> None:
+    settings = write_toy_files(workspace)
+    for number in range(dropped):
+        append(settings, "test", f"Unzertrennbar{number}", f"indivisible {number}")
+    change_params({"corpus": {"files": {split: getattr(settings.block, split) for split in SPLITS}}})
+    assert main(["corpus"]) == 0
+    assert capsys.readouterr().out == told
 
 
 def test_the_stages_start_without_heavy_imports() -> None:

@@ -53,8 +53,12 @@ def test_a_source_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "clip_board.py").write_text(CLIPBOARD, encoding="utf-8")
     monkeypatch.setattr(readers, "__path__", [*readers.__path__, str(tmp_path)])
     added = parse({"source": "clip-board", "clip_board": {"text": "absent"}, "tsv": dict.fromkeys(SPLITS, "t")})
-    assert read_splits(added)["test"] == [("absent", "de")]
     assert describe_inputs(added)["files"] == [{"path": "absent", "size": None, "sha256": None}]
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PipelineError, match=rf"^absent: no such file in {tmp_path}, to which paths .* are relative"):
+        read_splits(added)
+    (tmp_path / "absent").touch()
+    assert read_splits(added)["test"] == [("absent", "de")]
 
 
 def test_a_corpus_of_corrections_has_one_language() -> None:

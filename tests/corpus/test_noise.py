@@ -88,6 +88,20 @@ def test_wrong_marks_leave_the_words_alone() -> None:
     assert any("," in version or "?" in version for version in wrong)
 
 
+@pytest.mark.parametrize("sentence", ["मैं हूँ और पढ़ता हूँ", "می\u200cخوانم و می\u200cروم", "ที่นี่"])
+def test_signs_of_a_script_and_joiners_are_no_marks(sentence: str) -> None:
+    wordlist = WordList([sentence])
+    assert (set(wordlist.words.strings), wordlist.marks.strings) == (set(sentence.split()), [])
+    assert corrupt(sentence, wordlist, only(marks=1.0), Random(1)) == sentence
+
+
+def test_a_stress_and_an_emoji_s_selector_are_marks() -> None:
+    # Golden like the errors below: corpora with a few of them would otherwise be other ones.
+    wordlist = WordList(["за\u0301мок ❤\ufe0f 1\ufe0f\u20e3"])
+    assert (sorted(wordlist.words.strings), sorted(wordlist.marks.strings)) == (
+        ["1", "за", "мок"], ["\u0301", "\u20e3", "❤", "\ufe0f"])
+
+
 def test_all_kinds_of_wrong_words_occur() -> None:
     right = LONG.split()
     wrong = [version.split() for version in versions(LONG, only(words=0.1))]

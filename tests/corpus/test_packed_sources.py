@@ -52,7 +52,12 @@ def test_parquet_has_columns_or_structures(tmp_path: Path) -> None:
         settings = settings_for(tmp_path, **more)
         assert list(read_splits(settings)["test"]) == [("a fox", "ein Fuchs"), ("b", "")]
         assert settings.reader.inputs(settings.block) == [str(tmp_path / "pairs.parquet")] * 3
-    with pytest.raises(PipelineError, match=r"row 1 has the columns both but .* set .* corpus\.parquet\.field"):
+    parquet.write_table(pyarrow.Table.from_pylist([{"both": row, "reference2": "ein Rotfuchs"} for row in rows]),
+                        tmp_path / "pairs.parquet")
+    splits = read_splits(settings_for(tmp_path, field="both"))
+    assert (next(iter(splits["train"])), next(iter(splits["test"]))) == (
+        ("a fox", "ein Fuchs"), ("a fox", "ein Fuchs", "ein Rotfuchs"))
+    with pytest.raises(PipelineError, match=r"row 1 has the columns both, reference2 but .* corpus\.parquet\.field"):
         list(read_splits(settings_for(tmp_path))["train"])
     (tmp_path / "pairs.parquet").write_bytes(b"PAR1")
     with pytest.raises(PipelineError, match="cannot be read as Parquet"):

@@ -1,5 +1,6 @@
 """Splits by hash: they never move, whatever the order, and keep their shares."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,14 @@ def test_groups_do_not_depend_on_order_and_fill_every_split(names: set[str], val
     counts = {split: list(split_of.values()).count(split) for split in SPLITS}
     assert min(counts.values()) >= 1
     assert abs(counts["validation"] - validation * len(names)) <= 1
+
+
+@pytest.mark.parametrize(("names", "validation", "test", "expected"), [
+    ("abc", 0.5, 0.4, (1, 1, 1)), ("abcd", 0.9, 0.05, (1, 2, 1)), ("abcd", 0.05, 0.9, (1, 1, 2))])
+def test_no_share_is_so_large_that_a_split_is_empty(names: str, validation: float, test: float,
+                                                    expected: tuple[int, int, int]) -> None:
+    splits = list(assign_groups(names, validation, test).values())
+    assert tuple(map(splits.count, SPLITS)) == expected
 
 
 def test_the_splits_of_a_release_never_move() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,7 @@ from tqdm import tqdm
 
 from pipeline.errors import PipelineError
 from pipeline.layout import SPLITS
-from pipeline.sources.splits import Languages, Pair, Splits
-
-BY_LANGUAGE = True
+from pipeline.sources.splits import Entry, Languages, Splits
 
 
 @dataclass(frozen=True)
@@ -32,14 +31,15 @@ class Settings:
     """Name of the data set's split to test on."""
     field: str | None = "translation"
     """Column with a dictionary from language to text; null or, in a preset, where null is the default, an empty name:
-    each language is a column of its own."""
+    each language is a column of its own. Corrections, of one language, are texts `source` and `target`."""
 
 
 def read(settings: Settings, languages: Languages) -> Splits:
     """Load the three splits; their rows stay on disk and are read lazily.
 
     Raises:
-        PipelineError: `datasets` is not installed, or cannot load the data set (no network, no such name).
+        PipelineError: `datasets` is not installed, or cannot load the data set (no network, no such name, a file that
+            is damaged).
     """
     try:
         import datasets
@@ -51,12 +51,14 @@ def read(settings: Settings, languages: Languages) -> Splits:
         name = getattr(settings, split)
         try:
             rows = datasets.load_dataset(settings.name, settings.config, split=name, revision=settings.revision)
-        except (OSError, ValueError) as error:  # the base classes of the errors of `datasets`
-            reason = " ".join(str(error).split())
+        except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:  # the base classes of its errors
+            unspecific = type(error) is datasets.exceptions.DatasetGenerationError  # the cause has the reason
+            reason = " ".join(str(error.__cause__ if unspecific else error).split())
             raise PipelineError(f"params.yaml: corpus.huggingface: split '{name}' of {settings.name} cannot be "
-                                f"loaded ({reason}); check the names and the network") from error
+                                f"loaded ({reason}); check the names, the files and the network") from error
         shown = tqdm(rows, desc=name, unit=" pairs", disable=None)  # None: unless standard error is a terminal
-        splits[split] = pairs_of_rows(shown, settings.name, settings.field, "huggingface", languages)
+        splits[split] = pairs_of_rows(shown, settings.name, settings.field, "huggingface", languages,
+                                      references=split == "test")
     return splits
 
 
@@ -68,23 +70,26 @@ def inputs(settings: Settings) -> list[str]:
 
 
 def pairs_of_rows(rows: Iterable[Mapping[str, Any]], name: str, field: str | None, block: str,
-                  languages: Languages) -> Iterator[Pair]:
+                  languages: Languages, references: bool) -> Iterator[Entry]:
     """Yield the texts of rows, which are columns by name; `name` of the data and `block` of params.yaml are for errors.
+
+    If both languages are one (corrections), the texts are `source` and `target`. With `references` those of the columns
+    `reference2`, `reference3`, … follow, as far as there are such columns.
 
     Raises:
         PipelineError: a row lacks a language, or has something else than text in it.
     """
-    source_language, target_language = languages
+    source, target = languages if len(set(languages)) == 2 else ("source", "target")
     for number, row in enumerate(rows, start=1):
+        further = takewhile(row.__contains__, map("reference{}".format, count(2))) if references else ()
         try:
             texts = row[field] if field else row
-            source, target = texts[source_language], texts[target_language]
+            entry = {source: texts[source], target: texts[target], **{column: row[column] for column in further}}
         except (KeyError, TypeError):
-            raise PipelineError(f"{name}: row {number} has the columns {', '.join(row)} but no "
-                                f"'{source_language}' and '{target_language}'; set the languages and "
-                                f"corpus.{block}.field to match") from None
-        for language, text in ((source_language, source), (target_language, target)):
+            raise PipelineError(f"{name}: row {number} has the columns {', '.join(row)} but no '{source}' and "
+                                f"'{target}'; set the languages and corpus.{block}.field to match") from None
+        for column, text in entry.items():
             if not isinstance(text, str | None):
                 raise PipelineError(f"{name}: row {number} has {type(text).__name__} instead of text in "
-                                    f"'{language}'; set the languages and corpus.{block}.field to match")
-        yield source or "", target or ""  # the filters count a missing text as empty
+                                    f"'{column}'; set the languages and corpus.{block}.field to match")
+        yield tuple(text or "" for text in entry.values())  # the filters count a missing text as empty

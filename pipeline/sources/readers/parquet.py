@@ -12,8 +12,6 @@ from pipeline.layout import SPLITS
 from pipeline.sources.readers.huggingface import pairs_of_rows
 from pipeline.sources.splits import Languages, Splits
 
-BY_LANGUAGE = True
-
 _ROWS = 8192  # in memory at once
 
 
@@ -25,7 +23,8 @@ class Settings:
     validation: str
     test: str
     field: str | None = None
-    """Column with a structure from language to text; null: each language is a column of its own."""
+    """Column with a structure from language to text; null: each language is a column of its own. Corrections, of one
+    language, are texts `source` and `target`."""
 
 
 def read(settings: Settings, languages: Languages) -> Splits:
@@ -39,7 +38,7 @@ def read(settings: Settings, languages: Languages) -> Splits:
     except ImportError:
         raise PipelineError("corpus.source parquet needs pyarrow; run pip install 'fast-nmt-decoding[scale]'") from None
     return {split: pairs_of_rows(_rows(Path(getattr(settings, split))), getattr(settings, split), settings.field,
-                                 "parquet", languages) for split in SPLITS}
+                                 "parquet", languages, references=split == "test") for split in SPLITS}
 
 
 def inputs(settings: Settings) -> list[str]:
