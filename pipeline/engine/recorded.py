@@ -6,6 +6,7 @@ of its own for each function and shape, into which it copies arguments and out o
 
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
@@ -19,34 +20,67 @@ _ROWS = 8
 launch."""
 _KEPT = 64
 """The most functions and shapes that a recorder keeps."""
+_KEPT_BYTES = 2**30
+"""The most bytes of arguments and graphs that a recorder keeps."""
 Results = TypeVar("Results")
 
 
-class Recording(Generic[Results]):
-    """One computation on fixed memory. Its results are overwritten by the next one."""
+@dataclass(eq=False)
+class GraphMemory:
+    """The memory of intermediate and final results of graphs, of which only those of the last launch are ever read.
 
-    def __init__(self, records: bool) -> None:
-        """Args: whether it is recorded; otherwise it is computed each time."""
-        self._records = records
-        self._results: Results | None = None
+    So several graphs can share it, in whatever order they are launched, one after the other.
+    """
+
+    size: int = 0
+    """Bytes that have been allocated for graphs, and what its owner adds to them."""
+    pool: Any = None
+    """PyTorch's name of it; None before the first graph."""
+
+
+class Recording(Generic[Results]):
+    """One computation on fixed memory. Its results are overwritten by the next one whose graph shares its memory."""
+
+    def __init__(self, records: bool, memory: GraphMemory) -> None:
+        """Args:
+            records: whether it is recorded; otherwise it is computed each time.
+            memory: for its graph.
+        """
+        self.memory = memory
         self.graph: Any = None
+        self._records, self._computed = records, False
+        self._results: Results | None = None  # of the graph
 
     def __call__(self, compute: Callable[[], Results]) -> Results:
         """The results of `compute`, which is the same computation each time.
 
         It is not kept: it may hold a network, which holds this.
         """
-        if self.graph is not None:
-            self.graph.replay()
-        elif self._results is None or not self._records:  # what comes up once is not worth a graph
-            self._results = compute()
-        else:
-            graph = torch.cuda.CUDAGraph()
-            with _RECORDING, torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        if self._records and self._computed and self.graph is None:  # what comes up once is not worth a graph
+            self._record(compute)
+        if self.graph is None:
+            results = compute()
+            self._computed = True
+            return results
+        self.graph.replay()
+        return self._results  # type: ignore[return-value]  # a graph has results
+
+    def _record(self, compute: Callable[[], Results]) -> None:
+        """Record it, or never try again: what a GPU has no memory to record, it may still compute."""
+        memory, graph = self.memory, torch.cuda.CUDAGraph()
+        try:
+            # The outer stream is also restored where a graph that cannot be ended leaves its own in use.
+            with (_RECORDING, torch.cuda.stream(torch.cuda.current_stream()),
+                  torch.cuda.graph(graph, memory.pool, capture_error_mode="thread_local")):
+                before = torch.cuda.memory_reserved()
                 results = compute()
-            self.graph, self._results = graph, results  # not before: a recording that failed must not be launched
-            graph.replay()
-        return self._results  # type: ignore[return-value]  # every branch above has set it
+                allocated = torch.cuda.memory_reserved() - before
+        except RuntimeError:  # an error of the computation itself comes again without a graph
+            self._records = False
+            memory.pool = None  # PyTorch may refuse to record to it again
+        else:
+            self.graph, self._results = graph, results
+            memory.pool, memory.size = graph.pool(), memory.size + max(0, allocated)
 
 
 class Recorder:
@@ -72,15 +106,24 @@ class Recorder:
         with self._lock:
             if key not in self._known:
                 with torch.inference_mode(False):  # see `space.Space`
-                    self._known[key] = [torch.empty_like(one) for one in tensors], Recording(device.type == "cuda")
-                if len(self._known) > _KEPT:
-                    self._known.popitem(last=False)
+                    arguments = [torch.empty_like(one) for one in tensors]
+                memory = GraphMemory(sum(one.nbytes for one in arguments))
+                self._known[key] = arguments, Recording(device.type == "cuda", memory)
             self._known.move_to_end(key)
             arguments, recording = self._known[key]
             for mine, theirs in zip(arguments, tensors, strict=True):
                 mine.copy_(theirs)
+            launched = recording.graph is not None
             found = recording(lambda: function(*arguments))
+            if not launched:  # its memory may have grown
+                self._forget()
             return found.clone() if isinstance(found, Tensor) else tuple(one.clone() for one in found)
+
+    def _forget(self) -> None:
+        """Forget what was not used for the longest time, as long as there is too much."""
+        while (len(self._known) > _KEPT
+               or sum(recording.memory.size for _, recording in self._known.values()) > _KEPT_BYTES):
+            self._known.popitem(last=False)
 
 
 RECORDER = Recorder()

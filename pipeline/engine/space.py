@@ -4,15 +4,19 @@ A recorded step reads and writes the memory with which it was recorded. So memor
 it, but kept in a pool for the next state of the same shape, with the steps that were recorded on it.
 """
 
+from collections import OrderedDict
+from threading import RLock
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from pipeline.engine.recorded import GraphMemory
+
 _FEWEST = 32
 """The fewest places for tokens and for pieces of the source."""
 _KEPT = 2**31
-"""The size in bytes of the memory that is kept for later searches."""
+"""The most bytes of spaces, with the graphs of their steps, that a network keeps for later searches."""
 
 
 class Shape(NamedTuple):
@@ -49,12 +53,15 @@ class Space:
             self.mask = like.new_zeros(B, 1, 1, S, dtype=torch.bool)
             self.lengths = like.new_zeros(B * beams, dtype=torch.long)
         self.shape, self.records = shape, records and like.is_cuda
-        self.steps: dict[tuple[int, bool, bool], Any] = {}  # of its users, who may be recorded with this memory
+        # Of its user: the last used is the last, and graphs share memory, as the results of a step are read before the
+        # next one.
+        self.steps: OrderedDict[tuple[int, bool, bool], Any] = OrderedDict()
+        self.graphs = GraphMemory()
 
     @property
     def size(self) -> int:
-        """Bytes."""
-        return sum(one.numel() * one.element_size() for one in (self.past, self.source, self.mask, self.lengths))
+        """Bytes, with those of graphs."""
+        return self.graphs.size + sum(one.nbytes for one in (self.past, self.source, self.mask, self.lengths))
 
     def load(self, source: Tensor, mask: Tensor | None) -> None:
         """Begin with the keys and values (L, 2, B, heads, S, d) of sources, and their mask (B, 1, 1, S)."""
@@ -83,20 +90,23 @@ class Pool:
         """Args: whether steps are recorded on a GPU."""
         self._free: list[Space] = []  # the last used one is the last
         self._records = records
+        self._lock = RLock()  # a state that is collected while this thread holds it gives its space back
 
     def take(self, shape: Shape, like: Tensor) -> Space:
         """A space of this shape; see `Space`."""
-        for place in reversed(range(len(self._free))):
-            if self._free[place].shape == shape and self._free[place].source.dtype == like.dtype:
-                return self._free.pop(place)
+        with self._lock:
+            for space in reversed(self._free):
+                if space.shape == shape and space.source.dtype == like.dtype:
+                    self._free = [one for one in self._free if one is not space]
+                    return space
         return Space(shape, like, self._records)
 
     def give(self, space: Space) -> None:
         """Keep a space for later, and forget those that were not used for the longest time."""
-        self._free.append(space)
-        total = sum(one.size for one in self._free)
-        while total > _KEPT:
-            total -= self._free.pop(0).size
+        with self._lock:
+            self._free.append(space)
+            while sum(one.size for one in self._free) > _KEPT:
+                del self._free[:1]
 
 
 def _power(number: int) -> int:

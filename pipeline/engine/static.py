@@ -27,6 +27,8 @@ from pipeline.vocabulary import PAD
 
 _PIECES = 16
 """Encoders read sources of multiples of it, so that few shapes occur."""
+_STEPS = 16
+"""The most steps that a space keeps."""
 _Network: Any = object
 Read = Callable[[Tensor, Any, bool], tuple[Tensor, Tensor]]
 """A network's `_read`: tokens (R, n), a state and whether to project, to hidden states (R, n, D) and logits."""
@@ -52,8 +54,8 @@ class Static(_Network):
     def encode(self, source: Tensor) -> Any:
         """See `pipeline.model.transformer.Transformer.encode`; the memory is that of a padded source."""
         if engine_in_use() != "torch":
-            most = len(self._position_tables().source)
-            source = F.pad(source, (0, max(0, min(-source.shape[1] % _PIECES, most - source.shape[1]))), value=PAD)
+            room = self.settings.max_length - source.shape[1]
+            source = F.pad(source, (0, max(0, min(-source.shape[1] % _PIECES, room))), value=PAD)
         return super().encode(source)
 
     def _recorded(self, name: str, function: Callable[..., Any], *tensors: Tensor) -> Any:
@@ -98,8 +100,7 @@ class StaticState:
         self._sentences, self._pieces = source.shape[2], source.shape[4]
         self.lengths: Ints | None = None
         self._counted = True  # whether the space's lengths are those of the rows
-        self._space = self._take(self._shape(capacity), source)
-        self._space.load(source, source_mask)
+        self._move(self._shape(capacity), source, lambda space: space.load(source, source_mask))
 
     @property
     def rows(self) -> int:
@@ -131,9 +132,13 @@ class StaticState:
                 self._space.lengths[:R].copy_(torch.from_numpy(self.lengths), non_blocking=True)
             self._counted = True
         key = n, projected, torch.is_autocast_enabled(tokens.device.type)
-        if key not in self._space.steps:
-            self._space.steps[key] = _Step(self._space, *key)
-        hidden, logits = (one[:R] for one in self._space.steps[key](read, tokens))
+        steps = self._space.steps
+        if key not in steps:
+            steps[key] = _Step(self._space, *key)
+            if len(steps) > _STEPS:
+                steps.popitem(last=False)
+        steps.move_to_end(key)
+        hidden, logits = (one[:R] for one in steps[key](read, tokens))
         self._count(n)
         self.hidden = hidden
         return hidden, logits
@@ -144,8 +149,7 @@ class StaticState:
         if needed > self._most:
             raise IndexError(f"{needed} tokens are more than the {self._most} places of the network")
         if needed > before.shape.tokens:
-            self._space = self._take(self._shape(needed), before.source)
-            self._space.copy(before)
+            self._move(self._shape(needed), before.source, lambda space: space.copy(before))
 
     def slots(self, tokens: int) -> Tensor:
         """Slots of the next `tokens` tokens, (tokens,) or (R, tokens)."""
@@ -176,16 +180,16 @@ class StaticState:
         if self.lengths is not None:
             self.rewind(self.lengths[rows.numpy()])
         before, rows = self._space, rows.to(self._space.past.device, non_blocking=True)
+        past = before.past.index_select(2, rows)
         if len(rows) != self.rows:
             sentences = rows[::self.beams] // self.beams
             source, mask = before.source.index_select(2, sentences), before.mask.index_select(0, sentences)
             self._sentences = len(sentences)
             if (shape := self._shape(before.shape.tokens)) != before.shape:
-                self._space = self._take(shape, source)
-                self._space.load(source, mask)
+                self._move(shape, source, lambda space: space.load(source, mask))
             else:
                 before.source[:, :, :len(sentences)], before.mask[:len(sentences)] = source, mask
-        self._space.past[:, :, :len(rows)] = before.past.index_select(2, rows)
+        self._space.past[:, :, :len(rows)] = past
         self._counted &= self._space is before
 
     def rewind(self, lengths: Ints | int) -> None:
@@ -199,14 +203,18 @@ class StaticState:
     def _shape(self, tokens: int) -> Shape:
         return Shape.around(self._sentences, self.beams, self._pieces, tokens, self._most)
 
-    def _take(self, shape: Shape, like: Tensor) -> Space:
-        """A space of undefined content. The pool gets it back when this state takes another one, or is gone."""
-        space = self._pool.take(shape, like)
-        if self._give_back is not None:
-            self._give_back()
-        self._give_back = weakref.finalize(self, self._pool.give, space)
+    def _move(self, shape: Shape, like: Tensor, fill: Callable[[Space], None]) -> None:
+        """Use a space of this shape, and `fill` it, whose content is undefined.
+
+        The pool gets a space back when this state is gone, or has moved to another one and filled it: it may then be
+        another state's at once.
+        """
+        give_back, self._space = self._give_back, self._pool.take(shape, like)
+        self._give_back = weakref.finalize(self, self._pool.give, self._space)
         self._give_back.atexit = False
-        return space
+        fill(self._space)
+        if give_back is not None:
+            give_back()
 
 
 class _Places:
@@ -242,15 +250,16 @@ class _Places:
 
 
 class _Step:
-    """One step over n tokens of every row of a space. Its results are overwritten by the next one.
+    """One step over n tokens of every row of a space. Its results are overwritten by the next step of the space.
 
     It does not hold the network: that would be a cycle, which keeps the pool's memory until it happens to be collected.
     """
 
     def __init__(self, space: Space, tokens: int, projected: bool, mixed: bool) -> None:
-        self._arguments = space.lengths.new_zeros(len(space.lengths), tokens), _Places(space, tokens), projected
+        with torch.inference_mode(False):  # see `space.Space`
+            self._arguments = space.lengths.new_zeros(len(space.lengths), tokens), _Places(space, tokens), projected
         # Autocast would keep copies of weights outside the graph.
-        self.recording = Recording[tuple[Tensor, Tensor]](space.records and not mixed)
+        self.recording = Recording[tuple[Tensor, Tensor]](space.records and not mixed, space.graphs)
 
     def __call__(self, read: Read, tokens: Tensor) -> tuple[Tensor, Tensor]:
         self._arguments[0][:len(tokens)] = tokens

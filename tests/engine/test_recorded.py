@@ -53,8 +53,10 @@ def test_many_rows_and_autocast_are_computed_as_they_are() -> None:
     assert taken[0] is not few and taken[1] is many and taken[2] is few
 
 
-def test_what_was_not_used_for_the_longest_time_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded, "_KEPT", 2)
+@pytest.mark.parametrize(("bound", "most"), [("_KEPT", 2), ("_KEPT_BYTES", 16)])
+def test_what_was_not_used_for_the_longest_time_is_forgotten(monkeypatch: pytest.MonkeyPatch, bound: str,
+                                                             most: int) -> None:
+    monkeypatch.setattr(recorded, bound, most)
     record = Recorder()
     for columns in (1, 2, 1, 3):
         record("double", double, torch.zeros(1, columns))

@@ -2,18 +2,25 @@
 
 import gc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from itertools import count
+from threading import Thread
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from looks import Looks
+from masked import masked
 from searches import ALGORITHMS, decoder, searched_by, short_and_long
 from sentences import sources
 from torch import Tensor
 
-from pipeline.engine import space
+from pipeline.engine import space, static
 from pipeline.engine.door import engine_in_use, open_engine, use_engine
+from pipeline.engine.recorded import GraphMemory, Recording
+from pipeline.engine.space import Pool, Shape, Space
 from pipeline.engine.static import Static, StaticState
 from pipeline.model.formats import in_format
 from pipeline.model.state import State
@@ -23,9 +30,25 @@ Tiny = Callable[..., Transformer]
 SEVERAL = 3, 6, 9, 2, 4
 
 
+def overwrite_as_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each computation overwrites the results of the last one whose graph would share its memory."""
+    compute, last = Recording.__call__, dict[GraphMemory, Any]()
+
+    def overwriting(self: Recording[Any], function: Callable[[], Any]) -> Any:
+        for one in last.get(self.memory, ()):
+            one.fill_(torch.nan if one.is_floating_point() else 0)
+        found = compute(self, function)
+        last[self.memory] = (found,) if isinstance(found, Tensor) else found
+        return found
+
+    monkeypatch.setattr(Recording, "__call__", overwriting)
+
+
 @pytest.mark.parametrize("lengths", [(5,), SEVERAL], ids=["one sentence", "a batch"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_a_search_by_static_steps_is_the_search_by_torch(tiny: Tiny, algorithm: str, lengths: tuple[int, ...]) -> None:
+def test_a_search_by_static_steps_is_the_search_by_torch(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, algorithm: str,
+                                                         lengths: tuple[int, ...]) -> None:
+    overwrite_as_graphs(monkeypatch)
     model, decode, source = searched_by(algorithm, tiny), decoder(algorithm), sources(*lengths)
     with use_engine("torch"):
         expected = decode(model, source)
@@ -62,35 +85,131 @@ def test_a_quantised_step_copies_nothing_from_the_host(tiny: Tiny, monkeypatch: 
         model.step(tokens, state)
 
 
-def test_a_step_whose_recording_failed_is_recorded_again(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    graphs = list[bool]()
+@dataclass(eq=False)
+class Graph:
+    """Stands in for a CUDA graph."""
 
-    class Graph:
-        def __init__(self) -> None:
-            self.holds = False
+    launched: list["Graph"]
+    holds: bool = False
+    memory: Any = None
 
-        def replay(self) -> None:
-            graphs.append(self.holds)
+    def replay(self) -> None:
+        assert self.holds
+        self.launched.append(self)
+
+    def pool(self) -> Any:
+        return self.memory
+
+
+@dataclass
+class Gpu:
+    """Stands in for a GPU that records."""
+
+    stream: str = "main"
+    broken: bool = False
+    launched: list[Graph] = field(default_factory=list)
 
     @contextmanager
-    def recording(graph: Graph, capture_error_mode: str) -> Iterator[None]:
-        yield
-        graph.holds = True
+    def use(self, stream: str) -> Iterator[None]:
+        before, self.stream = self.stream, stream
+        try:
+            yield
+        finally:
+            self.stream = before
 
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
-    monkeypatch.setattr(torch.cuda, "graph", recording)
+    @contextmanager
+    def record(self, graph: Graph, pool: Any, capture_error_mode: str) -> Iterator[None]:
+        self.stream = "recording"
+        if self.broken:
+            raise torch.OutOfMemoryError("CUDA out of memory")  # where PyTorch does not restore the stream
+        yield
+        graph.holds, graph.memory, self.stream = True, object() if pool is None else pool, "main"
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
+    gpu = Gpu()
+    for name, value in {"CUDAGraph": lambda: Graph(gpu.launched), "graph": gpu.record, "stream": gpu.use,
+                        "current_stream": lambda: gpu.stream, "memory_reserved": count(0, 1000).__next__}.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    return gpu
+
+
+def recording_state(model: Any) -> Any:
+    state = model.start(model.encode(sources(5)))
+    state._space.records = True
+    return state
+
+
+def test_a_step_whose_computation_failed_is_recorded_again(tiny: Tiny, monkeypatch: pytest.MonkeyPatch,
+                                                           gpu: Gpu) -> None:
     with use_engine("static"):
         model, tokens = open_engine(tiny()), torch.tensor([[7]])
-        state = model.start(model.encode(sources(5)))
-        state._space.records = True
+        state = recording_state(model)
         model.step(tokens, state)
         with monkeypatch.context() as failing:
             failing.setattr(Transformer, "_logits", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 model.step(tokens, state)
+        assert gpu.stream == "main"
         for _ in range(2):
             model.step(tokens, state)
-    assert graphs == [True, True]
+    assert len(gpu.launched) == 2
+
+
+def test_a_step_that_cannot_be_recorded_is_computed(tiny: Tiny, gpu: Gpu) -> None:
+    with use_engine("static"):
+        model = open_engine(tiny())
+        state, other = recording_state(model), model.start(model.encode(sources(5)))
+        for n, broken, launched in ((1, False, 0), (1, False, 1), (2, False, 1), (2, True, 1), (2, False, 1),
+                                    (3, False, 1), (3, False, 2)):
+            tokens, gpu.broken = torch.full((1, n), 7), broken
+            for one in (state, other):
+                one.rewind(0)
+            found, expected = model.step(tokens, state), model.step(tokens, other)
+            assert gpu.stream == "main" and len(gpu.launched) == launched
+            if n == 2:
+                torch.testing.assert_close(found, expected)
+        first, after = gpu.launched
+        assert after.memory is not first.memory
+
+
+def test_graphs_of_a_space_share_memory_that_counts_and_are_bounded(tiny: Tiny, monkeypatch: pytest.MonkeyPatch,
+                                                                    gpu: Gpu) -> None:
+    monkeypatch.setattr(static, "_STEPS", 2)
+    with use_engine("static"):
+        model = open_engine(tiny())
+        state = recording_state(model)
+        tensors = state._space.size
+        for n in (1, 2, 1, 3):
+            for _ in range(2):
+                state.rewind(0)
+                model.step(torch.full((1, n), 7), state)
+        assert [tokens for tokens, *_ in state._space.steps] == [1, 3]
+        assert len(set(gpu.launched)) == 3 and len({graph.memory for graph in gpu.launched}) == 1
+        assert state._space.size == tensors + 3 * 1000
+        monkeypatch.setattr(space, "_KEPT", tensors + 2999)
+        del state
+        gc.collect()
+    assert not model.pool._free
+
+
+def test_a_step_made_in_inference_mode_is_used_outside_it(tiny: Tiny) -> None:
+    with use_engine("static"):
+        model, tokens = open_engine(tiny()), torch.tensor([[7]])
+        state = model.start(model.encode(sources(5)))
+        for mode in (torch.inference_mode(), nullcontext()):
+            with mode:
+                model.step(tokens, state)
+
+
+@pytest.mark.parametrize("pieces", [16, 17, 20, 24])
+def test_sources_are_padded_to_what_a_masked_model_reads(pieces: int) -> None:
+    model, decode, source = masked(), decoder("mask_predict"), sources(pieces)
+    with use_engine("torch"):
+        expected = decode(model, source).best_words()
+    with use_engine("static"):
+        assert decode(model, source).best_words() == expected
 
 
 def readings(network: Transformer, source: Tensor) -> list[Tensor]:
@@ -125,6 +244,13 @@ def readings(network: Transformer, source: Tensor) -> list[Tensor]:
 @pytest.mark.parametrize("lengths", [(5, 5, 5), (5, 3, 4)])
 def test_a_static_state_does_what_a_state_does(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, order: str,
                                                lengths: tuple[int, ...]) -> None:
+    def give(pool: Pool, space: Space) -> None:
+        for one in (space.past, space.source):
+            one.fill_(torch.nan)  # it may be another state's at once
+        given(pool, space)
+
+    given = Pool.give
+    monkeypatch.setattr(Pool, "give", give)
     monkeypatch.setattr(space, "_FEWEST", 4)
     network, source = tiny(order), sources(*lengths)
     with use_engine("torch"):
@@ -155,6 +281,31 @@ def test_memory_is_used_again_by_states_of_the_same_shape_and_only_when_it_is_fr
         monkeypatch.setattr(space, "_KEPT", 0)
         del third
         assert model.start(memory)._space is not freed
+
+
+def test_a_space_is_taken_once_whatever_is_taken_and_given_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    like, shape = torch.zeros(1, 2, 1, 1, 4, 2), Shape(1, 1, 4, 4)
+    others = [Space(Shape(1, 1, 4, tokens), like, False) for tokens in (8, 16)]
+    wanted, pool, taken = Space(shape, like, False), Pool(), list[Space]()
+    monkeypatch.setattr(space, "_KEPT", wanted.size + others[1].size)
+
+    class Asked:
+        """A tensor that is asked for its type in the middle of `take`, when a state is collected and another begins."""
+
+        @property
+        def dtype(self) -> torch.dtype:
+            pool.give(others[1])  # forgets the first of `others`
+            thread.start()
+            thread.join(0.1)  # in vain if it has to wait
+            return like.dtype
+
+    pool.give(others[0])
+    pool.give(wanted)
+    thread = Thread(target=lambda: taken.append(pool.take(shape, like)))
+    found = pool.take(shape, Asked())  # type: ignore[arg-type]
+    thread.join()
+    assert found is wanted and taken != [wanted]
+    assert pool.take(others[1].shape, like) is others[1] and pool.take(others[0].shape, like) is not others[0]
 
 
 def test_torch_and_static_steps_can_take_turns(tiny: Tiny) -> None:
