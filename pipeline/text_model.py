@@ -1,20 +1,32 @@
 """A model that reads and writes text: of a trained family, of a model folder, or of another library."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
+
+import torch
 
 from pipeline import layout
+from pipeline.checks import Refused
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.count_model.model import CountModel
 from pipeline.count_model.shortlist import Shortlist
 from pipeline.decoding.limits import LengthLimit
+from pipeline.errors import PipelineError
 from pipeline.interop.model_folder import ModelSettings, check_files, read_settings
 from pipeline.lines import UnicodeForm, normalise
-from pipeline.model.checkpoint import load_checkpoint
-from pipeline.model.settings import OrderSettings
+from pipeline.model.checkpoint import CONFIG, WEIGHTS, load_checkpoint, load_weights, read_config
+from pipeline.model.networks import rebuild
+from pipeline.model.settings import OrderSettings, VocabularySettings
+from pipeline.model.transformer import Transformer
 from pipeline.params import Params
+
+_COUNTED = ("encoder_layers", "decoder_layers", "directions", "words", "block")
+"""What a network has one object each of, even without memory for its weights."""
+_MOST, _LARGEST, _TABLES = 1000, 1 << 20, 1 << 30
+"""The most of these in a model folder, its verifier's included; the largest of the other numbers; and the most bytes of
+the tables that follow from them, such as masks."""
 
 
 class Text(Protocol):
@@ -94,6 +106,7 @@ def open_folder(folder: Path) -> tuple[TextModel, ModelSettings]:
     """
     settings = read_settings(folder)
     check_files(folder, settings)
+    _check_shapes(folder)
     return _open(folder, folder, settings.unicode), settings
 
 
@@ -101,6 +114,45 @@ def _open(checkpoint: Path, vocabulary: Path, unicode: UnicodeForm, order: Order
     tokenizer = Tokenizer.load(vocabulary)
     network, _ = load_checkpoint(checkpoint, tokenizer.digest, order)
     return TextModel(network, tokenizer, network.settings.max_length, unicode)
+
+
+def _check_shapes(folder: Path) -> None:
+    """Check the network that a model folder describes against its weights, before there is any memory for it.
+
+    Raises:
+        PipelineError: they do not fit, or what is described is no network, or is too large for one.
+    """
+    path, config = folder / CONFIG, read_config(folder)
+    try:
+        _check_numbers({name: value for name, value in config.items() if name != "training"})
+        vocabulary = VocabularySettings(**config["vocabulary"])
+        bytes.fromhex(vocabulary.digest)
+        with torch.device("meta"):
+            network = cast(Transformer, rebuild(config, vocabulary))
+        tables = sum(buffer.nbytes for buffer in network.buffers())
+        if tables > _TABLES:
+            raise Refused(f"its tables of positions have {tables >> 20} MiB, more than {_TABLES >> 20}")
+    except (ArithmeticError, KeyError, RuntimeError, TypeError, ValueError, PipelineError) as error:
+        raise PipelineError(f"{path}: describes no network ({error}); export the model again") from None
+    load_weights(network, folder / WEIGHTS)
+
+
+def _check_numbers(described: Mapping[str, Any]) -> None:
+    counted = 0.0
+    for name, value in _numbers(described):
+        small = abs(value) <= _LARGEST
+        counted += abs(value) if small and name in _COUNTED else 0
+        if not small or counted > _MOST:
+            raise Refused(f"{name}: {value}: above {_LARGEST:,}, or with others of its kind above {_MOST:,}")
+
+
+def _numbers(described: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """The numbers in a description and in those within it, by their names."""
+    for name, value in described.items():
+        if isinstance(value, Mapping):
+            yield from _numbers(value)
+        elif isinstance(value, int | float):
+            yield name, value
 
 
 def open_shortlist(candidates: int) -> Shortlist:

@@ -26,6 +26,10 @@ EncodedPair = tuple[list[int], list[int]]
 
 _CHUNK = 8192  # sentences encoded, or tokens counted, at once
 _HISTOGRAM_EDGES = (8, 16, 32, 64, 128)
+_LONGEST = 4192
+"""Bytes of a line, above which SentencePiece leaves it out without a message unless it is given another limit."""
+_RESERVED = "\u2585"
+"""What stands for an unknown character in SentencePiece, which leaves out lines that have it."""
 
 
 def train_bpe(settings: BpeSettings, corpus: Path, out: Path, report: Path) -> None:
@@ -65,14 +69,19 @@ def learn_model(settings: BpeSettings, files: Sequence[Path]) -> bytes:
     """Return a serialised SentencePiece model learned from the lines of some files.
 
     The trainer reads lines from an iterator, so that the model file contains no path of this machine. Of a corpus of
-    more than `settings.sample` lines it reads every k-th: no random numbers anywhere.
+    more than `settings.sample` lines it reads every k-th: no random numbers anywhere. No line is too long for it.
 
     Raises:
         PipelineError: the vocabulary is larger (or smaller) than the text allows.
     """
-    total = sum(1 for file in files for _ in read_lines(file))
+    total = longest = 0
+    for line in chain.from_iterable(map(read_lines, files)):
+        total, longest = total + 1, max(longest, len(line.encode()))
     stride = max(1, -(-total // settings.sample))
-    lines = islice(chain.from_iterable(map(read_lines, files)), 0, None, stride)
+    sample = islice(chain.from_iterable(map(read_lines, files)), 0, None, stride)
+    lines = (line.replace(_RESERVED, " ") for line in sample)
+    # The model file records a limit that is given: without need, the same vocabulary would have another digest.
+    limit: dict[str, Any] = {"max_sentence_length": longest} if longest > _LONGEST else {}
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -80,7 +89,7 @@ def learn_model(settings: BpeSettings, files: Sequence[Path]) -> bytes:
             character_coverage=settings.character_coverage, normalization_rule_name="identity",
             pad_id=PAD, unk_id=UNK, bos_id=BOS, eos_id=EOS, pad_piece=SPECIALS[PAD],
             unk_piece=SPECIALS[UNK], bos_piece=SPECIALS[BOS], eos_piece=SPECIALS[EOS],
-            control_symbols=list(SPECIALS[EOS + 1:]), unk_surface="⁇", num_threads=1, minloglevel=2)
+            control_symbols=list(SPECIALS[EOS + 1:]), unk_surface="⁇", num_threads=1, minloglevel=2, **limit)
     except RuntimeError as error:
         raise PipelineError(_explain(error, settings.vocabulary, files[0])) from None
     return model.getvalue()

@@ -21,7 +21,7 @@ from pipeline import Translator, layout
 from pipeline.cli import main
 from pipeline.fingerprint import digest
 from pipeline.interop.folder import MARKER
-from pipeline.model.checkpoint import WEIGHTS, load_checkpoint, save_checkpoint, unique_weights
+from pipeline.model.checkpoint import CONFIG, WEIGHTS, load_checkpoint, save_checkpoint, unique_weights
 from pipeline.model.settings import VocabularySettings
 from pipeline.params import load_params
 from pipeline.text_model import open_family
@@ -148,11 +148,22 @@ def other_weights(folder: Path) -> None:
     torch.save({"weight": torch.ones(3)}, folder / WEIGHTS)
 
 
-def other_weights_by_hand(folder: Path) -> None:
-    """As if somebody wanted them to be opened."""
-    other_weights(folder)
+def by_hand(folder: Path, name: str) -> None:
+    """As if somebody wanted a changed file to be opened."""
     files = json.loads((folder / MARKER).read_text())["files"]
-    change(folder, files={**files, WEIGHTS: sha256((folder / WEIGHTS).read_bytes()).hexdigest()})
+    change(folder, files={**files, name: sha256((folder / name).read_bytes()).hexdigest()})
+
+
+def other_weights_by_hand(folder: Path) -> None:
+    other_weights(folder)
+    by_hand(folder, WEIGHTS)
+
+
+def other_network(folder: Path, part: str = "network", **changes: Any) -> None:
+    config = json.loads((folder / CONFIG).read_text())
+    config[part] |= changes
+    (folder / CONFIG).write_text(json.dumps(config))
+    by_hand(folder, CONFIG)
 
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -186,6 +197,17 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
                                "{folder}/model.bin: does not belong to the model: pickled weights may run code"),
     "pickled weights": (other_weights, f"{{folder}}/{WEIGHTS}: is not the file that was exported; copy the whole"),
     "pickled weights by hand": (other_weights_by_hand, f"{{folder}}/{WEIGHTS}: truncated or damaged"),
+    "a network for no memory": (lambda folder: other_network(folder, width=1 << 20),
+                                f"{{folder}}/{WEIGHTS}: decoder.0.around_cross_attention.norm.bias is (16,) in the "
+                                "file and (1048576,) in the model"),
+    "masks for no memory": (lambda folder: other_network(folder, max_length=1 << 20),
+                            f"{{folder}}/{CONFIG}: describes no network (its tables of positions have "),
+    "endless layers": (lambda folder: other_network(folder, encoder_layers=1001),
+                       f"{{folder}}/{CONFIG}: describes no network (encoder_layers: 1001: above"),
+    "endless steps": (lambda folder: other_network(folder, "order", words=1 << 40),
+                      f"{{folder}}/{CONFIG}: describes no network (words: 1099511627776: above 1,048,576"),
+    "a number for a digest": (lambda folder: other_network(folder, "vocabulary", digest=7),
+                              f"{{folder}}/{CONFIG}: describes no network (fromhex() argument must be str"),
     "half a file": (lambda folder: os.truncate(folder / WEIGHTS, 999), f"{{folder}}/{WEIGHTS}: is not the file"),
     "another vocabulary": (lambda folder: (folder / "meta.json").write_text('{"joint": true, "digest": "x"}'),
                            "{folder}/meta.json: is not the file that was exported"),

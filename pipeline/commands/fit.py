@@ -8,9 +8,15 @@ finite ends with an error. --trainer.fast_dev_run true tests everything with one
 """
 
 import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from pipeline.errors import PipelineError
 from pipeline.params import load_params
 from pipeline.training import options
+
+if TYPE_CHECKING:
+    from pipeline.corpus.datamodule import PairsDataModule
 
 PASSES_ON = True
 
@@ -21,7 +27,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, rest: list[str]) -> None:
-    family = options.family_of(load_params(), arguments.family, rest)
-    from pipeline.training.fit import fit
+    params = load_params()
+    family = options.family_of(params, arguments.family, rest)
+    from pipeline.training.fit import FitCLI
 
-    fit(family, rest + ["--help"] * arguments.help_lightning, arguments.in_place)
+    class CheckedFit(FitCLI):
+        def before_fit(self) -> None:
+            """Lightning calls this when it has made the data module and the trainer, before `fit`."""
+            _check_data(self.datamodule, self.trainer.is_global_zero)
+            if (start := self._start()) is not None:
+                _check_start(start, self.datamodule.tokenizer.digest)
+
+    CheckedFit(params, family, rest + ["--help"] * arguments.help_lightning, in_place=arguments.in_place)
+
+
+def _check_data(data: "PairsDataModule", reports: bool) -> None:
+    """Check that the pairs of training and validation are of the vocabulary in use, and report if sources are cut."""
+    from pipeline.corpus.padding import count_cut, report_cut
+    from pipeline.corpus.pairs import Pairs
+
+    digest = data.tokenizer.digest
+    Pairs.open(data.folder / "validation.pairs", digest)
+    lengths = [Pairs.open(path, digest).source_lengths for path in data.training_paths()]
+    if reports:
+        report_cut(sum(count_cut(some, data.longest) for some in lengths), sum(map(len, lengths)), data.longest)
+
+
+def _check_start(start: Path, digest: str) -> None:
+    """Check that the weights that a training begins with are of the vocabulary in use."""
+    from pipeline.model.checkpoint import read_config
+
+    trained = read_config(start)["vocabulary"]["digest"]
+    if trained != digest:
+        raise PipelineError(f"{start}: trained with vocabulary {trained[:12]}, but {digest[:12]} is in use; train it "
+                            "again or restore its data/bpe (`dvc checkout`)")

@@ -177,6 +177,17 @@ def test_a_thinned_corpus_gives_the_whole_vocabulary(tmp_path: Path, corpus: Pat
     assert len(Pairs.open(tmp_path / "bpe" / "train.pairs")) == 400
 
 
+@pytest.mark.parametrize("line", ["Ω Nacht ▅", "Nacht " * 999 + "Ω"], ids=["a reserved character", "a long line"])
+def test_no_line_is_left_out_of_the_vocabulary(tmp_path: Path, corpus: Path, line: str) -> None:
+    """SentencePiece would leave out both without a message, and the letter would be unknown."""
+    longer = copy_corpus(corpus, tmp_path / "longer")
+    for side in ("source", "target"):
+        with (longer / f"train.{side}").open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+    train_bpe(JOINT, longer, tmp_path / "bpe", tmp_path / "report.json")
+    assert UNK not in Tokenizer.load(tmp_path / "bpe").encode_source(["Ω"])[0]
+
+
 def test_a_vocabulary_too_large_names_the_largest_possible(tmp_path: Path, corpus: Path) -> None:
     with pytest.raises(PipelineError, match=r"at most \d+, not 9999") as caught:
         train_bpe(replace(JOINT, vocabulary=9999), corpus, tmp_path / "bpe", tmp_path / "report.json")
