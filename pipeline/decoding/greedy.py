@@ -59,6 +59,7 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     tokens = on_device(np.tile(model.order.starts, (B, 1)), source.device)
     for step in range(longest):
         logits = model.step(tokens, state)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         tokens, gained = score_best(logits)
         ends: Bools = (tokens == end).cpu().numpy()  # what a step waits for
         if z > 1 and ends.any():

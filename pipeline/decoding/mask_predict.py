@@ -72,7 +72,7 @@ def search(model: MaskedModel, source: Tensor, limit: LengthLimit, settings: Set
     state = model.start(memory, beams=K, capacity=longest)
     rows = lengths.flatten()  # the K candidates of a sentence are neighbours
     tokens, certainty, calls = (_in_one_call(model, state, rows, T) if B == 1 else None) or _predict(
-        model, state, lengths, T, length_scores.dtype)
+        model, state, lengths, T, torch.promote_types(length_scores.dtype, torch.float32))
 
     padding = tokens == PAD
     penalised = certainty.masked_fill(padding, 0).sum(1) / settings.length_penalty(rows.clamp(min=1).to(certainty))
@@ -100,7 +100,7 @@ def _predict(model: MaskedModel, state: DecoderState, lengths: Tensor, iteration
         state: of B sentences with K candidates.
         lengths: (B, K) words.
         iterations: T.
-        dtype: of log-probabilities.
+        dtype: of log-probabilities; in two bytes different candidates would be equal.
 
     Returns:
         Words (B * K, N), right-padded with PAD, their log-probabilities (B * K, N), infinite for PAD, and each
@@ -116,7 +116,7 @@ def _predict(model: MaskedModel, state: DecoderState, lengths: Tensor, iteration
             break
         hidden = lowest(certainty, rows * (iterations - t) // iterations)
         state.rewind(0)
-        log_probabilities = model.step(tokens.masked_fill_(hidden, MASK), state).log_softmax(2)
+        log_probabilities = model.step(tokens.masked_fill_(hidden, MASK), state).log_softmax(2, dtype=dtype)
         words = best(log_probabilities.index_fill_(2, no_words, -torch.inf))
         predicted = log_probabilities.gather(2, words.unsqueeze(2)).squeeze(2)
         tokens, certainty = torch.where(hidden, words, tokens), torch.where(hidden, predicted, certainty)

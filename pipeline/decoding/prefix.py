@@ -168,7 +168,8 @@ def _predict(logits: Tensor, draft: Tensor, acceptance: Acceptance) -> Tensor:
 def _log_probabilities(logits: Tensor, tokens: Tensor, count: Ints) -> Tensor:
     """The summed log-probability of the first `count` (R,) of tokens (R, n) under logits (R, n, V)."""
     most = int(count.max())
-    found = logits[:, :most].log_softmax(2).gather(2, tokens[:, :most].unsqueeze(2)).squeeze(2)
+    log_probabilities = logits[:, :most].log_softmax(2, dtype=torch.promote_types(logits.dtype, torch.float32))
+    found = log_probabilities.gather(2, tokens[:, :most].unsqueeze(2)).squeeze(2)
     if most > count.min():
         found = found.masked_fill(on_device(np.arange(most) >= count[:, None], found.device), 0)
     return found.sum(1)

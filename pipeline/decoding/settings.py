@@ -13,8 +13,8 @@ The entry's `algorithm` names a file of this package, which defines
 
 A new algorithm is therefore one file, and nothing here knows it. Any entry may also have
 
-* `deduplicate: N`: immediate repeats of n-grams of up to N words are removed from the hypotheses, within the decoder's
-  own time,
+* `deduplicate: N`: immediate repeats of n-grams of up to N words are removed from the hypotheses, after a forced prefix
+  and within the decoder's own time; such an entry cannot place terms, whose words might be among them,
 * `quantization`: `int8`, `bfloat16` or `float16`, the format in which the model is searched (`pipeline.model.formats`).
 
 Whether compiled code searches is decided here and nowhere else in this package (`engine.door`).
@@ -203,7 +203,7 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit,
         else:
             with sharing_by(model):
                 found = search(model, source, limit, settings)
-        return deduplicated(found, entry.deduplicate) if entry.deduplicate else found
+        return deduplicated(found, entry.deduplicate, prefixes) if entry.deduplicate else found
 
     def search_forced(model: Any, source: Tensor, prefixes: Prefixes, *more: Any) -> Hypotheses:
         if not any(prefixes):
@@ -218,6 +218,8 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit,
         if terms and not takes_terms:
             raise PipelineError(f"decoders.{name}: {algorithm} cannot place terms; choose a decoder of the algorithm "
                                 "beam")
+        if terms and entry.deduplicate:
+            raise PipelineError(f"decoders.{name}: deduplicate may remove words of terms; choose a decoder without it")
         if shortlist is None:
             return search_forced(model, source, prefixes, *([terms] if terms else []))
         if not hasattr(model, "with_vocabulary"):

@@ -26,6 +26,8 @@ class _Helpers:
     def __init__(self) -> None:
         self.cores = Lock()
         """Held by the thread that may use the other cores."""
+        self.lowered = 0
+        """While it is held: PyTorch's threads before."""
         self._awake, self._begun, self._team = Semaphore(0), 0, ALONE
 
     def begin(self, threads: int) -> Ints:
@@ -66,7 +68,12 @@ def current_team() -> Ints:
 
 def own_threads() -> int:
     """PyTorch's threads outside blocks of `together`."""
-    return getattr(_this_thread, "own", 0) or torch.get_num_threads()
+    if not hasattr(_this_thread, "own"):
+        # PyTorch sets with one thread's number also the one with which new threads begin.
+        if _helpers.lowered:
+            torch.set_num_threads(_helpers.lowered)
+        _this_thread.own = 0
+    return _this_thread.own or torch.get_num_threads()
 
 
 def team_size() -> int:
@@ -89,12 +96,12 @@ def together() -> Iterator[None]:
     team = ALONE
     try:
         team = _this_thread.team = _helpers.begin(threads)
-        _this_thread.own = own
+        _this_thread.own = _helpers.lowered = own
         torch.set_num_threads(own - threads + 1)
         yield
     finally:
         torch.set_num_threads(own)
-        _this_thread.team, _this_thread.own = ALONE, 0
+        _helpers.lowered, _this_thread.team, _this_thread.own = 0, ALONE, 0
         if len(team):
             close(team)
         cores.release()

@@ -21,6 +21,7 @@ from pipeline.engine.reading import (
     PackedScorer,
     PackedSource,
 )
+from pipeline.errors import PipelineError
 
 _EVERYTHING = np.zeros((0, 1, 0), np.bool_)
 
@@ -38,7 +39,15 @@ class Packs:
 
     @cached_property
     def plain(self) -> PlainWeights:
-        """The network's parameters."""
+        """The network's parameters.
+
+        Raises:
+            PipelineError: one is not finite. Comparisons with NaN are false, so a compiled search would end at once.
+        """
+        for name, weight in self._network.named_parameters():
+            if readable(weight) and not np.isfinite(array(weight)).all():  # torch takes ten times as long
+                raise PipelineError(f"{name}: some of its numbers are not finite, so the network translates nothing; "
+                                    "train it again, with a lower optimisation.learning_rate, or choose another model")
         weights: PlainWeights = self._network.plain_weights()
         return weights
 

@@ -12,6 +12,7 @@ from pipeline.decoding.deduplicate import collapse, deduplicated
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
+from pipeline.errors import PipelineError
 from pipeline.vocabulary import EOS, PAD
 
 A, B, C = 7, 8, 9
@@ -31,6 +32,13 @@ def repeats(words: list[int], longest: int) -> list[tuple[int, int]]:
     ("aabaab", 3, "ab"), ("aabaab", 0, "aabaab")])
 def test_by_hand(words: str, longest: int, expected: str) -> None:
     assert collapse(list(map(ord, words)), longest) == list(map(ord, expected))
+
+
+@pytest.mark.parametrize(("words", "longest", "forced", "expected"), [
+    ("xxyyz", 1, 5, "xxyyz"), ("xxyyz", 1, 9, "xxyyz"), ("xxyyy", 1, 4, "xxyy"), ("xxyzz", 1, 2, "xxyz"),
+    ("abab", 2, 2, "ab"), ("abab", 2, 3, "abab"), ("ababab", 2, 3, "abab"), ("xxxabab", 3, 3, "xxxab")])
+def test_forced_words_are_kept(words: str, longest: int, forced: int, expected: str) -> None:
+    assert collapse(list(map(ord, words)), longest, forced) == list(map(ord, expected))
 
 
 @given(texts, sizes)
@@ -73,3 +81,18 @@ def test_an_entry_of_decoders_asks_for_it(deduplicate: int | None, expected: str
     found = make_decoder("mine", block, LengthLimit(0.0, 9))(model, torch.tensor([[A, EOS]]))
     assert "".join({A: "A", B: "B", PAD: ""}[word] for word in found.tokens[0, 0].tolist()) == expected
     assert found.lengths.tolist() == [[len(expected)]] and found.calls.tolist() == [7]
+
+
+@pytest.mark.parametrize("block", [{"algorithm": "greedy"}, {"algorithm": "beam", "beams": 3}])
+def test_translations_begin_with_forced_repeats(block: dict[str, object]) -> None:
+    model = Scripted(EVERY_ORDER["left_to_right"], lambda source, prefix: logits({C if len(prefix) < 7 else EOS: 9.0}))
+    decode = make_decoder("mine", block | {"deduplicate": 1}, LengthLimit(0.0, 9))
+    found = decode(model, torch.tensor([[A, EOS]] * 3), [[A, A, B, B, C], [], [A, A]])
+    assert found.best_words() == [[A, A, B, B, C], [C], [A, A, C]]
+
+
+def test_an_entry_that_removes_repeats_places_no_terms() -> None:
+    model = Scripted(EVERY_ORDER["left_to_right"], lambda source, prefix: logits({EOS: 9.0}))
+    decode = make_decoder("mine", {"algorithm": "beam", "beams": 2, "deduplicate": 1}, LengthLimit(0.0, 9))
+    with pytest.raises(PipelineError, match=r"^decoders.mine: deduplicate may remove words of terms; choose"):
+        decode(model, torch.tensor([[A, EOS]]), (), [[[A, A, B]]])

@@ -20,6 +20,7 @@ from pipeline.engine import sentence
 from pipeline.engine.choice import Engine
 from pipeline.engine.door import engine_in_use, open_engine, use_engine
 from pipeline.engine.network import Compiled
+from pipeline.errors import PipelineError
 from pipeline.model.orders import make_order
 from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.model.transformer import Transformer
@@ -77,6 +78,19 @@ def arrays(packed: Any) -> Iterator[np.ndarray]:
     elif isinstance(packed, tuple):
         for one in packed:
             yield from arrays(one)
+
+
+@pytest.mark.parametrize("quantization", ["float32", "int8"])
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_weights_that_are_not_finite_are_refused(value: float, quantization: str) -> None:
+    """NaN is not above anything, so what compiled search finds by comparisons would be an empty translation."""
+    network = plain()
+    decode = make_decoder("any", {"algorithm": "greedy", "quantization": quantization}, LIMIT)
+    with torch.no_grad():
+        network.source_keys_values.weight[11, 3] = value
+    for _ in range(2):
+        with pytest.raises(PipelineError, match=r"^source_keys_values.weight: some of its .*; train it again"):
+            decode(network, sources(5))
 
 
 def test_what_cannot_be_compiled_is_left_alone() -> None:

@@ -147,6 +147,17 @@ def test_torch_has_the_cores_that_are_left(threads: int, left: int) -> None:
 
 
 @pytest.mark.usefixtures("two_threads")
+def test_a_thread_that_begins_during_a_search_has_all_threads() -> None:
+    found: list[int] = []
+    with together():
+        thread = Thread(target=lambda: found.append(helpers.own_threads()))
+        thread.start()
+        thread.join()
+        assert torch.get_num_threads() == 1
+    assert found == [2] and torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("two_threads")
 def test_sentences_that_are_searched_at_once_have_no_helpers() -> None:
     def look(item: int) -> int:
         with together():
