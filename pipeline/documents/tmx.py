@@ -1,7 +1,7 @@
 """Translation memories (.tmx) by lxml: every unit whose segment in the target language is missing or empty gets one.
 
 Inline codes such as <ph> stand in the sentence as {1}, {2}, …, and are put back where the translation has these. A
-segment that lost a code or a placeholder, has a mark too many, or was cut, has a <prop type="x-check"> that says so.
+segment that lost a code or a placeholder, has a mark too many, or was cut, gets a <prop type="x-check"> that names it.
 """
 
 import copy

@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 
 from pipeline.evaluation.bootstrap import Estimate, interval
-from pipeline.evaluation.claims.judgement import NOT_COMPARABLE, Judgement, compared, in_words, missing
+from pipeline.evaluation.claims.judgement import (
+    EXACT_DRAFTS,
+    NOT_COMPARABLE,
+    Judgement,
+    compared,
+    in_words,
+    missing,
+)
 from pipeline.evaluation.resampled_bleu import Scores
 from pipeline.evaluation.rows import Name
 
@@ -128,9 +135,7 @@ CLAIMS: tuple[Claim, ...] = (
                 _beats("interleaved_sa_raw", "semi_autoregressive4_raw", "beam4")),
                (_beats("interleaved", "semi_autoregressive", "beam4"),)), _NOTE),
     Claim(17, _sets(lambda side: (_beats(f"interleaved_sa{side}", f"multi_directional{side}", "beam4"),)), _NOTE),
-    # Drafts of one length, as in the paper, or those that are fastest for either.
-    Claim(27, tuple((_above((drafter, exact), (drafter, f"{exact}++_speed")),)
-                    for drafter, exact in (("drafter_1", "gad5"), ("drafter", "gad")))),
+    Claim(27, tuple((_above((drafter, exact), (drafter, f"{exact}++_speed")),) for drafter, exact in EXACT_DRAFTS)),
     Claim(33, _sets(lambda side: tuple(_above((f"lattice{side}", more), (f"lattice{side}", fewer)) for more, fewer in
                                        (("lattice64", "lattice32"), ("lattice128", "lattice64"))))),
     Claim(34, (tuple(_above((f"lattice_{layers}", "lattice64"), (f"nat_{layers}", "nat")) for layers in (1, 3, 6)),

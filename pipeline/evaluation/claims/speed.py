@@ -11,6 +11,7 @@ import numpy as np
 
 from pipeline.evaluation.bootstrap import Estimate, Floats, quotient, speed_ratio
 from pipeline.evaluation.claims.judgement import (
+    EXACT_DRAFTS,
     FALSE,
     FEWEST,
     TRUE,
@@ -56,7 +57,8 @@ def judge_speed(speed: Mapping[str, Any]) -> list[tuple[int, Judgement]]:
     both, l2r, r2l = of_equal_budgets(families, "raw", "double_token", "double_token_l2r", "double_token_r2l")
     masked, = of_equal_budgets(families, "distilled", "mask_predict")
     lattice, = of_equal_budgets(families, "raw", "lattice")
-    drafter, exact = ("drafter_1", "gad5") if ("drafter_1", "gad5++_speed") in entries else ("drafter", "gad")
+    drafter, exact = next(((family, decoder) for family, decoder in EXACT_DRAFTS
+                           if (family, f"{decoder}++_speed") in entries), EXACT_DRAFTS[-1])
     return [
         (3, _above("double_token is faster than single-token decoding with as many beams", seconds,
                    alike("double_token", "pair_beam10"))),
