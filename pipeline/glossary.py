@@ -23,10 +23,8 @@ class Glossary:
         longest_first = "|".join(map(re.escape, sorted(self._phrases, key=len, reverse=True)))
         self._pattern = re.compile(rf"(?<!\w)(?:{longest_first})(?!\w)") if terms else None
 
-    @property
-    def phrases(self) -> list[str]:
-        """The source phrases."""
-        return list(self._targets)
+    def __len__(self) -> int:
+        return len(self._targets)
 
     @classmethod
     def read(cls, path: Path) -> "Glossary":

@@ -16,7 +16,7 @@ from pipeline.count_model.shortlist import Shortlist
 from pipeline.decoding.forced import Prefixes
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.settings import ForcedDecoder, Terms, make_decoder, with_nbest
+from pipeline.decoding.settings import Terms, make_decoder, with_nbest
 from pipeline.device import pick_device
 from pipeline.engine.door import open_engine
 from pipeline.errors import PipelineError
@@ -64,7 +64,7 @@ class Translator:
 
         Raises:
             PipelineError: a name is unknown, or the decoder finds fewer hypotheses, cannot place terms or does not suit
-                the vocabulary.
+                the model or its vocabulary.
         """
         if quantization is not None and quantization not in FORMATS:
             raise PipelineError(f"quantization: {quantization!r} is unknown; choose one of {', '.join(FORMATS)}")
@@ -82,12 +82,11 @@ class Translator:
                 raise PipelineError(f"nbest: {nbest}: a decoder that is a function finds as many hypotheses as its own "
                                     "settings say; leave it out, or name a decoder")
             self._quantization = quantization or FORMATS[0]
-            self._decode = _of_function(decoder, limit, self._quantization)
+            self._decode = _FunctionDecoder(decoder, limit, self._quantization)
         self.model, self.decoder, self.device = model, decoder, torch.device(pick_device(device))
         self.network = model.network.to(self.device)
         self._batch_tokens, self._scores, self._glossary = batch_tokens, scores, glossary or Glossary({})
-        for phrase in self._glossary.phrases[:1]:
-            self.translate(phrase)  # so that a decoder that cannot place terms is refused before lines are translated
+        self._decode.check(self.network, terms=len(self._glossary) > 0)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, decoder: str | Search | None = None, *, nbest: int = 1,
@@ -122,14 +121,18 @@ class Translator:
             prefixes: one per line, what its translation must begin with, or nothing; None: nothing for all lines.
 
         Raises:
-            PipelineError: the decoder cannot force a prefix, or there is not one per line.
+            PipelineError: the decoder cannot force a prefix; later, when lines are taken: there is not one per line.
             TypeError: `lines` or `prefixes` is a single text, whose letters would be taken one by one.
         """
         if isinstance(lines, str):
             raise TypeError("a Translator takes a list of lines; translate(line) takes one")
         if isinstance(prefixes, str):
             raise TypeError("a Translator takes a list of prefixes, one per line")
-        remaining = zip(lines, repeat("")) if prefixes is None else _paired(lines, prefixes)
+        if prefixes is not None:
+            self._decode.check(self.network, prefixes=True)
+        return self._translated(zip(lines, repeat("")) if prefixes is None else _paired(lines, prefixes), ahead)
+
+    def _translated(self, remaining: Iterator[tuple[str, str]], ahead: int) -> Iterator[Translation]:
         while chunk := list(islice(remaining, ahead)):
             yield from self._chunk(*map(list, zip(*chunk, strict=True)))
 
@@ -148,8 +151,7 @@ class Translator:
             source = pad_sources([encoded[row] for row in rows], self.model.longest).to(self.device)
             prefixed, terms = [forced[row] for row in rows], [list(map(self.model.encode_term, wanted[row]))
                                                               for row in rows]
-            demands = (prefixed, terms) if any(prefixed) or any(terms) else ()
-            found = self._decode(self.network, source, *demands)
+            found = self._decode(self.network, source, prefixed, terms)
             words = [[hypothesis[:length] for hypothesis, length in zip(*both, strict=True)]
                      for both in zip(found.tokens.tolist(), found.lengths.tolist(), strict=True)]
             scores = found.scores.tolist() if self._scores else None
@@ -176,13 +178,21 @@ def _paired(lines: Iterable[str], prefixes: Iterable[str]) -> Iterator[tuple[str
         yield line, prefix
 
 
-def _of_function(search: Search, limit: LengthLimit, quantization: str) -> ForcedDecoder:
-    """A decoder in Python, which nothing can be demanded of."""
-    def decode(model: Any, source: Tensor, prefixes: Prefixes = (), terms: Terms = ()) -> Hypotheses:
-        if any(prefixes) or any(terms):
+@dataclass(frozen=True)
+class _FunctionDecoder:
+    """A decoder in Python, which nothing can be demanded of; see `ForcedDecoder`."""
+
+    search: Search
+    limit: LengthLimit
+    quantization: str
+
+    def __call__(self, model: Any, source: Tensor, prefixes: Prefixes = (), terms: Terms = ()) -> Hypotheses:
+        self.check(model, prefixes=any(prefixes), terms=any(terms))
+        return self.search(open_engine(in_format(model, self.quantization)), source, self.limit)
+
+    def check(self, model: Any, *, prefixes: bool = False, terms: bool = False) -> None:
+        if prefixes or terms:
             raise PipelineError("a decoder that is a function takes no prefixes and no glossary; name a decoder")
-        return search(open_engine(in_format(model, quantization)), source, limit)
-    return decode
 
 
 def _unfulfilled(text: str, prefix: str, terms: Iterable[str]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from memory import held_bytes
 from pipeline.cli import main
 from pipeline.count_model.shortlist import Shortlist
 from pipeline.decoding import greedy
+from pipeline.decoding.settings import with_nbest
 from pipeline.documents.plain import read_utf8
 from pipeline.errors import PipelineError
 from pipeline.glossary import Glossary
@@ -264,14 +265,17 @@ def test_lost_placeholders(source: str, translation: str, lost: list[str]) -> No
     assert lost_placeholders(source, translation) == lost
 
 
-def test_length_candidates_give_an_nbest_list(workspace: Path, change_params: Callable[[dict[str, Any]], None]) -> None:
+def test_a_decoder_must_suit_the_model_and_the_number_of_hypotheses(
+        workspace: Path, change_params: Callable[[dict[str, Any]], None]) -> None:
     change_params({"decoders": {"masks": {"algorithm": "mask_predict", "iterations": 2, "candidates": 3},
                                 "paths": {"algorithm": "lattice", "candidates": 2}, "drafts": {
                                     "algorithm": "lattice_gad"}, "drawn": {"algorithm": "sample"}}})
     params = load_params()
     model = open_family(params, "teacher")
-    for decoder in ("masks", "paths", "drawn"):
-        Translator(params, model, decoder, nbest=3)
+    for name in ("masks", "paths", "drawn"):
+        assert with_nbest(name, params.decoder(name), 3, "--nbest")["nbest"] == 3
+    with pytest.raises(PipelineError, match=r"^decoders.masks: mask_predict searches masked models, and this one is "):
+        Translator(params, model, "masks", nbest=3)
     with pytest.raises(PipelineError, match=r"^--nbest: 4 must not exceed the candidates, 3; .* than 'masks'"):
         Translator(params, model, "masks", nbest=4)
     with pytest.raises(PipelineError, match=r"^--nbest: 3 must not exceed 1, what this search finds; .* than 'drafts'"):

@@ -83,8 +83,6 @@ def run(arguments: argparse.Namespace) -> None:
     translator = Translator(opened.settings, opened.model, arguments.decoder or opened.decoders[0],
                             nbest=arguments.nbest, device=arguments.device, scores=arguments.format == "json",
                             glossary=glossary, shortlist=shortlist, quantization=arguments.quantization)
-    if arguments.prefix:
-        next(translator(["a"], prefixes=["a"]))  # so that a decoder that cannot force one is refused at once
     # A person waits for lines, a file does not.
     waits = arguments.input is None and sys.stdin.isatty()
     if document is not None or arguments.split:

@@ -27,7 +27,6 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import Model
 from pipeline.decoding.terms import TermExpansion
 from pipeline.engine.waiting import waits
-from pipeline.errors import PipelineError
 from pipeline.model.top import best_k_and_end
 
 TAKES_TERMS = True
@@ -58,16 +57,10 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings,
     """Search with K beams per sentence; see `beam_search` for result and errors.
 
     With terms (the tokens of each), `source` is one sentence, all of whose hypotheses contain them (`terms`), unless
-    the limit comes first.
-
-    Raises:
-        PipelineError: there are terms, and the model does not generate word after word from left to right.
+    the limit comes first; the model then generates word after word from left to right (`settings` checks it).
     """
     K, z = settings.beams, model.order.width
     if terms:
-        if z > 1 or not model.order.left_to_right:
-            raise PipelineError(f"terms: this model generates in the order {model.order.name}, {z} words per step, and "
-                                "terms need one word after the other from left to right; choose a family of that order")
         expand = TermExpansion(terms, K, model.order.end, int(limit.steps(source, model.order)[0]))
         # With nothing forced, `Prefixed` only keeps the compiled loop away, which knows no terms.
         return beam_search(Prefixed(model, [[]]), source, limit, expand, beams=K, hypotheses=K, nbest=settings.nbest,

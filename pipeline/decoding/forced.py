@@ -17,7 +17,6 @@ from torch.nn.utils.rnn import pad_sequence
 
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import DecoderState, Model, is_ordered
-from pipeline.errors import PipelineError
 from pipeline.model.state import Ints
 from pipeline.vocabulary import PAD
 
@@ -37,25 +36,26 @@ class PrefixedLimit(LengthLimit):
                 for words, forced in zip(super()._words(source), self.prefixes, strict=True)]
 
 
-def with_prefixes(model: Any, limit: LengthLimit, prefixes: Prefixes, name: str) -> tuple[Any, LengthLimit]:
+def searched_model(model: Any) -> Model | None:
+    """The model whose words a search returns; None if that is a verifier, and it is absent.
+
+    Args:
+        model: an ordered model, or one with a verifier.
+    """
+    return model if is_ordered(model) else model.verifier
+
+
+def with_prefixes(model: Any, limit: LengthLimit, prefixes: Prefixes) -> tuple[Any, LengthLimit]:
     """A model whose translations begin with the given tokens, and a limit that has room for them.
 
     Args:
-        model: an ordered model, or one with a verifier whose words a search returns.
+        model: an ordered model, or one with a verifier, which generates from left to right.
         limit: the greatest length of a translation without a prefix.
         prefixes: one per sentence of the batch to be searched.
-        name: of the decoder, for error messages.
-
-    Raises:
-        PipelineError: the words are not generated from left to right.
     """
-    searched = model if is_ordered(model) else model.verifier
+    searched = searched_model(model)
     if searched is None:
         return model, limit  # which the search refuses
-    if not searched.order.left_to_right:
-        raise PipelineError(f"decoders.{name}: this model generates in the order {searched.order.name}, and a prefix "
-                            "can only be forced from left to right; choose a family of that order, such as the "
-                            "baseline")
     forced = Prefixed(searched, prefixes)
     longer = PrefixedLimit(limit.ratio, limit.extra, limit.longest, tuple(map(len, prefixes)))
     return forced if is_ordered(model) else _Verified(model, forced), longer

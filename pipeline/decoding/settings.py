@@ -37,7 +37,7 @@ from pipeline.blocks import build
 from pipeline.checks import Refused
 from pipeline.count_model.shortlist import Shortlist
 from pipeline.decoding.deduplicate import deduplicated
-from pipeline.decoding.forced import Prefixes, with_prefixes
+from pipeline.decoding.forced import Prefixes, searched_model, with_prefixes
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.threaded import search_in_threads, search_rows
@@ -66,7 +66,19 @@ class ForcedDecoder(Protocol):
             terms: what each translation must contain (`terms`); none: nothing. Sentences are then searched one by one.
 
         Raises:
-            PipelineError: the model is of another kind, or the search cannot be forced.
+            PipelineError: as of `check`.
+        """
+
+    def check(self, model: Any, *, prefixes: bool = False, terms: bool = False) -> None:
+        """Refuse a model, before anything is translated.
+
+        Args:
+            model: to be searched.
+            prefixes: whether translations will have to begin with given tokens.
+            terms: whether translations will have to contain terms.
+
+        Raises:
+            PipelineError: the model is of another kind, or the search cannot be forced so with it.
         """
 
 
@@ -96,6 +108,16 @@ class Entry:
     def verifies(self) -> bool:
         """Whether it returns what the model's verifier predicts."""
         return getattr(self.module, "VERIFIES", False)
+
+    @property
+    def takes_terms(self) -> bool:
+        """Whether its translations may have to contain terms."""
+        return getattr(self.module, "TAKES_TERMS", False)
+
+    @property
+    def takes_shortlist(self) -> bool:
+        """Whether it can search a part of a vocabulary."""
+        return getattr(self.module, "TAKES_SHORTLIST", False)
 
 
 def read_entry(name: str, block: Mapping[str, Any]) -> Entry:
@@ -181,52 +203,77 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit,
         PipelineError: no such algorithm, a setting that it does not have, or a shortlist that it cannot search.
     """
     entry = read_entry(name, block)
-    algorithm, module, settings, kind = entry.algorithm, entry.module, entry.settings, entry.kind
-    search, takes_terms = module.search, getattr(module, "TAKES_TERMS", False)
-    if shortlist is not None and not getattr(module, "TAKES_SHORTLIST", False):
-        raise PipelineError(f"decoders.{name}: {algorithm} cannot search a shortlist; choose greedy or a beam search")
-    is_left_to_right = kind == "ordered" or entry.verifies
+    if shortlist is not None and not entry.takes_shortlist:
+        raise PipelineError(f"decoders.{name}: {entry.algorithm} cannot search a shortlist; choose greedy or a beam "
+                            "search")
+    return _EntryDecoder(name, entry, limit, shortlist)
 
-    def decode(model: Any, source: Tensor, prefixes: Prefixes = (), terms: Terms = ()) -> Hypotheses:
-        if model.kind != kind:
-            raise PipelineError(f"decoders.{name}: {algorithm} searches {kind} models, and this one is {model.kind}; "
-                                "choose another decoder for its family")
-        model = open_engine(in_format(model, entry.quantization))
-        if len(source) and (shortlist is not None or any(terms)):
-            found = search_rows(lambda row, sentence: search_one(
+
+@dataclass(frozen=True)
+class _EntryDecoder:
+    """See `ForcedDecoder`, and `make_decoder` for the fields."""
+
+    name: str
+    entry: Entry
+    limit: LengthLimit
+    shortlist: Shortlist | None
+
+    def __call__(self, model: Any, source: Tensor, prefixes: Prefixes = (), terms: Terms = ()) -> Hypotheses:
+        self.check(model, prefixes=any(prefixes), terms=any(terms))
+        entry, model = self.entry, open_engine(in_format(model, self.entry.quantization))
+        if len(source) and (self.shortlist is not None or any(terms)):
+            found = search_rows(lambda row, sentence: self._search_one(
                 model, sentence, prefixes[row:row + 1], terms[row] if terms else ()), source,
                 threads=compiles_steps(model))
         elif any(prefixes):
-            found = search_forced(model, source, prefixes)
-        elif is_quicker_in_threads(algorithm, model, source):
-            found = search_in_threads(lambda sentence: search(model, sentence, limit, settings), source)
+            found = self._search(model, source, prefixes)
+        elif is_quicker_in_threads(entry.algorithm, model, source):
+            found = search_in_threads(lambda sentence: self._search(model, sentence), source)
         else:
             with sharing_by(model):
-                found = search(model, source, limit, settings)
+                found = self._search(model, source)
         return deduplicated(found, entry.deduplicate, prefixes) if entry.deduplicate else found
 
-    def search_forced(model: Any, source: Tensor, prefixes: Prefixes, *more: Any) -> Hypotheses:
-        if not any(prefixes):
-            return search(model, source, limit, settings, *more)
-        if not is_left_to_right:
-            raise PipelineError(f"decoders.{name}: {algorithm} does not generate from left to right, and a prefix can "
-                                "only be forced there; choose another decoder, such as greedy or a beam search")
-        forced, longer = with_prefixes(model, limit, prefixes, name)
-        return search(forced, source, longer, settings, *more)
+    def check(self, model: Any, *, prefixes: bool = False, terms: bool = False) -> None:
+        entry, where = self.entry, f"decoders.{self.name}"
+        if model.kind != entry.kind:
+            raise PipelineError(f"{where}: {entry.algorithm} searches {entry.kind} models, and this one is "
+                                f"{model.kind}; choose another decoder for its family")
+        if prefixes:
+            if entry.kind != "ordered" and not entry.verifies:
+                raise PipelineError(f"{where}: {entry.algorithm} does not generate from left to right, and a prefix "
+                                    "can only be forced there; choose another decoder, such as greedy or a beam search")
+            searched = searched_model(model)
+            if searched is not None and not searched.order.left_to_right:
+                raise PipelineError(f"{where}: this model generates in the order {searched.order.name}, and a prefix "
+                                    "can only be forced from left to right; choose a family of that order, such as "
+                                    "the baseline")
+        if terms:
+            if not entry.takes_terms:
+                raise PipelineError(f"{where}: {entry.algorithm} cannot place terms; choose a decoder of the algorithm "
+                                    "beam")
+            if entry.deduplicate:
+                raise PipelineError(f"{where}: deduplicate may remove words of terms; choose a decoder without it")
+            if model.order.width > 1 or not model.order.left_to_right:
+                raise PipelineError(f"{where}: this model generates in the order {model.order.name}, "
+                                    f"{model.order.width} words per step, and terms need one word after the other "
+                                    "from left to right; choose a family of that order")
 
-    def search_one(model: Any, source: Tensor, prefixes: Prefixes, terms: Sequence[Sequence[int]]) -> Hypotheses:
-        if terms and not takes_terms:
-            raise PipelineError(f"decoders.{name}: {algorithm} cannot place terms; choose a decoder of the algorithm "
-                                "beam")
-        if terms and entry.deduplicate:
-            raise PipelineError(f"decoders.{name}: deduplicate may remove words of terms; choose a decoder without it")
-        if shortlist is None:
-            return search_forced(model, source, prefixes, *([terms] if terms else []))
+    def _search(self, model: Any, source: Tensor, prefixes: Prefixes = (), *terms: Any) -> Hypotheses:
+        limit = self.limit
+        if any(prefixes):
+            model, limit = with_prefixes(model, limit, prefixes)
+        found: Hypotheses = self.entry.module.search(model, source, limit, self.entry.settings, *terms)
+        return found
+
+    def _search_one(self, model: Any, source: Tensor, prefixes: Prefixes,
+                    terms: Sequence[Sequence[int]]) -> Hypotheses:
+        if self.shortlist is None:
+            return self._search(model, source, prefixes, *([terms] if terms else []))
         if not hasattr(model, "with_vocabulary"):
             raise PipelineError("shortlist: this model cannot be searched with a part of its vocabulary; leave it out")
-        ids = shortlist(source[0].cpu().numpy(), chain(*prefixes, *terms))
+        ids = self.shortlist(source[0].cpu().numpy(), chain(*prefixes, *terms))
         prefixes, terms = ([np.searchsorted(ids, one).tolist() for one in some] for some in (prefixes, terms))
         words = torch.from_numpy(ids).to(source.device)
-        found = search_forced(model.with_vocabulary(words), source, prefixes, *([terms] if terms else []))
+        found = self._search(model.with_vocabulary(words), source, prefixes, *([terms] if terms else []))
         return replace(found, tokens=words[found.tokens])
-    return decode

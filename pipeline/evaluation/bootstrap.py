@@ -41,15 +41,16 @@ class Ratios(NamedTuple):
         return self.mine - self.theirs
 
 
-def compare_ratios(mine: Floats, theirs: Floats, times: Floats) -> Ratios:
+def compare_ratios(mine: Floats, theirs: Floats, times: Floats, units: int | None = None) -> Ratios:
     """A ratio of sums, of two systems on the same sentences.
 
     Args:
         mine, theirs: (N, 2) numerators and denominators per sentence.
         times: (samples, N), see `resample`.
+        units: what a resample draws, if not N sentences.
     """
     return Ratios(float(ratio(mine.sum(0))), float(ratio(theirs.sum(0))),
-                  *interval(ratio(times @ mine) - ratio(times @ theirs), len(mine)))
+                  *interval(ratio(times @ mine) - ratio(times @ theirs), units or len(mine)))
 
 
 def speed_ratio(baseline: Floats, other: Floats) -> Estimate:

@@ -102,8 +102,8 @@ def test_without_terms_the_expansion_is_beam_searchs(tiny: Tiny) -> None:
 
 def test_what_cannot_place_terms_says_so(tiny: Tiny) -> None:
     for algorithm, order, message in (("greedy", "left_to_right", "greedy cannot place terms; choose a decoder of"),
-                                      ("beam", "interleaved", "terms: this model generates in the order interleaved"),
-                                      ("beam", "right_to_left", "terms: this model generates in the order right_to_l")):
+                                      ("beam", "interleaved", "this model generates in the order interleaved, 2 words"),
+                                      ("beam", "right_to_left", "this model generates in the order right_to_left, 1")):
         block = {"algorithm": algorithm} | ({"beams": 2} if algorithm == "beam" else {})
-        with pytest.raises(PipelineError, match=message):
-            make_decoder("mine", block, LIMIT)(tiny(order), sources(4), (), [[[7]]])
+        with pytest.raises(PipelineError, match=f"^decoders.mine: {message}"):
+            make_decoder("mine", block, LIMIT).check(tiny(order), terms=True)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pipeline import layout
 from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.finished_run import FinishedRun
-from pipeline.evaluation.bootstrap import Estimate, Floats, interval, ratio
+from pipeline.evaluation.bootstrap import Estimate, Floats, compare_ratios
 from pipeline.evaluation.rows import Name, read_lines, texts_of
 from pipeline.families.kinds.ordered import Settings as OrderedFamily
 from pipeline.model.settings import NetworkSettings, OrderSettings
@@ -111,6 +111,6 @@ def share_with_difference(mine: Floats, theirs: Floats, times: Floats, units: in
     Returns:
         Percentages by their name in a metrics file.
     """
-    share, other = (100 * float(ratio(one.sum(0))) for one in (mine, theirs))
-    low, high = interval(100 * (ratio(times @ mine) - ratio(times @ theirs)), units or len(mine))
-    return {"percent": share, **Estimate(share - other, low, high).named("difference")}
+    found = compare_ratios(mine, theirs, times, units)
+    difference = Estimate(*(100 * value for value in (found.difference, found.low, found.high)))
+    return {"percent": 100 * found.mine, **difference.named("difference")}

@@ -185,7 +185,7 @@ def test_the_loss_of_a_sentence_is_that_of_its_words_and_one_end(tiny: Tiny, nam
     for (source, target), loss in zip(pairs, found[:, 0], strict=True):
         arranged = network.order.arrange(torch.tensor([target]), torch.tensor([len(target)]))
         scores = network(pad_sources([source], 20), arranged)[0].log_softmax(1)
-        expected = -sum(float(scores[slot, arranged[0, slot]]) for slot in range(len(target) + 1))
+        expected = -sum(scores[slot, arranged[0, slot]].item() for slot in range(len(target) + 1))
         assert loss == pytest.approx(expected, abs=1e-9)
 
 
@@ -215,7 +215,7 @@ def test_the_right_verb_counts_where_it_is_more_probable(tiny: Tiny) -> None:
         pieces, words = encode([source, target])
         arranged = network.order.arrange(torch.tensor([words]), torch.tensor([len(words)]))
         scores = network(pad_sources([pieces], 20), arranged)[0].detach().log_softmax(1)
-        return sum(float(scores[slot, arranged[0, slot]]) for slot in range(len(words) + 1))
+        return sum(scores[slot, arranged[0, slot]].item() for slot in range(len(words) + 1))
 
     longest_first = sorted(pairs, key=lambda pair: -len(pair.source))
     expected = [float(log_probability(pair.source, pair.right) > log_probability(pair.source, pair.wrong))
