@@ -113,9 +113,10 @@ def _trained(run: str, precision: str) -> Speeds:
     if greedy is None:
         return {}
     found = {name.removesuffix(end): row for name, row in rows.items() if name.endswith("_int8") == bool(end)}
-    return {(name, size): row[figure] / greedy[figure] for name, row in found.items()
-            for size, figure in zip(SENTENCES, ("speedup_vs_greedy", "tokens_per_second_batch32"), strict=True)
-            if row[figure] is not None}
+    speeds = {name: (row["speedup_vs_greedy"], 1 / row["ms_per_sentence_batch32"]) for name, row in found.items()}
+    mine = greedy["speedup_vs_greedy"], 1 / greedy["ms_per_sentence_batch32"]
+    return {(name, size): speed / base for name, both in speeds.items()
+            for size, speed, base in zip(SENTENCES, both, mine, strict=True) if speed is not None}
 
 
 def _correcting(width: int, precision: str) -> Speeds:

@@ -98,10 +98,12 @@ class SpeedSettings(Checked):
     """Test sentences to time, evenly spaced over the lengths of their sources."""
     long_sentences: Natural = 40
     """Long test sentences to time, also evenly spaced; the ratios are over these."""
+    batched_sentences: Positive = 256
+    """Test sentences to time 32 at once, also evenly spaced; fewer than 256 are too few batches for an interval."""
     repetitions: Positive = 3
     """Rounds over the sentences; the median per sentence counts."""
     warmup: Natural = 5
-    """Sentences translated before the clock starts."""
+    """Sentences, or batches, translated before the clock starts."""
     long_tokens: Natural = 20
     """A sentence is long if the baseline's greedy output has at least this many tokens."""
     device: str = "auto"

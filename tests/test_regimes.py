@@ -27,14 +27,14 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
          "trained": {"reports/decoders.json": 128, "reports/base/decoders.json": 512}}))
     (tmp_path / "reports/base").mkdir(parents=True)
     (tmp_path / "reports/base/decoders.json").write_text(json.dumps([
-        {"family": family, "decoder": decoder, "speedup_vs_greedy": speed, "tokens_per_second_batch32": together}
+        {"family": family, "decoder": decoder, "speedup_vs_greedy": speed, "ms_per_sentence_batch32": together}
         for family, decoder, speed, together in (
-            ("ar", "greedy", 1.0, 100.0), ("ar", "greedy_int8", 4.0, 200.0), ("interleaved", "greedy", 1.75, 180.0),
-            ("interleaved", "greedy_int8", 6.0, 500.0))]))
+            ("ar", "greedy", 1.0, 9.0), ("ar", "greedy_int8", 4.0, 5.0), ("interleaved", "greedy", 1.75, 5.0),
+            ("interleaved", "greedy_int8", 6.0, 2.0))]))
     (tmp_path / "reports/gec_base").mkdir()
     (tmp_path / "reports/gec_base/decoders.json").write_text(json.dumps([
-        {"family": "ar", "decoder": decoder, "speedup_vs_greedy": speed, "tokens_per_second_batch32": together}
-        for decoder, speed, together in (("greedy", 1.0, 100.0), ("iad_whole", 2.5, 30.0))]))
+        {"family": "ar", "decoder": decoder, "speedup_vs_greedy": speed, "ms_per_sentence_batch32": together}
+        for decoder, speed, together in (("greedy", 1.0, 3.0), ("iad_whole", 2.5, 10.0))]))
     monkeypatch.setattr(regimes, "ROOT", tmp_path)
     monkeypatch.setattr(regimes, "REPORT", tmp_path / "regimes.json")
     monkeypatch.setattr(regimes, "PICTURE", tmp_path / "regimes.png")

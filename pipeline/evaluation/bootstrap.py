@@ -65,8 +65,35 @@ def speed_ratio(baseline: Floats, other: Floats) -> Estimate:
     >>> speed_ratio(np.array([4.0, 2.0]), np.array([2.0, 1.0]))
     Estimate(value=2.0, low=2.0, high=2.0)
     """
-    costs = np.stack([baseline, other], 1)
-    return Estimate(float(ratio(costs.sum(0))), *interval(ratio(resample(len(costs)) @ costs), len(costs)))
+    return ratio_of_sums(np.stack([baseline, other], 1))
+
+
+def ratio_of_sums(counts: Floats, samples: int = SAMPLES) -> Estimate:
+    """A ratio over all sentences, of (N, 2) numerators and denominators per sentence."""
+    return Estimate(float(ratio(counts.sum(0))), *interval(ratio(resample(len(counts), samples) @ counts), len(counts)))
+
+
+def correlation(x: Floats, y: Floats, samples: int = SAMPLES) -> Estimate | None:
+    """Pearson's correlation of two figures per sentence, (N,) each; None where one of them does not vary.
+
+    A resample in which one of them does not vary counts as 0.
+
+    >>> value, low, high = correlation(np.arange(9.0), -np.arange(9.0) ** 2)
+    >>> round(value, 2), low < -0.98 < high
+    (-0.96, True)
+    """
+    if not (x.std() and y.std()):
+        return None
+    x, y = x - x.mean(), y - y.mean()  # so that the sums of squares below are exact enough
+    products = np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], 1)
+
+    def pearson(sums: Floats) -> Floats:
+        n, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
+        variances = np.maximum(xx - x * x / n, 0) * np.maximum(yy - y * y / n, 0)
+        return np.divide(xy - x * y / n, np.sqrt(variances), out=np.zeros_like(xy), where=variances > 1e-12 * n)
+
+    return Estimate(float(pearson(products.sum(0))),
+                    *interval(pearson(resample(len(x), samples) @ products), len(x)))
 
 
 def quotient(mine: Floats, theirs: Floats, *, paired: bool = True) -> Estimate:

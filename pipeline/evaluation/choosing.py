@@ -25,7 +25,7 @@ class Candidate:
     milliseconds: float
     """Per sentence, one at a time."""
     milliseconds_in_batch: float
-    """Per sentence, `BATCH` at a time."""
+    """Per sentence, `BATCH` at a time, or all at once where there are fewer."""
 
 
 def measure_candidates(params: Params, sentences: int | None) -> list[Candidate]:
@@ -45,8 +45,8 @@ def measure_candidates(params: Params, sentences: int | None) -> list[Candidate]
     longest = min(params.family(name).network.max_length for name in trained)
     sample = ValidationSample(params, tokenizer, device, sentences, longest)
     contestants = load_contestants(params, trained, tokenizer, device)
-    timings = measure(contestants, sample.sentences, repetitions=params.speed.repetitions, warmup=params.speed.warmup,
-                      device=device)
+    timings = measure(contestants, {1: sample.sentences, BATCH: sample.sentences},
+                      repetitions=params.speed.repetitions, warmup=params.speed.warmup, device=device)
     single, batched = (1000 * timings[size].medians.sum(1) / len(sample.sentences) for size in (1, BATCH))
     found = [Candidate(one.family, one.decoder, sample.bleu(one), float(single[at]), float(batched[at]))
              for at, one in enumerate(contestants)]

@@ -20,7 +20,7 @@ from pipeline.evaluation.peers import describe, timed_peers
 from pipeline.evaluation.provenance import made_now
 from pipeline.evaluation.quality import read_hypotheses
 from pipeline.evaluation.reference import check_baseline
-from pipeline.evaluation.speed import Contestant, measure, speed_report
+from pipeline.evaluation.speed import BATCH, Contestant, measure, speed_report
 from pipeline.files import write_json
 from pipeline.interop.peers.process import folder_of
 from pipeline.model.checkpoint import load_checkpoint
@@ -30,8 +30,9 @@ from pipeline.params import Params, SpeedSettings
 def time_all(params: Params, out: Path) -> None:
     """Time the teacher, the students and their decoders, and the peers, and write `speed.json`.
 
-    Two samples of the test set are timed, each spread evenly over its source lengths: one of all sentences, one of the
-    long ones. The baseline's greedy hypotheses decide which are long, so they are the same for every contestant.
+    Three samples of the test set are timed, each spread evenly over its source lengths: one of all sentences, one of
+    the long ones, and a larger one in batches. The baseline's greedy hypotheses decide which are long, so they are the
+    same for every contestant.
 
     Raises:
         PipelineError: a checkpoint or the baseline's hypotheses are missing; or nothing can be compared with it.
@@ -47,12 +48,14 @@ def time_all(params: Params, out: Path) -> None:
     of_long = spread(pairs.source_lengths, np.flatnonzero(is_long), settings.long_sentences)
     chosen = sorted({*of_all, *of_long})
     longest = min(params.family(family).network.max_length for family in params.systems)
-    sentences = [pad_sources([pairs.source(int(row))], longest).to(device) for row in chosen]
+    together = spread(pairs.source_lengths, np.arange(len(pairs)), settings.batched_sentences)
+    samples = {size: [pad_sources([pairs.source(int(row))], longest).to(device) for row in rows]
+               for size, rows in ((1, chosen), (BATCH, together))}
     limit = params.length_limit(params.family(params.baseline).network.max_length)
     check_folder(layout.PEERS)
-    with timed_peers(params.peers, partial(folder_of, folder=layout.PEERS), limit, sentences, settings.warmup,
+    with timed_peers(params.peers, partial(folder_of, folder=layout.PEERS), limit, samples, settings.warmup,
                      device) as peers:
-        timings = measure([*contestants, *peers], sentences, repetitions=settings.repetitions, warmup=settings.warmup,
+        timings = measure([*contestants, *peers], samples, repetitions=settings.repetitions, warmup=settings.warmup,
                           device=device)
         described = describe(peers)
     machine = {**describe_machine(), "device": device.type, "threads": torch.get_num_threads(), "peers": described}

@@ -43,7 +43,7 @@ _DIRECTIONS = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, 
 
 
 def quality_speed_png(rows: Sequence[Row], theme: Theme = LIGHT) -> bytes:
-    """Draw F0.5 or BLEU over the speed relative to the baseline's beam search, with 95 % intervals of the speed.
+    """Draw the quality over the speed relative to the baseline's beam search, with 95 % intervals of the speed.
 
     The markers of decoders that no other beats in both are filled; the others are hollow.
 

@@ -19,7 +19,7 @@ from pipeline.evaluation.bootstrap import speed_ratio
 from pipeline.evaluation.clock import clock_device, spread
 from pipeline.evaluation.peers import Numbering, timed_peers
 from pipeline.evaluation.quality import score
-from pipeline.evaluation.speed import Contestant, costs_of, measure
+from pipeline.evaluation.speed import BATCH, Contestant, costs_of, measure
 from pipeline.params import EvaluationSettings, Params, SpeedSettings
 from pipeline.peer_settings import PeerSettings
 from pipeline.text_model import SearchSettings, TextModel
@@ -81,7 +81,7 @@ def time_model(params: SearchSettings, settings: SpeedSettings, model: TextModel
 
     Args:
         params: with the decoders and the length limit.
-        settings: of the clock; their number of sentences, evenly spread over their lengths, is timed.
+        settings: of the clock; their numbers of sentences, evenly spread over their lengths, are timed.
         model: of a folder or of any library.
         decoders: entries of `decoders`, at least one; the others are compared with the first.
         sources: lines; those without words are left out.
@@ -104,10 +104,12 @@ def time_model(params: SearchSettings, settings: SpeedSettings, model: TextModel
     encoded = [ids for ids in model.encode(sources) if ids]
     if not encoded:
         raise PipelineError("speed: no line of the input has a word in it, so there is nothing to time")
-    rows = spread(np.array([len(ids) for ids in encoded], np.int32), np.arange(len(encoded)), settings.sentences)
-    sentences = [pad_sources([encoded[row]], model.longest).to(device) for row in rows]
-    with timed_peers(peers, lambda peer: folder, limit, sentences, settings.warmup, device, numbering) as others:
-        timings = measure([*contestants, *others], sentences, repetitions=settings.repetitions,
+    lengths = np.array([len(ids) for ids in encoded], np.int32)
+    samples = {size: [pad_sources([encoded[row]], model.longest).to(device)
+                      for row in spread(lengths, np.arange(len(encoded)), count)]
+               for size, count in ((1, settings.sentences), (BATCH, settings.batched_sentences))}
+    with timed_peers(peers, lambda peer: folder, limit, samples, settings.warmup, device, numbering) as others:
+        timings = measure([*contestants, *others], samples, repetitions=settings.repetitions,
                           warmup=settings.warmup, device=device)
     seconds = timings[1].medians
     return [{"name": name, **costs_of(timings, at), "speedup": list(speed_ratio(seconds[0], seconds[at]))}

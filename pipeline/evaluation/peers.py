@@ -81,7 +81,7 @@ def rows_of(batch: Tensor, ids: Tensor | None = None) -> list[list[int]]:
 
 @contextmanager
 def timed_peers(peers: Mapping[str, PeerSettings], folder_of: Callable[[PeerSettings], Path], limit: LengthLimit,
-                sentences: Sequence[Tensor], warmup: int, device: torch.device,
+                samples: Mapping[int, Sequence[Tensor]], warmup: int, device: torch.device,
                 numbering: Numbering | None = None) -> Iterator[list[PeerContestant]]:
     """Each peer in its own processes, in its fastest setups for single sentences and for batches.
 
@@ -89,7 +89,8 @@ def timed_peers(peers: Mapping[str, PeerSettings], folder_of: Callable[[PeerSett
         peers: by name.
         folder_of: gives the folder that a peer reads.
         limit: the longest output.
-        sentences: (1, S) ids each, which will be timed; setups are tried on some of them, and on all in batches.
+        samples: of 1 and of `BATCH`, see `speed.measure`; setups are tried on some of the single sentences, and on all
+            batches.
         warmup: sentences that will be translated before they are timed.
         device: of the searches.
         numbering: of a checkpoint of another library.
@@ -98,9 +99,10 @@ def timed_peers(peers: Mapping[str, PeerSettings], folder_of: Callable[[PeerSett
         PipelineError: a process cannot run.
     """
     ids, first = numbering or (None, None)
-    samples = sentences[:warmup + 1], make_batches(sentences, BATCH)  # which batches are timed decides what is fastest
-    requests = [[rows_of(batch, ids) for batch in batches] for batches in samples]
-    longest = [max((int(limit.words(batch).max()) for batch in batches), default=0) for batches in samples]
+    # Which batches are timed decides what is fastest.
+    tries = samples[1][:warmup + 1], make_batches(samples[BATCH], BATCH)
+    requests = [[rows_of(batch, ids) for batch in batches] for batches in tries]
+    longest = [max((int(limit.words(batch).max()) for batch in batches), default=0) for batches in tries]
     with ExitStack() as running:
         contestants = []
         for name, settings in peers.items():

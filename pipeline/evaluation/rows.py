@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.errors import PipelineError
+from pipeline.evaluation.bootstrap import Floats
 from pipeline.evaluation.quality import HypothesisLine, Quality, read_hypotheses
 from pipeline.evaluation.resampled_bleu import Scores, p_value
 from pipeline.files import read_json
 from pipeline.measures import MEASURES
 
-Floats = NDArray[np.float64]
 Name = tuple[str, str]
 """(family, decoder)."""
 
@@ -37,8 +36,9 @@ class System:
 class Row(Quality, System):
     """The quality and the cost of one decoder. The fields of `System` come first, then those of `Quality`.
 
-    Speeds are ratios of total times, sentence by sentence (batch 1), over the long sentences unless the name says
-    `_all`; an interval is [low, high] at 95 %. Where no sentence is long, the fields of the long ones are None.
+    Speeds are ratios of total times, sentence by sentence (batch 1), over the long sentences unless the name ends in
+    `_all` or `_batch32`; an interval is [low, high] at 95 %. Where no sentence is long, the fields of the long ones are
+    None.
     """
 
     p_value_vs_ar: float | None
@@ -47,7 +47,7 @@ class Row(Quality, System):
     ms_per_sentence: float
     ms_per_sentence_long: float | None
     ms_per_sentence_batch32: float
-    """Of all sentences that were timed, 32 at once; so are the tokens per second of batches."""
+    """Of the sentences that were timed 32 at once, as all that `batch32` names."""
     speedup_vs_beam5: float | None
     speedup_vs_beam5_interval: list[float] | None
     speedup_vs_greedy: float | None
@@ -56,6 +56,10 @@ class Row(Quality, System):
     speedup_vs_beam5_all_interval: list[float]
     speedup_vs_greedy_all: float
     speedup_vs_greedy_all_interval: list[float]
+    speedup_vs_beam5_batch32: float
+    speedup_vs_beam5_batch32_interval: list[float]
+    speedup_vs_greedy_batch32: float
+    speedup_vs_greedy_batch32_interval: list[float]
     ratio_vs_ar_same_decoder: float | None
     """Speed relative to the baseline family under the decoder of `p_value_vs_ar`; None where there is none."""
     ratio_vs_ar_same_decoder_interval: list[float] | None
@@ -102,11 +106,12 @@ _OPTIONAL_SCORES = (*(field.name for field in fields(Quality) if field.default i
                     "drafter_calls", "ties")
 """The scores that exist for some tasks and decoders only."""
 _QUALITY_HEADER = ("family", "data", "decoders")
-_SPEED_HEADER = ("sentences", "long_sentences", "long_rule", "repetitions", "baseline", "machine", "made",
-                 "contestants")
+_SPEED_HEADER = ("sentences", "long_sentences", "sentences_batch32", "long_rule", "repetitions", "baseline", "machine",
+                 "made", "contestants")
 _NUMBERS = ("ms_per_sentence", "ms_per_sentence_long", "ms_per_sentence_batch32", "tokens_per_second",
             "tokens_per_second_batch32", "calls_long")
-_RATIOS = ("speedup_vs_beam5", "speedup_vs_greedy", "speedup_vs_beam5_all", "speedup_vs_greedy_all")
+_RATIOS = tuple(f"speedup_vs_{reference}{which}" for which in ("", "_all", "_batch32")
+                for reference in ("beam5", "greedy"))
 
 
 def read_lines(evaluation: Path, names: Sequence[Name], sentences: int) -> dict[Name, list[HypothesisLine]]:

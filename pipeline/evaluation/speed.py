@@ -91,6 +91,8 @@ class Timings:
     """(C, N) output tokens, without end symbols."""
     calls: Floats
     """(C, N) decoder calls, the mean over the sentences of the batch; NaN where they are not known."""
+    sentences: int
+    """In all batches."""
 
     @cached_property
     def medians(self) -> Floats:
@@ -98,13 +100,13 @@ class Timings:
         return np.median(self.seconds, axis=1)
 
 
-def measure(contestants: Sequence[Timed], sentences: Sequence[Tensor], *, repetitions: int, warmup: int,
-            device: torch.device, batch_sizes: Sequence[int] = (1, BATCH),
-            clock: Clock = time.perf_counter) -> dict[int, Timings]:
+def measure(contestants: Sequence[Timed], samples: Mapping[int, Sequence[Tensor]], *, repetitions: int, warmup: int,
+            device: torch.device, clock: Clock = time.perf_counter) -> dict[int, Timings]:
     """Time every contestant on every sentence, singly and in batches.
 
     Args:
-        sentences: (1, S) source ids each. Batches of one keep this order.
+        samples: sentences, (1, S) source ids each, by the size of the batches that they are timed in. Batches of one
+            keep this order.
         repetitions: passes over all sentences; the median of an odd number is one of the measured times.
         warmup: batches that every contestant translates before its first timed one, for each batch size.
 
@@ -114,14 +116,12 @@ def measure(contestants: Sequence[Timed], sentences: Sequence[Tensor], *, repeti
     Raises:
         PipelineError: nothing to measure.
     """
-    if not (contestants and sentences and repetitions > 0):
-        raise PipelineError(f"speed: nothing to measure with {len(contestants)} decoders, {len(sentences)} "
-                            f"sentences and {repetitions} repetitions; give at least one of each")
-    timings = {}
-    for size in batch_sizes:
-        batches = [batch.to(device) for batch in make_batches(sentences, size)]
-        timings[size] = _measure_batches(contestants, batches, repetitions, warmup, clock)
-    return timings
+    fewest = min(map(len, samples.values()))
+    if not (contestants and fewest and repetitions > 0):
+        raise PipelineError(f"speed: nothing to measure with {len(contestants)} decoders, {fewest} sentences and "
+                            f"{repetitions} repetitions; give at least one of each")
+    return {size: _measure_batches(contestants, [batch.to(device) for batch in make_batches(sentences, size)],
+                                   repetitions, warmup, clock) for size, sentences in samples.items()}
 
 
 def make_batches(sentences: Sequence[Tensor], size: int) -> list[Tensor]:
@@ -157,6 +157,10 @@ def _measure_batches(contestants: Sequence[Timed], batches: Sequence[Tensor], re
     for batch, contestant in product(batches[:warmup], contestants):
         contestant.run(batch, clock)
     orders = turns(len(contestants))
+    # Few batches take orders that are spread over all; the next repetition of a batch has another one.
+    stride = max(len(orders) // (repetitions * len(batches)), 1)
+    shift = len(batches) * stride
+    shift += shift % len(orders) == 0
     seconds = np.zeros((len(contestants), repetitions, len(batches)))
     tokens, calls = np.zeros_like(seconds[:, 0]), np.zeros_like(seconds[:, 0])
     for repetition in range(repetitions):
@@ -164,12 +168,12 @@ def _measure_batches(contestants: Sequence[Timed], batches: Sequence[Tensor], re
         gc.disable()  # the time of a collection would be added to the contestant that happens to trigger it
         try:
             for at, batch in enumerate(batches):
-                # Another order in every repetition, so that no batch always has the same one.
-                for who in orders[(at + repetition) % len(orders)]:
+                for who in orders[(at * stride + repetition * shift) % len(orders)]:
                     seconds[who, repetition, at], tokens[who, at], calls[who, at] = contestants[who].run(batch, clock)
         finally:
             gc.enable()
-    return Timings(tuple((one.family, one.decoder) for one in contestants), seconds, tokens, calls)
+    return Timings(tuple((one.family, one.decoder) for one in contestants), seconds, tokens, calls,
+                   sum(map(len, batches)))
 
 
 def costs_of(timings: Mapping[int, Timings], at: int, rows: Bools | slice = slice(None)) -> dict[str, float | None]:
@@ -178,7 +182,7 @@ def costs_of(timings: Mapping[int, Timings], at: int, rows: Bools | slice = slic
     Args:
         timings: by batch size; size 1 must be among them.
         at: the contestant.
-        rows: the sentences whose figures these are; those of batches, whose names have their size, are of all.
+        rows: the single sentences whose figures these are; those of batches, whose names have their size, are of all.
 
     Returns:
         Figures by their name in reports; None where there are no such sentences, or the calls are not known.
@@ -191,7 +195,7 @@ def costs_of(timings: Mapping[int, Timings], at: int, rows: Bools | slice = slic
     for size, timing in timings.items():
         if size > 1:
             total = float(timing.medians[at].sum())
-            found |= {f"ms_per_sentence_batch{size}": 1000 * total / len(single.medians[at]),
+            found |= {f"ms_per_sentence_batch{size}": 1000 * total / timing.sentences,
                       f"tokens_per_second_batch{size}": float(timing.tokens[at].sum()) / total}
     return found
 
@@ -227,11 +231,15 @@ def speed_report(timings: Mapping[int, Timings], every: Bools, long: Bools, *, l
             theirs = times[baseline, reference]
             entry[f"speedup_vs_{reference}"] = _long_ratio(theirs, mine, long)
             entry[f"speedup_vs_{reference}_all"] = list(speed_ratio(theirs[every], mine[every]))
+            entry |= {f"speedup_vs_{reference}_batch{size}": list(speed_ratio(
+                one.medians[one.names.index((baseline, reference))], one.medians[at]))
+                for size, one in timings.items() if size > 1}
         if decoder in counterparts and (family, decoder) != (baseline, counterparts[decoder]):
             entry["counterpart"] = counterparts[decoder]
             entry["ratio_vs_ar_same_decoder"] = _long_ratio(times[baseline, counterparts[decoder]], mine, long)
         entries.append(entry)
-    return {"sentences": int(every.sum()), "long_sentences": int(long.sum()), "long_rule": long_rule,
+    batched = {f"sentences_batch{size}": one.sentences for size, one in timings.items() if size > 1}
+    return {"sentences": int(every.sum()), "long_sentences": int(long.sum()), "long_rule": long_rule, **batched,
             "repetitions": single.seconds.shape[1], "baseline": baseline, "machine": machine, "made": made,
             "contestants": entries}
 

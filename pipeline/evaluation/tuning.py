@@ -211,8 +211,8 @@ class TuningBench:
         if len(tried) == 1:
             raise PipelineError(f"--decoder: {self._name!r} accepts none of the settings to try; {refused[0][1]}")
         speed = self._params.speed
-        timings = measure(contestants, self._sample.sentences, repetitions=speed.repetitions, warmup=speed.warmup,
-                          device=self._device, batch_sizes=(1,))[1]
+        timings = measure(contestants, {1: self._sample.sentences}, repetitions=speed.repetitions, warmup=speed.warmup,
+                          device=self._device)[1]
         trials = [Trial(setting, 1000 * float(timings.medians[at].mean()), float(timings.calls[at].mean()),
                         float(timings.tokens[at].sum() / timings.calls[at].sum()),
                         self._sample.bleu(contestants[at]) if scored else None) for at, setting in enumerate(tried)]

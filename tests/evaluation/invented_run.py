@@ -65,8 +65,8 @@ def speeds(long: np.ndarray) -> dict[str, Any]:
     seconds = np.array([[milliseconds * pace / 1000] for milliseconds in MILLISECONDS.values()])
     words = np.tile(10 * pace, (len(MILLISECONDS), 1))
     batched = seconds.sum(2, keepdims=True) / 5, words.sum(1, keepdims=True), words[:, :1]
-    timings = {1: Timings(tuple(MILLISECONDS), seconds, words, words),
-               32: Timings(tuple(MILLISECONDS), *batched)}
+    timings = {1: Timings(tuple(MILLISECONDS), seconds, words, words, len(long)),
+               32: Timings(tuple(MILLISECONDS), *batched, len(long))}
     decoders = {decoder: decoder for family, decoder in MILLISECONDS if family == "ar"}
     return speed_report(timings, np.ones_like(long), long, long_rule="the second half", baseline="ar",
                         counterparts=decoders, machine={"device": "R&D <1>"},

@@ -28,6 +28,8 @@ KEYS = ["family", "decoder", "data",
         "speedup_vs_beam5", "speedup_vs_beam5_interval", "speedup_vs_greedy", "speedup_vs_greedy_interval",
         "speedup_vs_beam5_all", "speedup_vs_beam5_all_interval",
         "speedup_vs_greedy_all", "speedup_vs_greedy_all_interval",
+        "speedup_vs_beam5_batch32", "speedup_vs_beam5_batch32_interval",
+        "speedup_vs_greedy_batch32", "speedup_vs_greedy_batch32_interval",
         "ratio_vs_ar_same_decoder", "ratio_vs_ar_same_decoder_interval",
         "tokens_per_second", "tokens_per_second_batch32", "calls", "calls_long",
         "accepted_per_call", "drafter_calls", "identical_to_greedy", "ties"]
@@ -77,6 +79,7 @@ def test_rows_have_exactly_the_documented_keys_and_the_numbers_of_their_sources(
     assert swift["speedup_vs_beam5"] == pytest.approx(40 / 16)
     assert swift["speedup_vs_beam5_interval"] == pytest.approx([40 / 16] * 2)
     assert swift["speedup_vs_greedy"] == pytest.approx(20 / 16)
+    assert swift["speedup_vs_beam5_batch32"] == pytest.approx(40 / 16)
     assert swift["ratio_vs_ar_same_decoder"] == pytest.approx(40 / 16)
     assert swift["tokens_per_second"] == pytest.approx(10 / 0.016)
     assert swift["tokens_per_second_batch32"] == pytest.approx(50 / 0.016)

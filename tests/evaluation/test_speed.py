@@ -54,8 +54,8 @@ def sentences(*lengths: int) -> list[Tensor]:
 
 def test_everyone_has_a_sentence_before_the_next_one_comes() -> None:
     stage = Stage()
-    measure([stage.contestant(name, 1) for name in "abc"], sentences(5, 9, 2, 7, 1, 3), repetitions=2,
-            warmup=0, device=CPU, batch_sizes=(1,), clock=stage.clock)
+    measure([stage.contestant(name, 1) for name in "abc"], {1: sentences(5, 9, 2, 7, 1, 3)}, repetitions=2,
+            warmup=0, device=CPU, clock=stage.clock)
     rounds = [stage.log[start:start + 3] for start in range(0, len(stage.log), 3)]
     assert [{sentence for _, sentence in played} for played in rounds] == [{100 + at} for at in range(6)] * 2
     assert all({who for who, _ in played} == set("abc") for played in rounds)
@@ -63,10 +63,17 @@ def test_everyone_has_a_sentence_before_the_next_one_comes() -> None:
     assert [who for who, _ in rounds[0]] != [who for who, _ in rounds[6]]  # the same sentence, another order
 
 
+def test_few_batches_have_orders_that_are_spread_over_all() -> None:
+    stage = Stage()
+    measure([stage.contestant(str(number), 1) for number in range(12)], {1: sentences(5, 9)}, repetitions=2,
+            warmup=0, device=CPU, clock=stage.clock)
+    assert [int(who) for who, _ in stage.log[::12]] == [0, 3, 6, 9]  # who is first
+
+
 def test_warm_up_is_not_in_the_times() -> None:
     stage = Stage()
     contestants = [stage.contestant("slow start", 50, 50, 1), stage.contestant("steady", 2)]
-    timings = measure(contestants, sentences(4, 4, 4), repetitions=3, warmup=2, device=CPU, batch_sizes=(1,),
+    timings = measure(contestants, {1: sentences(4, 4, 4)}, repetitions=3, warmup=2, device=CPU,
                       clock=stage.clock)[1]
     assert stage.log[:4] == [("slow start", 100), ("steady", 100), ("slow start", 101), ("steady", 101)]
     assert timings.seconds[0].tolist() == [[1] * 3] * 3
@@ -75,8 +82,8 @@ def test_warm_up_is_not_in_the_times() -> None:
 
 def test_times_are_medians_of_repetitions_and_counts_are_the_decoders() -> None:
     stage = Stage()
-    timings = measure([stage.contestant("jumpy", 3, 100, 4)], sentences(4), repetitions=3, warmup=0,
-                      device=CPU, batch_sizes=(1,), clock=stage.clock)[1]
+    timings = measure([stage.contestant("jumpy", 3, 100, 4)], {1: sentences(4)}, repetitions=3, warmup=0,
+                      device=CPU, clock=stage.clock)[1]
     assert timings.seconds.tolist() == [[[3], [100], [4]]]
     assert timings.medians.tolist() == [[4]]
     assert timings.tokens.tolist() == [[3]]
@@ -86,9 +93,11 @@ def test_times_are_medians_of_repetitions_and_counts_are_the_decoders() -> None:
 
 def test_batches_are_timed_like_sentences() -> None:
     stage = Stage()
-    timings = measure([stage.contestant("a", 1), stage.contestant("b", 2)], sentences(*range(1, 8)),
-                      repetitions=1, warmup=1, device=CPU, batch_sizes=(1, 3), clock=stage.clock)
-    assert timings[1].seconds.shape == (2, 1, 7)
+    timings = measure([stage.contestant("a", 1), stage.contestant("b", 2)],
+                      {1: sentences(3, 5), 3: sentences(*range(1, 8))}, repetitions=1, warmup=1, device=CPU,
+                      clock=stage.clock)
+    assert timings[1].seconds.shape == (2, 1, 2)
+    assert [timings[size].sentences for size in (1, 3)] == [2, 7]
     assert timings[3].seconds.shape == (2, 1, 3)
     assert timings[3].tokens.tolist() == [[9, 9, 3]] * 2
     assert timings[3].calls.tolist() == [[4, 4, 4]] * 2
@@ -106,17 +115,18 @@ def test_no_garbage_is_collected_inside_the_clock() -> None:
     def fail(source: Tensor) -> Hypotheses:
         raise RuntimeError("broken decoder")
 
-    measure([Contestant("a", "greedy", translate)], sentences(3, 3), repetitions=1, warmup=0, device=CPU)
+    measure([Contestant("a", "greedy", translate)], {1: sentences(3, 3), 2: sentences(3, 3)}, repetitions=1, warmup=0,
+            device=CPU)
     assert seen == [False] * 3
     with pytest.raises(RuntimeError, match="broken decoder"):
-        measure([Contestant("a", "greedy", fail)], sentences(3), repetitions=1, warmup=0, device=CPU)
+        measure([Contestant("a", "greedy", fail)], {1: sentences(3)}, repetitions=1, warmup=0, device=CPU)
     assert gc.isenabled()
 
 
 @pytest.mark.parametrize(("contestants", "lengths", "repetitions"), [(0, [3], 1), (1, [], 1), (1, [3], 0)])
 def test_nothing_to_measure_is_an_error(contestants: int, lengths: list[int], repetitions: int) -> None:
     with pytest.raises(PipelineError, match="nothing to measure"):
-        measure([Stage().contestant("a", 1)] * contestants, sentences(*lengths), repetitions=repetitions,
+        measure([Stage().contestant("a", 1)] * contestants, {1: sentences(*lengths)}, repetitions=repetitions,
                 warmup=0, device=CPU)
 
 
@@ -169,12 +179,12 @@ def test_a_ratio_follows_the_scale(seconds: list[float], scale: float) -> None:
 
 
 def synthetic(names: list[tuple[str, str]], seconds: list[list[float]]) -> dict[int, Timings]:
-    """Two sentences, the second of which is long; 10 and 30 words, 11 and 31 calls."""
+    """Two sentences, the second of which is long; 10 and 30 words, 11 and 31 calls. Four more in one batch."""
     times = np.array(seconds)[:, None, :]
     counts = np.tile([10.0, 30.0], (len(names), 1))
     batched = times.sum(2, keepdims=True) / 4
-    return {1: Timings(tuple(names), times, counts, counts + 1),
-            32: Timings(tuple(names), batched, counts.sum(1, keepdims=True), counts[:, :1])}
+    return {1: Timings(tuple(names), times, counts, counts + 1, 2),
+            32: Timings(tuple(names), batched, counts.sum(1, keepdims=True), counts[:, :1], 4)}
 
 
 NAMES = [("ar", "greedy"), ("ar", "beam5"), ("interleaved", "beam5"), ("interleaved", "beam9"),
@@ -191,8 +201,9 @@ def report(long: list[bool]) -> dict[str, object]:
 def test_the_report_has_the_numbers_of_the_definitions() -> None:
     content = report([False, True])
     entries = content.pop("contestants")
-    assert content == {"sentences": 2, "long_sentences": 1, "long_rule": "the second", "repetitions": 1,
-                     "baseline": "ar", "machine": {"device": "abacus"}, "made": {"date": "2026-01-02", "commit": "abc"}}
+    assert content == {"sentences": 2, "long_sentences": 1, "sentences_batch32": 4, "long_rule": "the second",
+                       "repetitions": 1, "baseline": "ar", "machine": {"device": "abacus"},
+                       "made": {"date": "2026-01-02", "commit": "abc"}}
     assert isinstance(entries, list)
     entry = entries[2]
     assert (entry["family"], entry["decoder"]) == ("interleaved", "beam5")
@@ -201,7 +212,9 @@ def test_the_report_has_the_numbers_of_the_definitions() -> None:
     assert (entry["calls"], entry["calls_long"]) == (21, 31)
     assert entry["tokens_per_second"] == pytest.approx(40 / 0.4)
     assert entry["tokens_per_second_batch32"] == pytest.approx(40 / 0.1)
-    assert entry["ms_per_sentence_batch32"] == pytest.approx(50)
+    assert entry["ms_per_sentence_batch32"] == pytest.approx(25)
+    assert entry["speedup_vs_beam5_batch32"] == pytest.approx([2, 2, 2])
+    assert entry["speedup_vs_greedy_batch32"][0] == pytest.approx(0.3 / 0.4)
     assert entry["seconds_long"] == [0.3]
     assert entry["speedup_vs_beam5"] == pytest.approx([2, 2, 2])
     assert entry["speedup_vs_greedy"] == pytest.approx([2 / 3, 2 / 3, 2 / 3])

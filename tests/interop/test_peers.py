@@ -86,7 +86,8 @@ def test_ids_of_another_numbering_are_translated_on_the_way() -> None:
 def test_each_peer_runs_in_the_quickest_of_its_ways(folders: dict[str, Path]) -> None:
     sentences = [row[row != PAD].unsqueeze(0) for row in sources(VOCABULARY)[:3]]
     named, threads = {"ct2_beam": PEERS["ct2_beam"]}, torch.get_num_threads()
-    with timed_peers(named, lambda peer: folders["ct2_beam"], LIMIT, sentences, 0, torch.device("cpu")) as (only,):
+    with timed_peers(named, lambda peer: folders["ct2_beam"], LIMIT, {1: sentences, 32: sentences}, 0,
+                     torch.device("cpu")) as (only,):
         assert (only.family, only.decoder) == ("peer", "ct2_beam")
         assert only.single.setup in setups("ctranslate2", threads, 1) and only.single.setup.parts == 1
         assert only.batched.setup in setups("ctranslate2", threads, 3)
@@ -120,7 +121,7 @@ def test_a_way_for_sentences_and_one_for_batches_are_chosen_from_all(
     monkeypatch.setattr("pipeline.interop.peers.process.PAUSE", 0)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     sentences = [row[row != PAD].unsqueeze(0) for row in sources(VOCABULARY)[:3]]
-    with timed_peers({"ct2_greedy": PEERS["ct2_greedy"]}, lambda _: tmp_path, LIMIT, sentences, 0,
+    with timed_peers({"ct2_greedy": PEERS["ct2_greedy"]}, lambda _: tmp_path, LIMIT, {1: sentences, 32: sentences}, 0,
                      torch.device(device)) as (only,):
         assert (only.single.setup, only.batched.setup) == (single, batched)
         assert [one.setup for one in started if not one.closed] == [single, *([batched] if batched != single else [])]

@@ -71,7 +71,7 @@ def name_axes(axes: Axes, x: str, y: str, title: str = "") -> None:
     axes.set_title(title, color=THEME.ink, fontsize=10, loc="left")
 
 
-def curve(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, *, label: str = "", style: str = "-",
+def curve(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, *, label: str = "", style: Any = "-",
           intervals: Sequence[tuple[float, float]] = ()) -> None:
     """A line with a dot at each point, and a bar at each interval."""
     axes.plot(x, y, color=colour, linestyle=style, linewidth=1.6, marker="o", markersize=4, label=label or None)

@@ -94,9 +94,8 @@ def time_parts(searches: Sequence[WatchedSearch], sentences: Sequence[Tensor], r
 
     watch = searches[0].watch
     total = measure([Contestant("parts", "parts", partial(translate, *each))
-                     for each in zip(searches, logs, strict=True)], sentences,
-                    repetitions=repetitions, warmup=warmup, device=watch.device, batch_sizes=(1,),
-                    clock=watch.clock)[1].seconds
+                     for each in zip(searches, logs, strict=True)], {1: sentences},
+                    repetitions=repetitions, warmup=warmup, device=watch.device, clock=watch.clock)[1].seconds
     timed = [log[-repetitions * len(sentences):] for log in logs]  # after the warm-up
     parts = np.array(timed).reshape(*total.shape, len(watch.seconds))
     remaining = total - parts.sum(3)

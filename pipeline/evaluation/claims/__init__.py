@@ -33,9 +33,9 @@ def judge(rows: Sequence[Row], bleu: Mapping[Name, Scores], counts: Mapping[Name
         speed: from `speed.speed_report`.
         analyses: the figures of every analysis.
     """
-    baseline = speed["baseline"]
+    baseline, sentences = speed["baseline"], times.shape[1]
     judgements = [
-        *judge_quality(bleu, times.shape[1], (baseline, "greedy")), *judge_speed(speed), *judge_exact(rows),
+        *judge_quality(bleu, sentences, (baseline, "greedy")), *judge_speed(speed), *judge_exact(rows, sentences),
         *judge_drafts(counts, times), *judge_analyses(analyses, baseline)]
     parts: dict[int, list[Judgement]] = {number: [] for number in FINDINGS}
     for number, judgement in judgements:

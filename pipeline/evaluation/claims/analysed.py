@@ -1,8 +1,8 @@
 """Findings that an analysis answers (`reports/analyses.json`)."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from pipeline.evaluation.bootstrap import Estimate
@@ -19,6 +19,7 @@ from pipeline.evaluation.claims.judgement import (
     missing,
     of_equal_budgets,
     rounded,
+    sentences_to_decide,
 )
 
 Metrics = Mapping[str, Any]
@@ -51,8 +52,7 @@ def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement
         (7, _precision(metrics, double_token, "first 5", "4-gram", below=True)),
         (16, _information(metrics)),
         (19, _length(metrics, *raw("source_length", "interleaved beam4"))),
-        (20, _repetition(metrics, "Two words per direction repeat more than one",
-                         *raw("repetition", "interleaved_sa beam4", "interleaved beam4"))),
+        *((20, part) for part in _growth(metrics)),
         (21, _repetition(metrics, "Students of raw data repeat more than students of distilled data",
                          "interleaved_raw beam4", "interleaved_distilled beam4")),
         (22, _training(metrics)),
@@ -138,6 +138,15 @@ def _repetition(metrics: Metrics, claim: str, more: str, less: str) -> Judgement
                     f"OTEM, %: {listed}; difference {in_words(difference)}.", {"otem": figures})
 
 
+def _growth(metrics: Metrics) -> list[Judgement]:
+    """With every word more per direction and step that was measured, at least with the second."""
+    names = of_equal_budgets(metrics.get("repetition", {}), "raw", "interleaved beam4", "interleaved_sa beam4")
+    names = [*names, *(f"interleaved_{words}_raw beam4" for words in range(3, 7))]
+    known = _find(metrics, "repetition", "differences") or {}
+    return [_repetition(metrics, f"{words} words per direction repeat more than {words - 1}", more, less)
+            for words, (less, more) in enumerate(pairwise(names), start=2) if words == 2 or f"{more} - {less}" in known]
+
+
 def _training(metrics: Metrics) -> Judgement:
     claim = f"interleaved trains at least {_NEARLY} times as fast"
     found = _find(metrics, "training_time", "interleaved")
@@ -153,12 +162,11 @@ def _edits(metrics: Metrics, baseline: str) -> Judgement:
     """Of whole-source copies, the paper's, where a run has them."""
     found = _find(metrics, "draft_speedup", baseline) or {}
     decoder = "iad_whole" if "iad_whole" in found else "iad"
-    claim = f"{decoder}: the gain falls with the edit ratio"
-    correlation = _find(found, decoder, "correlation_with_edit_ratio")
-    if correlation is None:
-        return missing(claim, "the edit ratio of a corrector in `draft_speedup`")
+    claim = f"{decoder}: the gain on greedy search falls with the edit ratio"
+    if _find(found, decoder, "correlation_with_edit_ratio") is None:
+        return missing(claim, "a corrector whose edit ratios differ in `draft_speedup`")
     sentences = metrics["draft_speedup"]["sentences"]
-    estimate = Estimate(correlation, *correlation_interval(correlation, sentences))
+    estimate = _estimate(found[decoder], "correlation_with_edit_ratio")
     return compared(claim, estimate, sentences,
                     f"Correlation over {sentences} sentences: {in_words(estimate)}.", {}, below=True)
 
@@ -175,25 +183,17 @@ def _peak(metrics: Metrics) -> Judgement:
     # A peak exceeds both ends; the gain at an end that exceeds its neighbour's rises towards it.
     others = [lengths[at] for at in ((0, -1) if inside else (1, -1) if best == 0 else (0, -2))]
     ahead = {k: _estimate(fastest["against"][f"block{k}"], "speedup") for k in dict.fromkeys(others)}
-    enough = metrics["draft_acceptance"]["timed_sentences"] >= FEWEST
-    decided = enough and all(by_interval(one.low, one.high, 1.0) == TRUE for one in ahead.values())
-    verdict = UNDECIDED if not decided else TRUE if inside else FALSE
+    timed = metrics["draft_acceptance"]["timed_sentences"]
+    close = [one for one in ahead.values() if by_interval(one.low, one.high, 1.0) != TRUE]
+    verdict = UNDECIDED if close or timed < FEWEST else TRUE if inside else FALSE
+    figures: dict[str, Any] = {"speedup": {f"block{k}": rounded(one) for k, one in gains.items()}}
+    if close and timed >= FEWEST:
+        needed = [sentences_to_decide(one.value - 1, one.low, one.high, timed) for one in close]
+        figures["sentences_to_decide"] = None if None in needed else max(filter(None, needed))
     listed = ", ".join(f"{k} drafted {in_words(gains[k])}" for k in dict.fromkeys(
         [lengths[0], lengths[best], lengths[-1]]))
     against = ", ".join(f"{k}: {in_words(one)}" for k, one in ahead.items())
-    return Judgement(claim, verdict, f"Times as fast as beam search: {listed}; the best against {against}.",
-                     {"speedup": {f"block{k}": rounded(one) for k, one in gains.items()}})
-
-
-def correlation_interval(correlation: float, sentences: int) -> tuple[float, float]:
-    """The 95 % interval of a correlation, by Fisher's transformation.
-
-    >>> low, high = correlation_interval(-0.5, 28)
-    >>> round(low, 2), round(high, 2)
-    (-0.74, -0.16)
-    """
-    middle, half = math.atanh(max(-0.9999, min(0.9999, correlation))), 1.96 / math.sqrt(max(sentences - 3, 1))
-    return math.tanh(middle - half), math.tanh(middle + half)
+    return Judgement(claim, verdict, f"Times as fast as beam search: {listed}; the best against {against}.", figures)
 
 
 def _cores(metrics: Metrics, decoder: str) -> Judgement:
@@ -221,16 +221,17 @@ def _recall(metrics: Metrics) -> list[Judgement]:
     if not found:
         return [missing(claim, "a lattice, and sizes of candidates that overlap, in `recall`")]
     gains = {words: _estimate(one, "recall") for words, one in found.items()}
-    return [Judgement(f"{claim}: {words}", by_interval(gain.low, gain.high), f"Difference of recall: {in_words(gain)}.",
-                      {"estimate": rounded(gain)}) for words, gain in gains.items()]
+    return [compared(f"{claim}: {words}", gain, metrics["recall"]["references"]["sentences"],
+                     f"Difference of recall: {in_words(gain)}.", {}) for words, gain in gains.items()]
 
 
 def _moves(metrics: Metrics) -> Judgement:
     claim = f"Search in the lattice chooses other words than the best edges, at least {_MOVED:.0%} of all"
-    share = _find(metrics, "search_moves", "moved_share")
-    if share is None:
+    found = metrics.get("search_moves", {})
+    if "moved_share" not in found:
         return missing(claim, "a lattice in `search_moves`")
-    return Judgement(claim, TRUE if share >= _MOVED else FALSE, f"Of all words, {share:.1%}.", {"moved_share": share})
+    share = _estimate(found, "moved_share")
+    return compared(claim, share, found["sentences"], f"Of all words: {in_words(share)}.", {}, _MOVED)
 
 
 def _agreement(metrics: Metrics, family: str, distance: str, where: str) -> Judgement:

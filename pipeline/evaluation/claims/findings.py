@@ -49,11 +49,11 @@ FINDINGS: dict[int, Finding] = {
     31: Finding(SANTILLI, "Table 1", "Blocks of three are faster than blocks of five and than PJ"),
     32: Finding(SANTILLI, "Figure 3", "Parallel Jacobi decoding gains from more cores"),
     33: Finding(DENG, "Tables 4 to 9", "More candidates per position raise BLEU, and cost little time"),
-    34: Finding(DENG, "Figure 3", "A lattice beats a non-autoregressive model with as many layers"),
+    34: Finding(DENG, "Figure 3", "A lattice needs fewer layers than a non-autoregressive model"),
     35: Finding(DENG, "Figure 1", "Candidates by position recall more than a vocabulary shared by the sentence"),
     36: Finding(DENG, "Tables 4 to 9, Figure 2", "Distillation raises the lattice's BLEU, and search moves words"),
     37: Finding(DENG, "Table 2", "A lattice is better than its counts alone"),
     38: Finding(DENG, "Table 3", "One scorer layer costs less than one BLEU against six"),
-    39: Finding(ZHANG, "Figure 5", "IBDecoder's verbs agree less apart from their subjects, and with SA beside them"),
+    39: Finding(ZHANG, "Figure 5", "IBDecoder: fewer verbs agree apart from their subjects; with SA, also beside them"),
 }
 """By their numbers in the reports."""

@@ -20,9 +20,9 @@ class Judgement:
     figures: Mapping[str, Any] = field(default_factory=dict)
 
 
-EXACT_DRAFTS = (("drafter_1", "gad5"), ("drafter", "gad"))
-"""Families and their exact decoders whose relaxed variants, ++_speed, are judged; the fairest first: with drafts of one
-length, as in the paper, or with those that are fastest for either."""
+RELAXED_DRAFTS = (("drafter_1", "gad5"), ("drafter", "gad"))
+"""Families and the decoders whose relaxed variants, ++_quality and ++_speed, are judged; the fairest first: with drafts
+of one length, as in the paper, or with those that are fastest for either."""
 FEWEST = 8
 """Sentences or batches whose bootstrap can decide something: intervals of fewer are too narrow."""
 

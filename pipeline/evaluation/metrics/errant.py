@@ -13,7 +13,7 @@ from typing import Any
 from pipeline.errors import PipelineError
 from pipeline.evaluation.metrics.edits import BETA, Edit, EditScore, count_edits
 
-_INSTALL = "pip install -c constraints.txt '.[errant]' && python -m spacy download en_core_web_sm"
+_INSTALL = "pip install -c constraints.txt -e '.[errant]' && python -m spacy download en_core_web_sm"
 
 
 @cache

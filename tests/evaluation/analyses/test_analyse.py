@@ -113,7 +113,7 @@ def write_measurements(timed: dict[str, tuple[str, ...]]) -> None:
     names = tuple((family, decoder) for family, decoders in timed.items() for decoder in decoders)
     seconds = np.arange(1.0, len(names) + 1)[:, None, None] * np.array([0.01, 0.03])
     words = np.ones((len(names), 2))
-    timings = {size: Timings(names, seconds, words, words) for size in (1, 32)}
+    timings = {size: Timings(names, seconds, words, words, seconds.shape[2]) for size in (1, 32)}
     write_json(layout.REPORTS / "speed.json", speed_report(
         timings, np.array([True, True]), np.array([False, True]), long_rule="the second", baseline="teacher",
         counterparts={}, machine={}, made={"date": "2026-01-02", "commit": "abc"}))

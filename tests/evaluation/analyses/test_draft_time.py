@@ -143,5 +143,5 @@ def test_sentences_are_set_against_edits_or_accepted_tokens(corrects: bool) -> N
     assert found["accepted_per_call"] == 15 / 8  # tokens of all sentences over calls of all
     assert found["sentence_minimum"] <= found["sentence_median"] <= found["sentence_maximum"]
     assert found["sentence_maximum"] == max(drawn.get_ydata())
-    assert found["speedup_low"] <= found["speedup_vs_beam5"] <= found["speedup_high"]
+    assert found["speedup_low"] <= found["speedup"] <= found["speedup_high"]
     assert ("edit_ratio" in found) is corrects

@@ -75,7 +75,7 @@ def written(folder: Path, long: bool) -> None:
     names = (("ar", "greedy"), ("ar", "beam5"), ("swift", "counts"))
     seconds = np.array([[[0.02, 0.04]], [[0.04, 0.12]], [[0.01, 0.02]]])
     words = np.ones((3, 2))
-    timings = {size: Timings(names, seconds, words, words) for size in (1, 32)}
+    timings = {size: Timings(names, seconds, words, words, seconds.shape[2]) for size in (1, 32)}
     report = speed_report(timings, np.array([True, True]), np.array([False, long]), long_rule="the second",
                           baseline="ar", counterparts={}, machine={}, made={"date": "2026-01-02", "commit": "abc"})
     write_json(folder / "speed.json", report)

@@ -68,8 +68,7 @@ def ask(context: OrderContext) -> Finding:
 def seconds_of(contestants: Sequence[Contestant], sentences: Sequence[Tensor], repetitions: int, warmup: int,
                device: torch.device) -> Floats:
     """(N, C) seconds of each sentence under each contestant, one at a time."""
-    return measure(contestants, sentences, repetitions=repetitions, warmup=warmup, device=device,
-                   batch_sizes=(1,))[1].medians.T
+    return measure(contestants, {1: sentences}, repetitions=repetitions, warmup=warmup, device=device)[1].medians.T
 
 
 def sizes(by_width: Mapping[int, Floats], by_vocabulary: Mapping[int, Floats], **about: Any) -> Finding:

@@ -111,8 +111,8 @@ def _measure(searches: Mapping[gad.Settings, Translate], validation: Validation,
                                                                            dict[gad.Settings, Floats]]:
     """Each search's figures, quality in batches and speed sentence by sentence, and its seconds per sentence."""
     contestants = [Contestant("drafter", str(one), search) for one, search in searches.items()]
-    times = measure([baseline, *contestants], validation.singles, repetitions=repetitions, warmup=warmup, device=device,
-                    batch_sizes=(1,))[1].medians
+    times = measure([baseline, *contestants], {1: validation.singles}, repetitions=repetitions, warmup=warmup,
+                    device=device)[1].medians
     figures = {}
     for (settings, search), seconds in zip(searches.items(), times[1:], strict=True):
         translated = [search(batch) for batch in validation.batches]

@@ -1,8 +1,9 @@
 """How much faster is each single sentence, and which ones are? (Figures 5 and 8 of the paper.)
 
-Speeds are against the baseline's beam 5, on the one clock, one sentence at a time. A corrector's are plotted against
-the edit ratio of the sentence: words to insert, delete or replace from source to output, over the words of the source.
-Between two languages that ratio has no meaning; speeds are then plotted against the tokens that a call accepts.
+Speeds of translation are against the baseline's beam 5, as in Figure 8, on the one clock, one sentence at a time, and
+are plotted against the tokens that a call accepts. Speeds of a corrector are against its greedy search, as in Figure 5,
+and are plotted against the edit ratio of the sentence: words to insert, delete or replace from source to output, over
+the words of the source.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.drafting.context import DraftingContext, no_entries
 from pipeline.evaluation.analyses.finding import Finding
-from pipeline.evaluation.bootstrap import Floats, ratio, speed_ratio
+from pipeline.evaluation.bootstrap import Floats, correlation, ratio, speed_ratio
 from pipeline.evaluation.metrics.edits import tokenize
 from pipeline.evaluation.rows import Name
 from pipeline.evaluation.speed import Contestant, measure
@@ -33,7 +34,7 @@ class Sample(NamedTuple):
     seconds: Floats
     """(N,)."""
     speedups: Floats
-    """(N,), against the baseline."""
+    """(N,), against the baseline's."""
     counts: Floats
     """(N, 2) tokens, the end symbol included, and calls."""
     edit_ratios: Floats | None
@@ -47,7 +48,9 @@ def ask(context: DraftingContext) -> Finding:
     rows, sentences = context.test_sentences()
     corpus = context.run.params.corpus
     edit_ratio = _edit_ratio(context, rows) if corpus.source_language == corpus.target_language else None
-    return draft_speedup(context.references[0].contestant, [one.contestant for one in context.entries], sentences,
+    beam, greedy = context.references
+    baseline = beam if edit_ratio is None else greedy
+    return draft_speedup(baseline.contestant, [one.contestant for one in context.entries], sentences,
                          edit_ratio=edit_ratio, repetitions=context.settings.repetitions,
                          warmup=context.run.params.speed.warmup, device=context.run.device)
 
@@ -71,8 +74,8 @@ def draft_speedup(baseline: Contestant, searches: Sequence[Contestant], sentence
         repetitions, warmup: see `speed.measure`.
         device: of the models.
     """
-    times = measure([baseline, *searches], sentences, repetitions=repetitions, warmup=warmup, device=device,
-                    batch_sizes=(1,))[1].medians
+    times = measure([baseline, *searches], {1: sentences}, repetitions=repetitions, warmup=warmup,
+                    device=device)[1].medians
     samples = {(one.family, one.decoder): _sample(one, sentences, times[0], seconds, edit_ratio)
                for one, seconds in zip(searches, times[1:], strict=True)}
     metric: dict[str, Any] = {"baseline": f"{baseline.family} {baseline.decoder}", "sentences": len(sentences),
@@ -110,22 +113,19 @@ def _sample(search: Contestant, sentences: Sequence[Tensor], baseline: Floats, s
 
 
 def _summary(baseline: Floats, sample: Sample) -> dict[str, float]:
-    speedup, low, high = speed_ratio(baseline, sample.seconds)
     names = ("minimum", "10_percent", "median", "90_percent", "maximum")
     quantiles = np.quantile(sample.speedups, (0, 0.1, 0.5, 0.9, 1)).tolist()
-    summary = {"speedup_vs_beam5": speedup, "speedup_low": low, "speedup_high": high,
+    summary = {**speed_ratio(baseline, sample.seconds).named("speedup"),
                **{f"sentence_{name}": value for name, value in zip(names, quantiles, strict=True)},
-               "accepted_per_call": float(ratio(sample.counts.sum(0))),
-               "correlation_with_accepted": _correlation(ratio(sample.counts), sample.speedups)}
+               "accepted_per_call": float(ratio(sample.counts.sum(0)))}
+    causes = {"accepted": ratio(sample.counts)}
     if sample.edit_ratios is not None:
-        summary |= {"edit_ratio": float(sample.edit_ratios.mean()),
-                    "correlation_with_edit_ratio": _correlation(sample.edit_ratios, sample.speedups)}
+        summary["edit_ratio"] = float(sample.edit_ratios.mean())
+        causes["edit_ratio"] = sample.edit_ratios
+    for cause, values in causes.items():
+        if found := correlation(values, sample.speedups):  # none where one of them does not vary
+            summary |= found.named(f"correlation_with_{cause}")
     return summary
-
-
-def _correlation(x: Floats, y: Floats) -> float:
-    """Pearson's; 0 where one of them does not vary."""
-    return float(np.corrcoef(x, y)[0, 1]) if x.std() and y.std() else 0.0
 
 
 def _draw(samples: Mapping[Name, Sample], baseline: Contestant) -> Figure:
@@ -141,7 +141,7 @@ def _draw(samples: Mapping[Name, Sample], baseline: Contestant) -> Figure:
         axes.margins(0.05)
     spread.axvline(1, color=chart.THEME.muted, linewidth=1, linestyle="--")
     against.axhline(1, color=chart.THEME.muted, linewidth=1, linestyle="--")
-    chart.name_axes(spread, "times as fast as beam 5, at least", "sentences, %", "one sentence at a time")
+    chart.name_axes(spread, f"times as fast as {baseline.decoder}, at least", "sentences, %", "one sentence at a time")
     chart.name_axes(against, "words edited, per word of the source" if edits else "tokens per call",
                     f"times as fast as {baseline.family} {baseline.decoder}")
     chart.add_legend(figure, 4 if len(samples) < 5 else 3)

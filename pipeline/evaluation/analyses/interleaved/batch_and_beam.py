@@ -17,7 +17,7 @@ from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.orders import OrderContext
-from pipeline.evaluation.bootstrap import Floats, speed_ratio
+from pipeline.evaluation.bootstrap import speed_ratio
 from pipeline.evaluation.reference import REFERENCE_DECODERS
 from pipeline.evaluation.speed import Contestant, measure
 
@@ -55,11 +55,9 @@ def batch_and_beam(baseline: str, contestants: Sequence[Contestant], sentences: 
         repetitions, warmup: see `speed.measure`.
         device: of the models.
     """
-    seconds = dict[tuple[str, str, int], Floats]()
-    for size, chosen in sentences.items():
-        medians = measure(contestants, chosen, repetitions=repetitions, warmup=warmup, device=device,
-                          batch_sizes=(size,))[size].medians
-        seconds |= {(one.family, one.decoder, size): found for one, found in zip(contestants, medians, strict=True)}
+    timings = measure(contestants, sentences, repetitions=repetitions, warmup=warmup, device=device)
+    seconds = {(*name, size): medians for size, one in timings.items()
+               for name, medians in zip(one.names, one.medians, strict=True)}
     decoders = list(dict.fromkeys(one.decoder for one in contestants))
     metric: dict[str, Any] = {"baseline": baseline, "repetitions": repetitions, "device": device.type,
                               "threads": torch.get_num_threads(),
@@ -85,12 +83,11 @@ def _draw(metric: Mapping[str, Any], decoders: Sequence[str]) -> Figure:
                                    for size in sizes])
         axes.axhline(1, color=chart.THEME.muted, linewidth=1)
         chart.powers_of_two(axes, sizes)
-        left_out = chart.of_all(families) if axes is panels[-1] else ""
-        chart.name_axes(axes, "sentences at once", "",
-                        ", ".join(filter(None, (f"{beams} beam{'s' if beams > 1 else ''}", left_out))))
+        chart.name_axes(axes, "sentences at once", "", f"{beams} beam{'s' if beams > 1 else ''}")
     lows, highs = zip(*(axes.get_ylim() for axes in panels), strict=True)
     for axes in panels:
         axes.set_ylim(min(lows), max(highs))
-    panels[0].set_ylabel(f"times as fast as {metric['baseline']}", color=chart.THEME.ink, fontsize=10)
+    name = "; ".join(filter(None, (f"times as fast as {metric['baseline']}", chart.of_all(families))))
+    panels[0].set_ylabel(name, color=chart.THEME.ink, fontsize=10)
     chart.add_legend(figure, 4)
     return figure

@@ -7,6 +7,7 @@ a reference has too ("0 0") is none. The paper's OTEM (Yang et al. 2018) joins t
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,10 @@ from pipeline.evaluation.rows import Name
 
 ORDERS = (1, 2, 3, 4)
 """Lengths of n-grams."""
-COMPARED = (("interleaved_sa_raw beam4", "interleaved_raw beam4"), ("interleaved_sa beam4", "interleaved beam4"),
-            ("interleaved_raw beam4", "interleaved_distilled beam4"))
+_GROWING = ("interleaved_raw", "interleaved_sa_raw", *(f"interleaved_{words}_raw" for words in range(3, 7)))
+"""Of one word per direction and step, of two, and so on."""
+COMPARED = (*((f"{more} beam4", f"{less} beam4") for less, more in pairwise(_GROWING)),
+            ("interleaved_sa beam4", "interleaved beam4"), ("interleaved_raw beam4", "interleaved_distilled beam4"))
 """Rivals whose difference is also measured, the one that should repeat more first."""
 
 Tokens = Sequence[str]

@@ -6,6 +6,7 @@ its counterpart under as many beams have a BLEU in each bin; some sentences of e
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,8 +51,8 @@ def ask(context: OrderContext) -> Finding:
     sentences = []
     for one in bins:
         sentences += run.spread_sources([sources[row] for row in one.rows], TIMED, longest)[1]
-    seconds = measure(contestants, sentences, repetitions=run.params.speed.repetitions,
-                      warmup=run.params.speed.warmup, device=run.device, batch_sizes=(1,))[1].medians
+    seconds = measure(contestants, {1: sentences}, repetitions=run.params.speed.repetitions,
+                      warmup=run.params.speed.warmup, device=run.device)[1].medians
     per_bin = np.split(seconds, np.cumsum([min(TIMED, len(one.rows)) for one in bins])[:-1], axis=1)
     return source_length(context.rivals, bins, context.texts(), context.run.references(),
                          dict(zip(names, zip(*per_bin, strict=True), strict=True)),
@@ -114,7 +115,7 @@ def _draw(metric: Mapping[str, Any], rivals: Sequence[Rival]) -> Figure:
         chart.curve(quality, lengths, found["bleu"], colour, label=" ".join(rival.name))
         chart.curve(speed, lengths, found["speedup"], colour,
                     intervals=list(zip(found["speedup_low"], found["speedup_high"], strict=True)))
-    for (name, bleu), style in zip(counterparts.items(), ("--", ":", "-."), strict=False):
+    for (name, bleu), style in zip(counterparts.items(), cycle(("--", ":", "-.", (0, (1, 4)))), strict=False):
         chart.curve(quality, lengths, bleu, chart.THEME.muted, label=name, style=style)
     speed.axhline(1, color=chart.THEME.muted, linewidth=1)
     chart.name_axes(quality, "pieces of the source, mean of the bin", "BLEU", chart.of_all(rivals))

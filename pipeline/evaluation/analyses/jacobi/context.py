@@ -1,4 +1,4 @@
-"""What the Jacobi paper's analyses share: the baseline, its Jacobi decoders, and long sentences to time them on."""
+"""What the Jacobi paper's analyses share: the baseline, its Jacobi decoders, and long sources to time them on."""
 
 from dataclasses import dataclass
 from functools import partial

@@ -40,9 +40,9 @@ def ask(run: FinishedRun) -> Finding:
     for name in names:
         decoders[name, "expected"] = found.decoders[name]
         decoders[name, "known"] = with_known_length(name, params.decoder(name), limit, sentences, lengths)
-    timings = measure(found.with_model({" ".join(name): decoder for name, decoder in decoders.items()}), sentences,
-                      repetitions=params.speed.repetitions, warmup=params.speed.warmup, device=run.device,
-                      batch_sizes=(1,))[1]
+    timings = measure(found.with_model({" ".join(name): decoder for name, decoder in decoders.items()}),
+                      {1: sentences}, repetitions=params.speed.repetitions, warmup=params.speed.warmup,
+                      device=run.device)[1]
     times, calls = timings.medians, timings.calls
     figures: dict[str, dict[str, dict[str, float]]] = {name: {} for name in names}
     for at, (name, length) in list(enumerate(decoders))[1:]:
@@ -82,5 +82,5 @@ def _draw(figures: Mapping[str, Mapping[str, Mapping[str, float]]], baseline: st
     chart.bars(axes, {f"{name}, length {length}": found["speedup_vs_greedy"] for name, lengths in figures.items()
                       for length, found in lengths.items()}, [chart.COLOURS[0], chart.COLOURS[1]] * len(figures))
     axes.axvline(1, color=chart.THEME.muted, linewidth=1, linestyle="--")
-    chart.name_axes(axes, f"times as fast as {baseline}", "", "long sentences, one at a time")
+    chart.name_axes(axes, f"times as fast as {baseline}", "", "long sources, one at a time")
     return figure

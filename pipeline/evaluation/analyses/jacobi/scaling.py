@@ -66,8 +66,8 @@ def scaling(contestants: Sequence[Contestant], sentences: Sequence[Tensor], shar
     try:
         for count in threads:
             torch.set_num_threads(count)
-            seconds[count] = measure(contestants, sentences, repetitions=repetitions, warmup=warmup, device=CPU,
-                                     batch_sizes=(1,))[1].medians
+            seconds[count] = measure(contestants, {1: sentences}, repetitions=repetitions, warmup=warmup,
+                                     device=CPU)[1].medians
     finally:
         torch.set_num_threads(before)
     found: dict[str, dict[int, dict[str, float]]] = {}

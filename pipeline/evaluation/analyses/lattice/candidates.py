@@ -65,9 +65,6 @@ def _draw(sweeps: Mapping[str, Sweep], families: Mapping[str, str], sentences: s
         sizes, found = [k for k, _, _ in steps], [measured for _, _, measured in steps]
         chart.curve(quality, sizes, [one.bleu for one in found], colour, label=f"{family} (data: {families[family]})")
         chart.curve(speed, sizes, [one.speedup for one in found], colour, intervals=[one.interval for one in found])
-        for k, one in zip(sizes, found, strict=True):
-            speed.annotate(f"{one.milliseconds:.1f} ms", (k, one.speedup), xytext=(4, 5), textcoords="offset points",
-                           fontsize=8, color=colour)
     every = [k for steps in sweeps.values() for k, _, _ in steps]
     for axes in (quality, speed):
         chart.powers_of_two(axes, every)

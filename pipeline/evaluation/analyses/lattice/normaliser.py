@@ -57,8 +57,8 @@ def ask(context: LatticeContext) -> Finding:
     bleu = {system: resampled(run.tokenizer.decode_targets(found)) for system, found in words.items()}
     chosen = run.spread_sources(sources, params.analyses.sentences, longest)[1]
     timings = measure([Contestant(system, name, partial(decoder, scorer)) for system, scorer in scorers.items()],
-                      chosen, repetitions=params.analyses.repetitions, warmup=params.speed.warmup, device=run.device,
-                      batch_sizes=(1,))[1].medians
+                      {1: chosen}, repetitions=params.analyses.repetitions, warmup=params.speed.warmup,
+                      device=run.device)[1].medians
     low, high = interval(bleu[NORMALISER].resampled - bleu[SOFTMAX].resampled, len(sources))
     ratio, slowest, fastest = speed_ratio(timings[1], timings[0])
     metric = {

@@ -21,6 +21,7 @@ from pipeline.decoding.protocol import LatticeModel
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.lattice.context import ROWS, LatticeContext
+from pipeline.evaluation.bootstrap import ratio_of_sums
 from pipeline.vocabulary import PAD
 
 _SHOWN = 16
@@ -32,10 +33,12 @@ def ask(context: LatticeContext) -> Finding:
     lattice = context.lattice
     if lattice is None:
         return context.not_measured()
-    return search_moves(lattice, context.sources(lattice, ROWS), context.run.limit(lattice), context.k)
+    return search_moves(lattice, context.sources(lattice, ROWS), context.run.limit(lattice), context.k,
+                        samples=context.run.params.evaluation.bootstrap_samples)
 
 
-def search_moves(model: LatticeModel, sources: Sequence[Tensor], limit: LengthLimit, k: int) -> Finding:
+def search_moves(model: LatticeModel, sources: Sequence[Tensor], limit: LengthLimit, k: int, *,
+                 samples: int) -> Finding:
     """Count the words of best paths by their rank before search.
 
     Args:
@@ -43,15 +46,16 @@ def search_moves(model: LatticeModel, sources: Sequence[Tensor], limit: LengthLi
         sources: batches (B, S) of ids, padded with PAD.
         limit: the longest output.
         k: candidates per position.
+        samples: resamples of the bootstrap.
     """
-    ranks = torch.cat([chosen_ranks(model, source, limit, k) for source in sources])
-    counts = np.bincount(ranks.numpy(), minlength=k + 1)[1:]
+    ranks = [ranks for source in sources for ranks in chosen_ranks(model, source, limit, k)]
+    counts = np.bincount(torch.cat(ranks).numpy(), minlength=k + 1)[1:]
     share = counts / max(int(counts.sum()), 1)
-    moved = float(share[1:].sum())
-    metric = {"candidates": k, "window": 0, "sentences": sum(map(len, sources)), "words": len(ranks),
-              "moved_words": int(counts[1:].sum()), "moved_share": moved,
+    moved = ratio_of_sums(np.array([((one > 1).sum().item(), len(one)) for one in ranks], np.float64), samples)
+    metric = {"candidates": k, "window": 0, "sentences": len(ranks), "words": int(counts.sum()),
+              "moved_words": int(counts[1:].sum()), **moved.named("moved_share"),
               "share_by_rank": {str(rank): float(one) for rank, one in enumerate(share, 1)}}
-    return Finding(metric, _draw(share, moved, k))
+    return Finding(metric, _draw(share, moved.value, k))
 
 
 class LatticeRecorder:
@@ -70,8 +74,8 @@ class LatticeRecorder:
 
 
 @torch.inference_mode()
-def chosen_ranks(model: LatticeModel, source: Tensor, limit: LengthLimit, k: int) -> Tensor:
-    """The ranks before search, from 1, of all words of the best translations of a batch: (words,), on the CPU."""
+def chosen_ranks(model: LatticeModel, source: Tensor, limit: LengthLimit, k: int) -> tuple[Tensor, ...]:
+    """The ranks before search, from 1, of the words of each best translation of a batch: (words,), on the CPU."""
     recorder = LatticeRecorder(model)
     chosen = search(recorder, source, limit, Settings(candidates=k, window=0)).tokens[:, 0]
     words, (first, inner, _) = recorder.words, recorder.scores
@@ -80,7 +84,8 @@ def chosen_ranks(model: LatticeModel, source: Tensor, limit: LengthLimit, k: int
     scores = torch.cat([first.unsqueeze(1), inner.amax(2)], 1).masked_fill(absent, -torch.inf)
     order = scores.argsort(dim=2, descending=True, stable=True)
     rank = (words.gather(2, order) == chosen.unsqueeze(2)).byte().argmax(2) + 1
-    return rank[chosen != PAD].cpu()
+    present = chosen != PAD
+    return rank[present].cpu().split(present.sum(1).tolist())
 
 
 def _draw(share: np.ndarray, moved: float, k: int) -> Figure:
