@@ -173,7 +173,10 @@ def try_settings(ours: Transformer, precision: str, length: int,
     for environment, threads in product(CTRANSLATE2_SETTINGS, sorted({1, torch.get_num_threads()})):
         with CTranslate2(ours, environment, threads, precision) as peer:
             peer.translate(source, 1, length)
-            seconds = [peer.translate(source, 1, length)[0] for _ in range(rounds)]
+            seconds = []
+            for _ in range(rounds):
+                time.sleep(PAUSE)  # as where it is measured
+                seconds.append(peer.translate(source, 1, length)[0])
         tried.append((1000 * statistics.median(seconds), environment, threads))
     return sorted(tried, key=lambda one: one[0])
 

@@ -1,4 +1,4 @@
-"""The command line: `python -m pipeline VERB`."""
+"""The command line: `python -m pipeline COMMAND`."""
 
 import argparse
 import atexit
@@ -13,7 +13,7 @@ from pipeline import __version__
 from pipeline.errors import PipelineError, Terminated, one_line
 from pipeline.streams import Unread, standard_error, standard_output
 
-VERBS = {
+COMMANDS = {
     "facts": "record the machine and the state of the user's files, which DVC cannot see",
     "corpus": "get the sentence pairs, filter and split them",
     "bpe": "learn the vocabulary and encode the corpus",
@@ -40,18 +40,18 @@ VERBS = {
     "repro": "run the whole pipeline of a profile with DVC",
     "completion": "print a shell's completion script",
 }
-"""Verbs and their help; each is a file of `pipeline.commands`, imported only when it is called."""
+"""Commands and their help; each is a file of `pipeline.commands`, imported only when it is called."""
 PRINTING = {"validate", "translate", "explain", "ddg", "tune", "score", "completion"}
-"""Verbs whose product is what they print. The others write files, but with --model they also print their product."""
+"""Commands whose product is what they print. The others write files, but with --model they also print their product."""
 RESUMING = {"fit", "distill", "repro"}
-"""Verbs that continue an interrupted run."""
+"""Commands that continue an interrupted run."""
 EXTRAS = {
     "ctranslate2": "peers", "dvc": "pipeline", "dvclive": "pipeline", "jsonargparse": "pipeline",
     "matplotlib": "pipeline", "prometheus_client": "serve", "pytorch_lightning": "pipeline", "rich": "pipeline",
     "ruamel": "pipeline", "sacrebleu": "pipeline", "sacremoses": "pipeline", "shtab": "completion",
     "starlette": "serve", "torchmetrics": "pipeline", "transformers": "peers", "uvicorn": "serve",
 }
-"""The extra of pyproject.toml that installs each library which a verb may import."""
+"""The extra of pyproject.toml that installs each library which a command may import."""
 _FULL = "cannot be written", "free some space"
 _DENIED = "cannot be opened", "give this user permission (ls -l shows who has it)"
 _REMEDIES = {errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EFBIG: _FULL, errno.EACCES: _DENIED, errno.EPERM: _DENIED}
@@ -59,7 +59,7 @@ _REMEDIES = {errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EFBIG: _FULL, errno
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb and return the exit status.
+    """Run one command and return the exit status.
 
     0: the product is complete, whether or not anybody has read the messages; 2: a `PipelineError`; 130: interrupted;
     141: the product is what is printed, and nobody reads it any more (as shells report a program that SIGPIPE ends);
@@ -69,8 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with standard_error():
         try:
             with standard_output(product=True):
-                verb, options, run = _parse(given)
-            with standard_output(product=verb in PRINTING or getattr(options, "model", None) is not None):
+                command, options, run = _parse(given)
+            with standard_output(product=command in PRINTING or getattr(options, "model", None) is not None):
                 run()
         except PipelineError as error:
             print(f"error: {error}", file=sys.stderr)
@@ -132,23 +132,23 @@ def _program() -> str:
 
 
 def _parse(given: list[str]) -> tuple[str, argparse.Namespace, Callable[[], None]]:
-    """The verb, its options, and a function that runs it with them."""
+    """The command, its options, and a function that runs it with them."""
     parser = _Parser(
         prog=_program(), formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Fast neural machine translation decoding: one command line for the whole pipeline.",
-        epilog="verbs:\n" + "\n".join(f"  {verb:<10} {text}" for verb, text in VERBS.items())
-               + f"\n\n`{_program()} VERB --help` shows the options of a verb.")
+        epilog="commands:\n" + "\n".join(f"  {name:<10} {text}" for name, text in COMMANDS.items())
+               + f"\n\n`{_program()} COMMAND --help` shows the options of a command.")
     parser.add_argument("--version", action="version", version=__version__)
-    parser.add_argument("verb", choices=VERBS, metavar="VERB", help="one of the verbs below")
-    verb = parser.parse_args(given[:1]).verb
-    module = importlib.import_module(f"pipeline.commands.{verb}")
-    own = _Parser(prog=f"{_program()} {verb}", description=module.__doc__,
+    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="one of the commands below")
+    command = parser.parse_args(given[:1]).command
+    module = importlib.import_module(f"pipeline.commands.{command}")
+    own = _Parser(prog=f"{_program()} {command}", description=module.__doc__,
                   formatter_class=argparse.RawDescriptionHelpFormatter)
     if hasattr(module, "add_arguments"):
         module.add_arguments(own)
-    # The Lightning verbs pass options that they do not know on to Lightning's own parser.
+    # The commands of Lightning pass options that they do not know on to Lightning's own parser.
     if getattr(module, "PASSES_ON", False):
         options, rest = own.parse_known_args(given[1:])
-        return verb, options, lambda: module.run(options, rest)
+        return command, options, lambda: module.run(options, rest)
     options = own.parse_args(given[1:])
-    return verb, options, lambda: module.run(options)
+    return command, options, lambda: module.run(options)

@@ -16,7 +16,7 @@ from model_folders import LINES, export
 
 import pipeline
 from pipeline import PairLine, PipelineError, Scorer, Translator
-from pipeline.cli import VERBS, main
+from pipeline.cli import COMMANDS, main
 from pipeline.glossary import Glossary
 from pipeline.params import load_params
 from pipeline.text_model import open_family, open_folder
@@ -152,7 +152,7 @@ def test_every_verb_is_completed(shell: str, capsys: pytest.CaptureFixture[str],
     pytest.importorskip("shtab")
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
-    assert all(verb in script for verb in VERBS) and "fast-nmt" in script
+    assert all(verb in script for verb in COMMANDS) and "fast-nmt" in script
     if shell == "bash":
         asked = (f"{script}\nCOMP_WORDS=(fast-nmt tr); COMP_CWORD=1; _shtab_fast_nmt; echo \"${{COMPREPLY[@]}}\"\n"
                  "COMP_WORDS=(fast-nmt translate --dec); COMP_CWORD=2; _shtab_fast_nmt; echo \"${COMPREPLY[@]}\"\n"

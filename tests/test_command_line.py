@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import pipeline
-from pipeline.cli import VERBS, main
+from pipeline.cli import COMMANDS, main
 from pipeline.errors import PipelineError
 
 SLOW_TO_IMPORT = {"torch", "pytorch_lightning", "jsonargparse", "matplotlib", "sacrebleu", "numba", "numpy",
@@ -38,12 +38,12 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     loaded, printed = in_a_process(*arguments)
     assert "pipeline" in loaded and printed.strip()
     assert not loaded & SLOW_TO_IMPORT
-    assert arguments != ["--help"] or all(f"  {verb} " in printed for verb in VERBS)
+    assert arguments != ["--help"] or all(f"  {verb} " in printed for verb in COMMANDS)
 
 
 def test_every_verb_has_its_file() -> None:
     commands = Path(pipeline.__file__).parent / "commands"
-    assert {verb.replace("-", "_") for verb in VERBS} == {path.stem for path in commands.glob("*.py")} - {"__init__"}
+    assert {verb.replace("-", "_") for verb in COMMANDS} == {path.stem for path in commands.glob("*.py")} - {"__init__"}
 
 
 def test_an_unknown_verb(capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,14 +51,14 @@ def test_an_unknown_verb(capsys: pytest.CaptureFixture[str]) -> None:
         main(["trian"])
     assert leaving.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
-    assert "argument VERB: invalid choice: 'trian'" in last and "translate" in last
+    assert "argument COMMAND: invalid choice: 'trian'" in last and "translate" in last
 
 
 def test_no_verb(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as leaving:
         main([])
     assert leaving.value.code == 2
-    assert "VERB" in capsys.readouterr().err.splitlines()[-1]
+    assert "COMMAND" in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

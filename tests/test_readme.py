@@ -20,7 +20,7 @@ from scripted import Scripted, logits, random_script
 import pipeline.decoding
 from docs import generate, reports
 from install import DOWNLOADED, INSTALLED, NEWEST, OLDEST
-from pipeline.cli import VERBS
+from pipeline.cli import COMMANDS
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.params import load_params, parse_params, read_yaml
@@ -109,7 +109,7 @@ def test_every_command_has_the_verbs_options_and_names_that_are_shown(page: Path
                 assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), command
         elif "-m" in command:
             verb, *options = command[command.index("-m") + 2:]
-            assert verb in VERBS, command
+            assert verb in COMMANDS, command
             parser, passes_on = parser_of(verb)
             try:
                 arguments, rest = parser.parse_known_args(options)

@@ -12,7 +12,7 @@ import pytest
 
 import pipeline
 from pipeline import cli
-from pipeline.cli import PRINTING, VERBS, main
+from pipeline.cli import COMMANDS, PRINTING, main
 from pipeline.errors import PipelineError
 
 FULL = Path("/dev/full")
@@ -42,7 +42,7 @@ def prints_and_writes() -> None:
     print("written")
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", COMMANDS)
 def test_without_a_reader_files_are_written_and_printing_ends(verb: str, nobody_reads: int, tmp_path: Path,
                                                               monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -61,7 +61,7 @@ def test_what_looks_at_a_model_prints(nobody_reads: int, monkeypatch: pytest.Mon
 
 
 @needs_a_full_disk
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", COMMANDS)
 @pytest.mark.parametrize("lines", [1, 3000], ids=["in the last flush", "before"])
 def test_a_full_disk_is_one_line(verb: str, lines: int, monkeypatch: pytest.MonkeyPatch,
                                  capsys: pytest.CaptureFixture[str]) -> None:
