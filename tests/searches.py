@@ -11,7 +11,7 @@ from masked import masked
 
 import pipeline.decoding
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.settings import Decoder, make_decoder
+from pipeline.decoding.settings import Decoder, make_decoder, read_entry
 from pipeline.model.transformer import Transformer
 
 LIMIT = LengthLimit(ratio=1.5, extra=4, longest=23)
@@ -19,6 +19,9 @@ ALGORITHMS = sorted(module.name for module in pkgutil.iter_modules(pipeline.deco
                     if hasattr(importlib.import_module(f"pipeline.decoding.{module.name}"), "search"))
 SETTINGS: dict[str, dict[str, Any]] = {"beam": {"beams": 3}, "pair_beam": {"beams": 3}}
 """Where there is no default."""
+IN_ONE_CALL = [name for name in ALGORITHMS
+               if read_entry(name, {"algorithm": name, **SETTINGS.get(name, {})}).in_one_call]
+assert len(IN_ONE_CALL) == 14
 
 
 def searched_by(algorithm: str, tiny: Callable[..., Transformer]) -> Any:

@@ -33,6 +33,7 @@ TAKES_TERMS = True
 """Its translations may have to contain terms."""
 TAKES_SHORTLIST = True
 """It searches any vocabulary in which the special ids are the first."""
+IN_ONE_CALL = True
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from pipeline.errors import PipelineError
 KIND = "heads"
 """Of the models that it searches."""
 VERIFIES = True
+IN_ONE_CALL = True
 
 
 @dataclass(frozen=True)

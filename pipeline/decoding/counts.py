@@ -27,14 +27,16 @@ def search(model: LatticeModel, source: Tensor, limit: LengthLimit, settings: Se
     """Translate by look-up, without the scorer.
 
     Returns:
-        Hypotheses that all have `ended`, with 0 calls. Scores are sums of the words' log P(y | x, t). A sentence with a
-        position without candidates has no hypothesis.
+        Hypotheses with 0 calls, of which those that have `ended` are as long as predicted. Scores are sums of
+        the words' log P(y | x, t). A sentence with a position without candidates has no hypothesis.
     """
-    lengths = torch.minimum(model.length(source), limit.words(source)).unsqueeze(1)
+    predicted = model.length(source).unsqueeze(1)
+    lengths = torch.minimum(predicted, limit.words(source).unsqueeze(1))
     N = int(lengths.max()) if len(source) else 1
     words, certainty = (one[:, :, 0] for one in model.candidates(source, N, 1))
     padding = torch.arange(N, device=source.device) >= lengths
     scores = certainty.masked_fill(padding, 0).sum(1, keepdim=True)
     possible = scores > -torch.inf
     tokens = words.masked_fill(padding | ~possible, PAD).unsqueeze(1)
-    return Hypotheses(tokens, lengths * possible, scores, possible, torch.zeros_like(lengths[:, 0]))
+    return Hypotheses(tokens, lengths * possible, scores, possible & (lengths == predicted),
+                      torch.zeros_like(lengths[:, 0]))

@@ -21,6 +21,7 @@ from pipeline.vocabulary import PAD
 KIND = "lattice"
 """Of the models that it searches."""
 VERIFIES = True
+IN_ONE_CALL = True
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from pipeline.decoding.verify import verify
 KIND = "lattice"
 """The kind of model that it searches."""
 VERIFIES = True
+IN_ONE_CALL = True
 
 
 @dataclass(frozen=True)

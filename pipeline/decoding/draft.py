@@ -56,6 +56,7 @@ def search(model: DrafterModel, source: Tensor, limit: LengthLimit, settings: Se
         logits = model.draft_logits(states.flatten(0, 1), previous.flatten()).view(*drafted.shape, -1)
         ends, places = drafted == end, torch.arange(length, length + drafted.shape[1], device=source.device)
         inside = (ends.cumsum(1) - ends.long() == 0) & (places <= steps[sentences].unsqueeze(1))
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         log_probabilities = logits.gather(2, drafted.unsqueeze(2)).squeeze(2) - logits.logsumexp(2)
         score = score + log_probabilities.masked_fill(~inside, 0).sum(1)
         tokens[:, places] = drafted.masked_fill(~inside, end)

@@ -120,8 +120,9 @@ class _State:
     def select(self, rows: Tensor) -> None:
         """Keep and reorder rows."""
         self.inner.select(rows)
-        rows = rows.cpu()
-        self._forced, self._read = self._forced[rows], self._read[rows]
+        if len(rows) != self.rows:  # otherwise every sentence keeps its place, and its beams have one prefix
+            rows = rows.cpu()
+            self._forced, self._read = self._forced[rows], self._read[rows]
 
     def rewind(self, lengths: Ints | int) -> None:
         """Forget what is after a length, (R,) or one for all rows."""

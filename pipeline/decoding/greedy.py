@@ -18,6 +18,7 @@ from pipeline.model.top import score_best
 
 TAKES_SHORTLIST = True
 """It searches any vocabulary in which the special ids are the first."""
+IN_ONE_CALL = True
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ class Hypotheses:
     """The `scores`, or a function that computes them, if the search does not need them. The function holds ids and not
     the state of the search, so that many hypotheses can be kept (`rescoring.scored_later`)."""
     ended: Tensor
-    """(B, N) booleans: false where the length limit cut a hypothesis before an end symbol. Mask-Predict, the count
-    model and the lattice cut nothing: true for every hypothesis."""
+    """(B, N) booleans: false where the length limit cut a hypothesis before an end symbol, or where it is shorter than
+    every length that the count model or the lattice predicts. Mask-Predict cuts nothing: true for every hypothesis."""
     calls: Tensor
     """(B,) decoder calls that the sentence took part in, counted in the loop."""
     verification: "Verification | None" = None

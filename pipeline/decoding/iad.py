@@ -24,6 +24,7 @@ from pipeline.vocabulary import BOS, EOS, PAD
 
 WIDTH = 1
 """It verifies drafts of orders that fill so many slots per step."""
+IN_ONE_CALL = True
 
 
 @dataclass(frozen=True)

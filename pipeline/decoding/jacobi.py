@@ -36,6 +36,7 @@ from pipeline.vocabulary import EOS, PAD
 STARTS = ("padding", "source")
 WIDTH = 1
 """It verifies drafts of orders that fill so many slots per step."""
+IN_ONE_CALL = True
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ KIND = "lattice"
 """The kind of model that it searches."""
 _POSITIONS = 8
 """On a GPU, lattices have a multiple of it, of which the last ones are out of reach."""
+IN_ONE_CALL = True
+READS_AT_ONCE = True
 
 
 @dataclass(frozen=True)
@@ -49,24 +51,26 @@ def search(model: LatticeModel, source: Tensor, limit: LengthLimit, settings: Se
     """Translate with K candidates per position and lengths L - D to L + D, or the limit if that is below L - D.
 
     Returns:
-        Hypotheses that all have `ended`, with one call. Scores are the scorer's log-probabilities of the words and the
-        end symbol, divided by the length penalty. A sentence without a possible path has no hypothesis.
+        Hypotheses with one call, of which those that have `ended` have at least L - D words. Scores are the
+        scorer's log-probabilities of the words and the end symbol, divided by the length penalty. A sentence without a
+        possible path has no hypothesis.
 
     Raises:
         PipelineError: the model's scores are not finite.
     """
-    words, edges = windowed(model, source, limit, settings.candidates, settings.window)
+    words, edges, shortest = windowed(model, source, limit, settings.candidates, settings.window)
     lengths = torch.arange(1, words.shape[1] + 1, device=source.device)
     found = _paths(edges, lengths + 1, settings)
     calls = torch.ones(len(source), dtype=torch.long, device=source.device)
 
     tokens = words.gather(2, found.states.transpose(1, 2)).transpose(1, 2)
     tokens = tokens.masked_fill(lengths > found.lengths.unsqueeze(2), PAD)
-    return Hypotheses(tokens, found.lengths, found.scores, found.scores > -torch.inf, calls)
+    ended = (found.scores > -torch.inf) & (found.lengths >= shortest.unsqueeze(1))
+    return Hypotheses(tokens, found.lengths, found.scores, ended, calls)
 
 
 def windowed(model: LatticeModel, source: Tensor, limit: LengthLimit, candidates: int,
-             window: int) -> tuple[Tensor, Edges]:
+             window: int) -> tuple[Tensor, Edges, Tensor]:
     """The lattice of the translations of L - D to L + D words, or the limit if that is below L - D.
 
     Args:
@@ -79,6 +83,7 @@ def windowed(model: LatticeModel, source: Tensor, limit: LengthLimit, candidates
     Returns:
         Candidates (B, N, K), PAD where there is none, and their scores in float32 at least: sums of N scores of two
         bytes would make different paths equal. What leads to or from PAD, and ends outside the window, are impossible.
+        And L - D, (B,).
     """
     predicted = model.length(source)
     longest = torch.minimum(predicted + window, limit.words(source)).unsqueeze(1)
@@ -94,7 +99,7 @@ def windowed(model: LatticeModel, source: Tensor, limit: LengthLimit, candidates
     if bool(padding.any()):  # otherwise the largest of them, `inner`, need not be copied
         first, outside = first.masked_fill(padding[:, 0], -torch.inf), outside | padding
         inner = inner.masked_fill(padding[:, :-1].unsqueeze(3) | padding[:, 1:].unsqueeze(2), -torch.inf)
-    return words, Edges(first, inner, end.masked_fill(outside, -torch.inf))
+    return words, Edges(first, inner, end.masked_fill(outside, -torch.inf)), predicted - window
 
 
 def _paths(edges: Edges, slots: Tensor, settings: Settings) -> Paths:

@@ -25,6 +25,7 @@ from pipeline.model.state import Ints
 KIND = "lattice"
 """Of the models that it searches."""
 VERIFIES = True
+IN_ONE_CALL = True
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def search(model: LatticeModel, source: Tensor, limit: LengthLimit, settings: Se
         PipelineError: the model has no verifier.
     """
     verifier = verifier_of(model)
-    words, edges = windowed(model, source, limit, settings.candidates, settings.window)
+    words, edges, _ = windowed(model, source, limit, settings.candidates, settings.window)
     drafter = LatticeDrafter(words, edges, settings.block)
     return verify(verifier, drafter, source, verifier.encode(source), limit, settings.acceptance)
 

@@ -31,6 +31,8 @@ from pipeline.vocabulary import BOS, EOD, EOS, LENGTH, MASK, PAD
 KIND = "masked"
 """The kind of model that it searches."""
 _NO_WORDS = (PAD, BOS, EOS, MASK, EOD, LENGTH)
+IN_ONE_CALL = True
+READS_AT_ONCE = True
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ TAKES_SHORTLIST = True
 
 WIDTH = 2
 """It searches orders that fill so many slots per step."""
+IN_ONE_CALL = True
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ def scored_later(model: Any, source: Tensor, steps: Ints) -> Callable[[], Tensor
     """A function that returns the log-probability (1, 1) of a sentence that was searched in one compiled call.
 
     The function runs the model once more over ids. The state of the search would keep keys and values in memory for as
-    long as the hypotheses live.
+    long as the hypotheses live. The model lives as long; that of a shortlist has a projection of its own.
 
     Args:
         model: that was searched.

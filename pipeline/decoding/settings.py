@@ -9,7 +9,10 @@ The entry's `algorithm` names a file of this package, which defines
 * `WIDTH`, the slots per step of the orders that it searches, if not all orders suit it,
 * `TAKES_SHORTLIST = True` if it can search a part of a vocabulary, in which words have other ids,
 * `TAKES_TERMS = True` if its `search` has a fifth argument, the terms that the translations of one sentence contain,
-* `VERIFIES = True` if that kind drafts, and the search returns what the model's `verifier` predicts.
+* `VERIFIES = True` if that kind drafts, and the search returns what the model's `verifier` predicts,
+* `IN_ONE_CALL = True` if the search of one sentence runs in compiled calls that release the GIL (`engine.sentence`), so
+  that those of a batch may run in threads; `READS_AT_ONCE = True` if, moreover, it reads so many tokens of one sentence
+  at once that a batch reads weights no less often.
 
 A new algorithm is therefore one file, and nothing here knows it. Any entry may also have
 
@@ -119,6 +122,16 @@ class Entry:
         """Whether it can search a part of a vocabulary."""
         return getattr(self.module, "TAKES_SHORTLIST", False)
 
+    @property
+    def in_one_call(self) -> bool:
+        """Whether the search of one sentence runs in compiled calls."""
+        return getattr(self.module, "IN_ONE_CALL", False)
+
+    @property
+    def reads_at_once(self) -> bool:
+        """Whether it reads many tokens of one sentence at once."""
+        return getattr(self.module, "READS_AT_ONCE", False)
+
 
 def read_entry(name: str, block: Mapping[str, Any]) -> Entry:
     """A checked entry of `decoders`.
@@ -227,7 +240,7 @@ class _EntryDecoder:
                 threads=compiles_steps(model))
         elif any(prefixes):
             found = self._search(model, source, prefixes)
-        elif is_quicker_in_threads(entry.algorithm, model, source):
+        elif entry.in_one_call and is_quicker_in_threads(model, source, at_once=entry.reads_at_once):
             found = search_in_threads(lambda sentence: self._search(model, sentence), source)
         else:
             with sharing_by(model):

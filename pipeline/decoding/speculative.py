@@ -21,6 +21,7 @@ from pipeline.engine.sentence import Found, Sentence
 KIND = "drafter"
 """Of the models that it searches."""
 VERIFIES = True
+IN_ONE_CALL = True
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class Progress(NamedTuple):
     lacking: tuple[Term, ...]
     """The terms that it does not contain yet, the longest first."""
     tail: Term
-    """Its tokens after the last term that it contains, as many as may begin another term."""
+    """Its last tokens, as many as may begin one of them. Terms may overlap, and one may be a part of another one."""
     placed: int
     """The number of tokens of the terms that it contains."""
 
@@ -46,12 +46,10 @@ class Progress(NamedTuple):
     def after(self, token: int) -> "Progress":
         """The progress with another token."""
         tail = (*self.tail, token)
-        for term in self.lacking:
-            if tail[-len(term):] == term:
-                others = tuple(other for other in self.lacking if other is not term)
-                return Progress(others, (), self.placed + len(term))
-        longest = max(map(len, self.lacking), default=1) - 1
-        return Progress(self.lacking, tail[len(tail) - longest:] if longest < len(tail) else tail, self.placed)
+        lacking = tuple(term for term in self.lacking if tail[-len(term):] != term)
+        longest = max(map(len, lacking), default=1) - 1
+        placed = self.placed + sum(map(len, self.lacking)) - sum(map(len, lacking))
+        return Progress(lacking, tail[max(len(tail) - longest, 0):], placed)
 
     def _begun(self, term: Term) -> int:
         """How many tokens of a term the tail ends with."""
@@ -104,12 +102,15 @@ class TermExpansion:
 
     def _candidates(self, log_probabilities: Tensor, scores: Tensor) -> list[_Candidate]:
         """The candidates of all beams that are possible, best first."""
-        wanted = [progress.following() for progress in self._rows]
-        likely = [[(word, log_probabilities[beam, word].item()) for word in words] for beam, words in enumerate(wanted)]
+        wanted = [(beam, word) for beam, progress in enumerate(self._rows) for word in progress.following()]
+        beams, following = torch.tensor(wanted, device=scores.device).view(-1, 2).T
+        likely: list[dict[int, float]] = [{} for _ in self._rows]
+        for (beam, word), gained in zip(wanted, log_probabilities[beams, following].tolist(), strict=True):
+            likely[beam][word] = gained
         best, words = (found.tolist() for found in best_k_and_end(log_probabilities, len(self._rows), self._end))
         found = []
         for beam, (score, progress) in enumerate(zip(scores.tolist(), self._rows, strict=True)):
-            options = dict(zip(words[beam], best[beam], strict=True)) | dict(likely[beam])
+            options = dict(zip(words[beam], best[beam], strict=True)) | likely[beam]
             if progress.lacking:
                 del options[self._end]
             found += [_Candidate(score + gained, beam, word, progress if word == self._end else progress.after(word))

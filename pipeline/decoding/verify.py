@@ -33,6 +33,8 @@ from pipeline.engine.sentence import Found, Sentence
 from pipeline.engine.waiting import on_device
 from pipeline.errors import PipelineError
 
+IN_ONE_CALL = True
+
 
 class Drafter(Protocol):
     """Proposes tokens for the rows of one search, which its constructor was given. Most drafters derive from it."""
@@ -48,7 +50,8 @@ class Drafter(Protocol):
             room: the most tokens to propose now, at most `block`.
 
         Returns:
-            (R, n <= room) tokens, PAD after shorter drafts; n may be 0.
+            (R, n <= room) tokens, PAD after shorter drafts; n may be 0. A verifier that predicts PAD, as none that has
+            learnt does, would accept it.
         """
 
     def in_one_call(self, sentence: Sentence) -> Found | None:

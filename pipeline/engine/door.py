@@ -16,15 +16,9 @@ from pipeline.engine.static import Static
 
 __all__ = ["compiles_steps", "engine_in_use", "is_quicker_in_threads", "open_engine", "sharing_by", "use_engine"]
 
-LOOPS = frozenset({"beam", "blockwise", "counts_gad", "counts_jacobi", "gad", "greedy", "iad", "jacobi", "lattice",
-                   "lattice_gad", "mask_predict", "pair_beam", "speculative", "verify"})
-"""The algorithms whose search of one sentence runs in compiled calls that release the GIL (see `sentence`)."""
 _LIGHT = 2**25
 """The size of a model's parameters in bytes up to which it is faster to search the sentences of a batch separately
 (`python -m benchmarks.apart`)."""
-
-_WIDE = frozenset({"lattice", "mask_predict"})
-"""Those that read so many tokens of one sentence at once that a batch of sentences does not read weights less often."""
 
 _opened: "WeakKeyDictionary[nn.Module, dict[Engine, Any]]" = WeakKeyDictionary()
 """Of each network, by the engine in use."""
@@ -86,14 +80,12 @@ def compiles_steps(model: Any) -> bool:
     return isinstance(model, Compiled) and engine_in_use() == "compiled" and model.packs.decoder is not None
 
 
-def is_quicker_in_threads(algorithm: str, model: Any, source: Tensor) -> bool:
+def is_quicker_in_threads(model: Any, source: Tensor, *, at_once: bool) -> bool:
     """Whether a batch is translated faster if its sentences are searched separately, in as many threads as PyTorch has.
 
     Args:
-        algorithm: the name of a module of `pipeline.decoding`.
-        model: opened.
+        model: opened; the search of one sentence runs in compiled calls.
         source: (B, S) ids.
+        at_once: whether it reads so many tokens of one sentence at once that a batch reads weights no less often.
     """
-    if len(source) < 2 or algorithm not in LOOPS or not compiles_steps(model):
-        return False
-    return algorithm in _WIDE or sum(one.numel() * one.element_size() for one in model.parameters()) <= _LIGHT
+    return len(source) > 1 and compiles_steps(model) and (at_once or model.packs.size <= _LIGHT)

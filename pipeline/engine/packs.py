@@ -52,6 +52,11 @@ class Packs:
         return weights
 
     @cached_property
+    def size(self) -> int:
+        """Bytes of all parameters."""
+        return sum(one.numel() * one.element_size() for one in self._network.parameters())
+
+    @cached_property
     def decoder(self) -> Packed | None:
         """The decoder with its own weights."""
         return self._decoder(self.plain.rounded)

@@ -89,6 +89,8 @@ def beam(model: Any, state: Any, divisors: Floats, candidates: tuple[Ints, Ints,
         hypotheses: H, the number of finished hypotheses at which the search is done.
         nbest: hypotheses to return, at most H.
     """
+    if not isinstance(model, Compiled):  # whose state might not know its rows
+        return None
     order, z, K, longest = model.order, model.order.width, state.rows, len(divisors) - 1
     reading = _reading_of(model, state, longest * z, K * z)
     if reading is None or len(reading.packed.output_scale) <= K:

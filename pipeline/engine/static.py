@@ -180,7 +180,7 @@ class StaticState:
         if self.lengths is not None:
             self.rewind(self.lengths[rows.numpy()])
         before, rows = self._space, rows.to(self._space.past.device, non_blocking=True)
-        past = before.past.index_select(2, rows)
+        past = before.past[..., :self.length, :].index_select(2, rows)
         if len(rows) != self.rows:
             sentences = rows[::self.beams] // self.beams
             source, mask = before.source.index_select(2, sentences), before.mask.index_select(0, sentences)
@@ -189,7 +189,7 @@ class StaticState:
                 self._move(shape, source, lambda space: space.load(source, mask))
             else:
                 before.source[:, :, :len(sentences)], before.mask[:len(sentences)] = source, mask
-        self._space.past[:, :, :len(rows)] = past
+        self._space.past[:, :, :len(rows), :, :self.length] = past
         self._counted &= self._space is before
 
     def rewind(self, lengths: Ints | int) -> None:

@@ -34,6 +34,9 @@ def test_the_best_candidates_by_hand() -> None:
 def test_a_batch_is_cut_sentence_by_sentence_at_the_limit() -> None:
     found = search(ScriptedLattice(random_sentence), MIXED, LIMIT, Settings())
     assert found.lengths[:, 0].tolist() == [3, 4, 1, 4, 2, 4]
+    assert found.ended[:, 0].tolist() == [random_sentence(tuple(piece for piece in source.tolist() if piece != PAD)
+                                                          ).length == length
+                                          for source, length in zip(MIXED, [3, 4, 1, 4, 2, 4], strict=True)]
     for row, source in enumerate(MIXED):
         length = int(found.lengths[row])
         known = random_sentence(tuple(piece for piece in source.tolist() if piece != PAD)).words[:length]

@@ -33,8 +33,8 @@ def translations(found: Hypotheses, row: int) -> list[Translation]:
     there = []
     for tokens, length, score, ended in zip(*(one[row].tolist() for one in (
             found.tokens, found.lengths, found.scores, found.ended)), strict=True):
-        assert ended == (score > -math.inf) == (length > 0) and not any(tokens[length:])
-        if ended:
+        assert (score > -math.inf) == (length > 0) >= ended and not any(tokens[length:])
+        if length:
             there.append((score, tokens[:length]))
     return there
 
@@ -94,6 +94,7 @@ def test_the_window() -> None:
         model, limit = known(certain(A, B, C, D, A, B, C, length=predicted)), LengthLimit(1.0, most - 1)
         found = search(model, source_of(1), limit, Settings(window=window, nbest=9))
         assert model.asked[0] == (1, max(found.lengths[0].tolist()), 64)
+        assert found.ended[0, 0] == (predicted - window <= most)  # otherwise the limit has cut it
         return [len(words) for _, words in translations(found, 0)]
 
     assert lengths(4, 2, 9) == [2, 3, 4, 5, 6]

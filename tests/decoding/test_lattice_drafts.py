@@ -169,6 +169,6 @@ def test_where_a_draft_is_read_from(case: str) -> None:
 
 def test_a_limit_below_the_window_leaves_the_longest_translations() -> None:
     network, source = lattice(seed=3), sources(9, 6)
-    words, edges = windowed(network, source, LengthLimit(0, 2, 2), candidates=4, window=1)
+    words, edges, _ = windowed(network, source, LengthLimit(0, 2, 2), candidates=4, window=1)
     assert (network.length(source) > 3).all() and words.shape[1] == 2
     assert (edges.end[:, 0] == -torch.inf).all() and (edges.end[:, 1] > -torch.inf).any(1).all()

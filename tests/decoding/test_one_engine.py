@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 import torch
-from searches import ALGORITHMS, LIMIT, decoder, searched_by
+from searches import ALGORITHMS, IN_ONE_CALL, LIMIT, decoder, searched_by
 from sentences import sources
 from torch import Tensor
 
 from pipeline.decoding import greedy
 from pipeline.engine import bounds, door, helpers, team
-from pipeline.engine.door import LOOPS, use_engine
+from pipeline.engine.door import use_engine
 from pipeline.engine.helpers import using_all_cores
 from pipeline.model.formats import COMPILED, in_format
 from pipeline.model.layers import DecoderLayer, EncoderLayer
@@ -37,7 +37,7 @@ def test_no_decoders_layers_are_computed_by_torch(tiny: Callable[..., Transforme
 
 
 @pytest.mark.parametrize("quantization", COMPILED)
-@pytest.mark.parametrize("algorithm", sorted(LOOPS))
+@pytest.mark.parametrize("algorithm", IN_ONE_CALL)
 def test_one_sentence_does_not_come_back_between_steps(tiny: Callable[..., Transformer],
                                                        monkeypatch: pytest.MonkeyPatch, algorithm: str,
                                                        quantization: str) -> None:
@@ -75,7 +75,7 @@ def shared_products() -> int:
 
 @pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("quantization", COMPILED)
-@pytest.mark.parametrize("algorithm", sorted(LOOPS))
+@pytest.mark.parametrize("algorithm", IN_ONE_CALL)
 def test_a_search_has_the_same_bits_with_helpers(tiny: Callable[..., Transformer], algorithm: str,
                                                  quantization: str) -> None:
     model, decode = searched_by(algorithm, tiny).float(), decoder(algorithm, quantization)

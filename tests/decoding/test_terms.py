@@ -28,7 +28,8 @@ def contains(words: list[int], terms: list[list[int]]) -> bool:
     return all(any(words[at:at + len(term)] == term for at in range(len(words))) for term in terms)
 
 
-@pytest.mark.parametrize("terms", [[[7]], [[8, 9]], [[9], [7, 8]], [[8, 8, 9]], [[7], [9]]])
+@pytest.mark.parametrize("terms", [[[7]], [[8, 9]], [[9], [7, 8]], [[8, 8, 9]], [[7], [9]],
+                                   [[7], [7, 8]], [[8], [7, 8]], [[8, 9], [9, 7]], [[8], [7, 8, 9]]])
 @pytest.mark.parametrize("prefix", [[], [8]])
 def test_a_wide_beam_with_terms_equals_enumeration(terms: list[list[int]], prefix: list[int]) -> None:
     order, steps, penalty = EVERY_ORDER["left_to_right"], 5, LengthPenalty("average", 1.0)
@@ -50,18 +51,35 @@ def test_a_wide_beam_with_terms_equals_enumeration(terms: list[list[int]], prefi
             assert found.tokens[0, rank, :found.lengths[0, rank]].tolist() == [one for one in slots if one != EOS]
 
 
-@pytest.mark.parametrize("beams", [1, 2, 3, 5])
+@pytest.mark.parametrize("beams", [1, 2, 3, 4, 5])
 def test_a_narrow_beam_places_all_terms(tiny: Tiny, beams: int) -> None:
     """Even with fewer beams than tokens, and all hypotheses of the list contain them."""
-    source, terms = sources(6, 9, 4), [[[7, 8, 9], [11]], [], [[12, 12], [13, 7], [10]]]
+    source, terms = sources(6, 9, 4), [[[7, 8, 9], [8], [11]], [], [[12, 12], [13, 7], [10], [9, 13, 8]]]
     network = tiny(seed=3)
     decode = make_decoder("beam", {**BLOCK, "beams": beams, "nbest": beams}, LIMIT)
     found, plain = decode(network, source, (), terms), decode(network, source)
     for row, wanted in enumerate(terms):
+        assert found.scores[row, 0] > -torch.inf
         for rank in range(beams):
             if found.scores[row, rank] > -torch.inf:
                 assert contains(found.tokens[row, rank, :found.lengths[row, rank]].tolist(), wanted), (row, rank)
     assert found.tokens[1, 0, :found.lengths[1, 0]].tolist() == plain.tokens[1, 0, :plain.lengths[1, 0]].tolist()
+
+
+def test_a_term_for_which_there_is_no_room(tiny: Tiny) -> None:
+    decode = make_decoder("beam", BLOCK, LengthLimit(ratio=0, extra=4, longest=4))
+    found = decode(tiny(seed=3), sources(6), (), [[[7, 8, 9, 10, 11, 12, 13]]])
+    assert torch.isfinite(found.scores[0, 0]) and found.tokens[0, 0].tolist() == [7, 8, 9, 10, 11]
+
+
+@pytest.mark.parametrize("beams", [2, 4, 5])
+def test_terms_within_terms_are_placed(tiny: Tiny, beams: int) -> None:
+    """One that is completed in the midst of another one does not make that one begin again."""
+    terms = [[7], [8, 7, 9], [10, 7, 11], [12, 9, 7]]
+    decode = make_decoder("beam", {"algorithm": "beam", "beams": beams}, LIMIT)
+    for seed in range(20):
+        found = decode(tiny(seed=seed), sources(6), (), [terms])
+        assert contains(found.tokens[0, 0, :found.lengths[0, 0]].tolist(), terms), seed
 
 
 def test_a_term_that_is_the_best_translation_leads_to_it(tiny: Tiny) -> None:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -21,7 +22,7 @@ from pipeline.decoding.settings import make_decoder
 from pipeline.decoding.threaded import join, search_in_threads
 from pipeline.engine import door
 from pipeline.engine.choice import Engine
-from pipeline.engine.door import is_quicker_in_threads, use_engine
+from pipeline.engine.door import is_quicker_in_threads, open_engine, use_engine
 from pipeline.errors import PipelineError
 from pipeline.model.transformer import Transformer
 from pipeline.trace import mark_rounds, output_of
@@ -143,13 +144,13 @@ def test_where_it_is_quicker(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> Non
     network, source = tiny(seed=1), sources(5)
     network.forward = None  # type: ignore[assignment]  # a search has other verbs
     batch = source[:1].expand(2, -1)
-    assert is_quicker_in_threads("greedy", network, batch) and is_quicker_in_threads("gad", drafter(network), batch)
-    assert not is_quicker_in_threads("greedy", network, batch[:1])
-    assert not is_quicker_in_threads("draft", network, batch)
-    assert not is_quicker_in_threads("greedy", object(), batch)
-    assert not is_quicker_in_threads("greedy", tiny(dtype=torch.bfloat16), batch)
+    quicker, opened = partial(is_quicker_in_threads, at_once=False), open_engine(network)
+    assert quicker(opened, batch) and quicker(open_engine(drafter(network)), batch)
+    assert not quicker(opened, batch[:1])
+    assert not quicker(object(), batch)
+    assert not quicker(open_engine(tiny(dtype=torch.bfloat16)), batch)
     monkeypatch.setattr(door, "_LIGHT", 1000)
-    assert not is_quicker_in_threads("greedy", network, batch)
+    assert not quicker(opened, batch) and is_quicker_in_threads(opened, batch, at_once=True)
 
 
 @pytest.mark.parametrize(("engine", "rows"), [("compiled", 1), ("torch", 3)])
