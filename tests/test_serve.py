@@ -16,6 +16,7 @@ from contextlib import chdir, contextmanager
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from threading import Barrier, Event, Thread
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ from pipeline.cli import main
 from pipeline.commands.serve import listen
 from pipeline.errors import PipelineError
 from pipeline.params import parse_params
+from pipeline.service import batching
 from pipeline.service.app import make_server
 from pipeline.service.limits import Limits
 from pipeline.service.models import Explanation, Model, Searched
@@ -78,8 +80,9 @@ class Client:
 
     def until_waiting(self, lines: int) -> None:
         """Ask until so many lines wait."""
+        patience = monotonic() + 60
         while self.waiting() != lines:
-            pass
+            assert monotonic() < patience
 
 
 def answer_of(connection: HTTPConnection) -> tuple[int, Any]:
@@ -306,6 +309,16 @@ def test_a_window_is_over_when_a_batch_is_full(held: Held) -> None:
     assert [set(batch) for batch in held.batches] == [{"a", "b"}]
 
 
+def test_a_line_that_has_waited_for_a_batch_waits_no_window(held: Held) -> None:
+    with serving([held], Limits(batch_rows=2, window=1e6)) as client:
+        first = [ask(client, "a"), ask(client, "b")]
+        assert held.begun.wait(60)
+        late = ask(client, "c")
+        client.until_waiting(1)
+        held.released.set()
+        assert [texts(answer_of(one)) for one in (*first, late)] == [["A"], ["B"], ["C"]]
+
+
 def test_a_full_queue_is_told_with_the_time_to_wait(held: Held) -> None:
     with serving([held], Limits(max_lines=2, max_waiting=2)) as client:
         first = ask(client, "a")
@@ -314,13 +327,34 @@ def test_a_full_queue_is_told_with_the_time_to_wait(held: Held) -> None:
         client.until_waiting(1)
         connection = ask(client, "c", "d")
         refused = connection.getresponse()
-        assert refused.status == 503 and int(refused.headers["Retry-After"]) >= 1
+        assert refused.status == 503 and int(refused.headers["Retry-After"]) == 1  # nothing is known yet
         assert json.loads(refused.read())["error"].startswith("too many lines wait for held; try again in")
         connection.close()
         third = ask(client, "c")
         client.until_waiting(2)
         held.released.set()
         assert [texts(answer_of(one)) for one in (first, second, third)] == [["A"], ["B"], ["C"]]
+
+
+def test_the_time_to_wait_is_that_of_all_lines(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that wait and of those that are being searched, by the time of the batches before."""
+    now = iter((0.0, 60.0, 60.0, 90.0, 90.0, 90.0))
+    monkeypatch.setattr(batching, "perf_counter", lambda: next(now))
+    with serving([held], Limits(max_lines=3, max_waiting=3)) as client:
+        held.released.set()
+        assert texts(answer_of(ask(client, "a", "b", "c"))) == ["A", "B", "C"]  # 20 s per line
+        held.released.clear()
+        held.begun.clear()
+        searched = ask(client, "d", "e")
+        assert held.begun.wait(60)
+        waiting = ask(client, "f", "g", "h")
+        client.until_waiting(3)
+        connection = ask(client, "i")
+        refused = connection.getresponse()
+        assert (refused.status, refused.headers["Retry-After"]) == (503, str((2 + 3) * 20))
+        connection.close()
+        held.released.set()
+        assert [texts(answer_of(one)) for one in (searched, waiting)] == [["D", "E"], ["F", "G", "H"]]
 
 
 def test_clients_that_go_away(held: Held, caplog: pytest.LogCaptureFixture) -> None:
@@ -355,19 +389,19 @@ def test_the_failure_of_one_line_is_not_that_of_others(held: Held, caplog: pytes
 
 
 def test_a_body_that_never_arrives(held: Held) -> None:
-    with serving([held], Limits(patience=0.05)) as client, \
+    with serving([held], Limits(patience=0.5)) as client, \
             socket.create_connection(("127.0.0.1", client.port)) as raw:
         raw.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
         answer = HTTPResponse(raw)
         answer.begin()
-        assert (answer.status, json.loads(answer.read())) == (408, {"error": "the body has not arrived within 0.05 s"})
+        assert (answer.status, json.loads(answer.read())) == (408, {"error": "the body has not arrived within 0.5 s"})
 
 
 @pytest.mark.parametrize("answered", [False, True])
 @pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nHost: x\r\n"])
 def test_a_head_that_never_arrives(held: Held, sent: bytes, answered: bool) -> None:
     """Neither on a new connection, which is closed, nor on one that has been answered."""
-    with serving([held], Limits(patience=0.05)) as client, \
+    with serving([held], Limits(patience=0.5)) as client, \
             socket.create_connection(("127.0.0.1", client.port), timeout=60) as raw, raw.makefile("rb") as answer:
         if answered:
             raw.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -59,8 +59,12 @@ class Queue:
         self.model, self._limits, self._observe = model, limits, observe
         self._waiting: dict[Found, _Waiting] = {}
         self._arrived = asyncio.Event()
-        self._seconds_per_line = 0.0
+        self._seconds_per_line: float | None = None
         self._batch: Future[list[Any]] | None = None
+        self._lines = 0
+        """Of the batch that is being searched."""
+        self._idle_since = -math.inf
+        """By the clock of the event loop: the end of the last batch."""
 
     def __len__(self) -> int:
         """The number of lines that wait, without those that are being searched."""
@@ -78,7 +82,7 @@ class Queue:
             Full: there is no room for all of them; then none of them waits.
         """
         if len(self) + len(lines) > self._limits.max_waiting:
-            raise Full(max(1, math.ceil(len(self) * self._seconds_per_line)))
+            raise Full(max(1, math.ceil((len(self) + self._lines) * (self._seconds_per_line or 0.0))))
         loop = asyncio.get_running_loop()
         found: list[Found] = [loop.create_future() for _ in lines]
         self._waiting |= {one: _Waiting(search, line, loop.time()) for one, line in zip(found, lines, strict=True)}
@@ -106,8 +110,13 @@ class Queue:
             thread.shutdown(wait=False)
 
     async def _let_others_arrive(self) -> None:
-        """Wait until the window of the line that has waited longest is over, or there is a full batch."""
+        """Wait until the window of the line that has waited longest is over, or there is a full batch.
+
+        A line that has waited for a batch to end waits no longer.
+        """
         oldest = next(iter(self._waiting.values()))
+        if oldest.since < self._idle_since:
+            return
         with suppress(TimeoutError):
             async with asyncio.timeout_at(oldest.since + self._limits.window / 1000):
                 while len(self) < self._limits.batch_rows:
@@ -125,10 +134,11 @@ class Queue:
 
     async def _search(self, thread: ThreadPoolExecutor, search: Search, batch: dict[Found, str]) -> None:
         lines, started = list(batch.values()), perf_counter()
-        self._batch = thread.submit(self._results, search, lines)
+        self._batch, self._lines = thread.submit(self._results, search, lines), len(lines)
         results = await asyncio.wrap_future(self._batch)
-        seconds = perf_counter() - started
-        self._seconds_per_line += _NEWEST * (seconds / len(lines) - self._seconds_per_line)
+        seconds, self._lines, self._idle_since = perf_counter() - started, 0, asyncio.get_running_loop().time()
+        mean = seconds / len(lines) if self._seconds_per_line is None else self._seconds_per_line
+        self._seconds_per_line = mean + _NEWEST * (seconds / len(lines) - mean)
         self._observe(self.model.name, search, len(lines), seconds)
         for found, result in zip(batch, results, strict=True):
             if found.cancelled():  # withdrawn
