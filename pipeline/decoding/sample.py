@@ -25,7 +25,7 @@ class Settings(Checked):
     nbest: Positive = 1
     """N, translations per sentence."""
     seed: Seed = 1
-    """The random numbers of a sentence depend only on this and on its source."""
+    """The random numbers of a sentence depend only on this, on its source, on N and on the limit."""
 
 
 @torch.inference_mode()

@@ -1,8 +1,8 @@
 """Gettext catalogues (.po) by polib: entries without a finished translation get one, the others stay as they are.
 
-The first plural form is translated from the singular and all others from the plural. An entry is marked fuzzy, for a
-person to read, if a placeholder was lost, the translation was cut, or its language has more than two plural forms. The
-header declares UTF-8, in which the catalogue is written.
+The first of several plural forms is translated from the singular and all others, or the only one, from the plural. An
+entry is marked fuzzy, for a person to read, if a placeholder was lost, the translation was cut, or its language has
+more than two plural forms. The header declares UTF-8, in which the catalogue is written.
 """
 
 import re

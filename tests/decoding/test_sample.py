@@ -62,3 +62,17 @@ def test_seeds_and_sources_draw_differently() -> None:
     first, again, other = (sample.search(model, SOURCE, wide, sample.Settings(nbest=8, seed=seed)).tokens
                            for seed in (1, 1, 2))
     assert torch.equal(first, again) and (first.shape != other.shape or not torch.equal(first, other))
+    both = torch.tensor([[A, B, EOS], [B, A, EOS]])
+    alike = sample.search(Scripted(EVERY_ORDER["left_to_right"], steady), both, LIMIT, sample.Settings(nbest=20)).tokens
+    assert not torch.equal(alike[0], alike[1])  # of the same probabilities
+
+
+def test_the_end_fills_the_slots_after_it() -> None:
+    order = EVERY_ORDER["interleaved"]
+    model = Scripted(order, lambda source, prefix: steady(source, prefix).expand(2, -1))
+    found = sample.search(model, SOURCE, LengthLimit(ratio=0.0, extra=5), sample.Settings(nbest=200))
+    ended = found.ended[0]
+    words = found.lengths[0, ended]
+    expected = [sum(math.log(PROBABILITIES[word]) for word in row[:length]) + (1 + (length + 1) % 2) * math.log(0.1)
+                for row, length in zip(found.tokens[0, ended].tolist(), words.tolist(), strict=True)]
+    assert found.scores[0, ended].tolist() == pytest.approx(expected) and set((words % 2).tolist()) == {0, 1}

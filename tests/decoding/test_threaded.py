@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
+from time import sleep
 from typing import Any
 from unittest.mock import patch
 
@@ -110,14 +111,23 @@ def test_the_longest_first_and_every_sentence_once() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 8])
 def test_as_many_at_once_as_there_are_threads(count: int) -> None:
-    together = threading.Barrier(min(count, 4), timeout=20)  # passes when so many are searching
+    together = threading.Barrier(count, timeout=20)  # passes when so many are searching
+    searching, most, lock = 0, 0, threading.Lock()
 
     def search(source: Tensor) -> Hypotheses:
+        nonlocal searching, most
+        with lock:
+            searching += 1
+            most = max(most, searching)
         together.wait()
+        sleep(0.01)  # in which others would begin
+        with lock:
+            searching -= 1
         return found_in(source, 1)
 
     with threads(count):
-        assert len(search_in_threads(search, torch.full((4, 3), 9)).tokens) == 4
+        assert len(search_in_threads(search, torch.full((8, 3), 9)).tokens) == 8
+    assert most == count
 
 
 @pytest.mark.parametrize("error", [PipelineError("no such word"), IndexError("no such place"), KeyboardInterrupt()])
