@@ -103,7 +103,7 @@ class TermExpansion:
     def _candidates(self, log_probabilities: Tensor, scores: Tensor) -> list[_Candidate]:
         """The candidates of all beams that are possible, best first."""
         wanted = [(beam, word) for beam, progress in enumerate(self._rows) for word in progress.following()]
-        beams, following = torch.tensor(wanted, device=scores.device).view(-1, 2).T
+        beams, following = torch.tensor(wanted, dtype=torch.long, device=scores.device).view(-1, 2).T
         likely: list[dict[int, float]] = [{} for _ in self._rows]
         for (beam, word), gained in zip(wanted, log_probabilities[beams, following].tolist(), strict=True):
             likely[beam][word] = gained
