@@ -25,12 +25,15 @@ def claims() -> str:
     """The papers' findings that a run has measured, and the verdict of each run."""
     found = _found()
     rows = [[f"[{which}](findings.md#{which})", FINDINGS[which].statement, _source(which),
-             *(runs[title]["verdict"] if title in runs else "" for title in LEDGERS)] for which, runs in found.items()]
-    decided = sum(any(one["verdict"] in ("true", "false") for one in runs.values()) for runs in found.values())
+             *(_verdict(which, runs[title]) if title in runs else "" for title in LEDGERS)]
+            for which, runs in found.items()]
+    decided = sum(any(_verdict(which, one) in ("true", "false") for one in runs.values())
+                  for which, runs in found.items())
     return "\n\n".join((
         *(f"{title}, [{run}](../{run}): {measured(f'{run}/speed.json')}" for title, run in LEDGERS.items()),
         table(["", "finding", "paper", *LEDGERS], rows, texts=3 + len(LEDGERS)),
-        f"Together they decide {decided} of {len(FINDINGS)} findings, and measure {len(rows)}."))
+        f"Together they decide {decided} of {len(FINDINGS)} findings, and measure {len(rows)}. "
+        "†: the verdict of an earlier commit on another statement, which does not count."))
 
 
 def page() -> str:
@@ -49,10 +52,15 @@ def _found() -> dict[int, dict[str, Mapping[str, Any]]]:
     return dict(sorted(found.items()))
 
 
+def _verdict(which: int, one: Mapping[str, Any]) -> str:
+    """What a run's ledger says, marked where it says it of what was stated before."""
+    return one["verdict"] + ("" if one["statement"] == FINDINGS[which].statement else " †")
+
+
 def _section(which: int, runs: Mapping[str, Mapping[str, Any]]) -> str:
     lines = [f"## {which}", "", f"**{FINDINGS[which].statement}** ({_source(which)}).", ""]
     for title, one in runs.items():
-        lines += [f"- `{title}`: {one['verdict']}", *(f"  - {line}" for line in _parts(one["parts"]))]
+        lines += [f"- `{title}`: {_verdict(which, one)}", *(f"  - {line}" for line in _parts(one["parts"]))]
     return "\n".join([*lines, ""])
 
 
