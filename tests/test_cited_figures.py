@@ -62,15 +62,17 @@ def in_papers() -> Iterator[str]:
     yield (f"a step of two words costs {step_cost('greedy')} times one of a single word under greedy search and "
            f"{step_cost('beam4')} times under beam search, with {ratio(RUN, 'calls_long', 'interleaved', 'beam4'):.1f} "
            "times fewer steps")
-    yield f"In `full`, blocks lose {100 - 100 * points(FULL, 32, 0):.0f} % against greedy search by a second core"
+    yield f"greedy search more than blocks, which lose {100 - 100 * points(FULL, 32, 0):.0f} % against it."
     whole = (read(f"{run}/analyses.json")["scaling"]["decoders"]["pj"] for run in (FULL, BASE))
     gains = (f"{100 * one['most_against_fewest_threads']['speedup_vs_greedy'] - 100:.0f} %" for one in whole)
     yield "(`pj`) gain {} there and {} in `base`".format(*gains)
     yield (f"{points(RUN, 4, 0):.2f} for four times as many pieces, and {points(FULL, 4, 0):.2f}, also decided, in "
            "`full`")
     yield f"There `interleaved` is {points(BASE, 9, 0):.1f} times and `double_token` "
-    yield (f"`interleaved` is {below(BASE, 'interleaved', 'greedy')} BLEU below under greedy search and "
-           f"{below(BASE, 'interleaved', 'beam4')} under four beams")
+    for trained, size in (("the small models are {} BLEU (greedy search) and {} (four beams) apart", "_small"),
+                          ("train for 300 more steps, are {} and {} apart", "")):
+        yield trained.format(*(below(BASE, f"interleaved{size}", decoder, f"ar{size}")
+                               for decoder in ("greedy", "beam4")))
     yield (f"`double_token` is {below(BASE, 'double_token', 'greedy')} below under greedy search and "
            f"{below(BASE, 'double_token', 'pair_beam10', by='beam10')} under ten beams")
     yield f"where neither starts so, `interleaved` is {below(PAPERS, 'interleaved_raw', 'beam4', 'ar_raw')} below"
@@ -86,18 +88,22 @@ def in_papers() -> Iterator[str]:
     yield f"`interleaved` is {points(FULL, 15, 0):.1f} BLEU ahead of two neighbours per step"
     ablations = (f"{bleu(PAPERS, f'{name}_raw', 'beam4'):.1f}" for name in ("middle_to_side", "vanilla_positions"))
     yield f"costs less than vanilla positions ({' and '.join(ablations)} BLEU)"
-    yield f"predicted at once ({-points(PAPERS, 39, 1):.1f} points in `papers`, with equal starts, data and steps, and "
-    yield f"and {-points(BASE, 39, 1):.1f} in `base`)"
-    yield (f"Four times as many candidates take {1 / points(RUN, 33, 2):.1f} times as long in the default run and in "
-           "`lattice`, and are as good within "
+    dear = sorted(f"{1 / points(run, 33, 2):.1f}" for run in (RUN, LATTICES))
+    yield (f"Four times as many candidates take {' to '.join(dict.fromkeys(dear))} times as long in the default run "
+           "and in `lattice`, and are as good within "
            f"{below(RUN, 'lattice', 'lattice32', 'lattice', 'lattice128')} BLEU")
-    assert f"{1 / points(RUN, 33, 2):.1f}" == f"{1 / points(LATTICES, 33, 2):.1f}"
-    yield f"`interleaved` in the default run, by {points(RUN, 39, 0):.1f} points."
-    yield f"At the longest of three distances alone they do so in `base`, by {points(BASE, 39, 0):.1f},"
-    yield f"less often in `papers`, by {-points(PAPERS, 39, 0):.1f}, and in `full`, by {-points(FULL, 39, 0):.1f};"
-    middle = (read(f"{run}/analyses.json")["agreement"][family]["5"]["difference"]
-              for run, family in ((PAPERS, "interleaved_raw"), (FULL, "interleaved")))
-    yield "in both of these, by {:.1f} and {:.1f}.".format(*middle)
+    yield f"than under `ar` in the default run, by {points(RUN, 39, 0):.1f} points."
+    yield (f"the differences are {points(PAPERS, 39, 0):.1f} points apart from their subjects and, with two words per "
+           f"direction, {points(PAPERS, 39, 1):.1f} beside them")
+    yield f"takes {points(PAPERS, 8, 2):.1f} times as long as ten beams with 10 iterations"
+    gaps = (below(PAPERS, f"interleaved_{side}", "beam4", f"ar_{side}") for side in ("raw", "distilled"))
+    yield "{} BLEU with raw data and {} with distilled data".format(*gaps)
+    repeated = read(f"{PAPERS}/analyses.json")["repetition"]
+    *words, most = (f"{repeated[f'interleaved{name}_raw beam4']['otem']:.1f}"
+                    for name in ("", "_sa", "_3", "_4", "_5", "_6"))
+    yield f"OTEM is {', '.join(words)} and {most} %"
+    learnt, raw = (repeated[f"interleaved_{side} beam4"]["otem"] for side in ("distilled", "raw"))
+    yield f"({learnt:.1f} instead of {raw:.1f} %, not decided)"
     sides = (below(LATTICES, "lattice_distilled", f"lattice{k}", "lattice_raw") for k in (128, 64))
     yield f"A lattice of raw data is {' to '.join(sides)} BLEU better than one of distilled data"
     yield f"after 6,000 steps it has {bleu(LATTICES, 'lattice_raw', 'lattice64'):.1f} BLEU"
@@ -132,7 +138,7 @@ def in_results() -> Iterator[str]:
 def in_training() -> Iterator[str]:
     yield f"steps gain most: {gain(LEVERS, 'long', 'plain', 'beam4')} BLEU if there are three times as many"
     yield f"and so does averaging ({gain(LEVERS, 'last_only', 'plain', 'beam4')})"
-    yield f"Patience ended a training {gain(LEVERS, 'patient', 'long', 'beam4')} BLEU too early"
+    yield f"ended a training {gain(LEVERS, 'patient', 'long', 'beam4')} BLEU too early"
     longer = (gain(PARALLEL, f"{name}_long", name, decoder) for name, decoder in (
         ("lattice", "lattice64"), ("interleaved_sa", "beam4"), ("mask_predict", "mask_predict10")))
     batch = gain(PARALLEL, "mask_predict_batch", "mask_predict", "mask_predict10")

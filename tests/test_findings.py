@@ -13,7 +13,8 @@ def test_an_open_part_has_the_sentences_that_would_decide_it(monkeypatch: pytest
     one = {"finding": 2, "verdict": "undecided", "statement": FINDINGS[2].statement, "parts": parts}
     older = {"finding": 3, "verdict": "true", "statement": "Something else", "parts": []}
     monkeypatch.setattr(findings, "LEDGERS", {"a run": "reports/a_run"})
-    monkeypatch.setattr(findings, "read", lambda _: [one, older, {"finding": 1, "verdict": "not measured", "parts": []}])
+    monkeypatch.setattr(findings, "read", lambda _: [
+        one, older, {"finding": 1, "verdict": "not measured", "parts": []}])
     findings._found.cache_clear()
     page = findings.page()
     findings._found.cache_clear()
