@@ -160,7 +160,7 @@ def work(options: Namespace) -> None:
 def main() -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--batch-tokens", type=int, default=600, help="target tokens per step")
     parser.add_argument("--vocabulary", type=int, default=3000)
     parser.add_argument("--threads", type=int, default=1)

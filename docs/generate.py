@@ -15,6 +15,7 @@ from docs.curves import curves
 from docs.distilled import distilled
 from docs.growth import scale
 from docs.levers import TABLES, levers, levers_data
+from docs.pictures import pictures
 from docs.reports import BASE, CORRECTION, CORRECTION_BASE, DRAFTERS, FULL, LATTICES, ROOT
 
 BLOCKS: dict[str, Callable[[], str]] = {
@@ -25,7 +26,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "correction_base": partial(runs.corrections, CORRECTION_BASE), "lattices": partial(runs.search, LATTICES),
     "drafters": partial(runs.drafting, DRAFTERS), "engines": partial(benchmarks.engines, benchmarks.ENGINES),
     "opus_mt": partial(benchmarks.engines, benchmarks.OPUS_MT), "rounds": benchmarks.rounds,
-    "alignment": benchmarks.alignment, "gpu": gpu.gpu, "claims": findings.claims, "scale": scale,
+    "alignment": benchmarks.alignment, "gpu": gpu.gpu, "claims": findings.claims, "pictures": pictures, "scale": scale,
     "service": benchmarks.service, **{preset: partial(levers, preset) for preset in TABLES},
     "levers_data": levers_data, "distilled": distilled, "faults": benchmarks.faults}
 """What stands between the marks of each name."""
