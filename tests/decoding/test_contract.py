@@ -12,6 +12,7 @@ from drafters import drafter, with_heads
 from lattices import lattice
 from masked import masked
 from sentences import sources
+from ties import TIE, gap
 from torch import Tensor
 
 from pipeline import decoding
@@ -28,8 +29,6 @@ from pipeline.vocabulary import EOS, PAD
 Tiny = Callable[..., Transformer]
 LIMIT = LengthLimit(ratio=1.5, extra=4, longest=23)
 SOURCE = sources(3, 9, 1, 6, 2, 9, 5)
-TIE = 1e-4
-"""Single precision: two words whose log-probabilities differ by less are as good as equal."""
 
 ALGORITHMS = {one.name: importlib.import_module(f"pipeline.decoding.{one.name}")
               for one in pkgutil.iter_modules(decoding.__path__)}
@@ -202,6 +201,4 @@ def assert_equal_up_to_ties(verifier: Transformer, source: Tensor, mine: list[in
     if mine == theirs:
         return
     slots = [[*(words if verifier.order.name == "left_to_right" else words[::-1]), EOS] for words in (mine, theirs)]
-    at = next(place for place, (one, other) in enumerate(zip(*slots, strict=False)) if one != other)
-    logits = verifier(source[source != PAD].unsqueeze(0), torch.tensor([slots[0][:at + 1]]))[0, at]
-    assert abs((logits[slots[0][at]] - logits[slots[1][at]]).item()) < TIE, (mine, theirs)
+    assert gap(verifier, source, *slots) < TIE, (mine, theirs)

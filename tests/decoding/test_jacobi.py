@@ -7,10 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lattices import lattice
-from sentences import sources
+from sentences import BATCHES, sources
 from torch import Tensor
 
-from pipeline.corpus.padding import pad_sources
 from pipeline.decoding import counts_jacobi, greedy, jacobi
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.verify import verify
@@ -20,8 +19,6 @@ from pipeline.vocabulary import EOS, PAD
 
 Tiny = Callable[..., Transformer]
 LIMIT = LengthLimit(ratio=1.5, extra=4, longest=47)
-BATCHES = st.lists(st.lists(st.integers(7, 19), max_size=10), min_size=1, max_size=9).map(
-    lambda rows: pad_sources(rows, 48))
 SETTINGS = st.builds(jacobi.Settings, block=st.integers(0, 30), hybrid=st.booleans(),
                      start=st.sampled_from(jacobi.STARTS), ratio=st.sampled_from([0.0, 0.5, 1.0, 3.0]),
                      extra=st.integers(1, 4))

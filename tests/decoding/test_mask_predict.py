@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 import torch
 from masked import Row, Script, Scripted, certain, masked, only
-from sentences import sources
+from sentences import sources, words
 from torch import Tensor
 
 from pipeline.decoding.beams import LengthPenalty
-from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.mask_predict import Settings, search
 from pipeline.decoding.settings import make_decoder
@@ -22,11 +21,6 @@ from pipeline.vocabulary import BOS, EOD, EOS, LENGTH, MASK, PAD, UNK
 
 A, B, C, D = 7, 8, 9, 10
 LIMIT = LengthLimit(ratio=1.5, extra=4, longest=23)
-
-
-def words(found: Hypotheses) -> list[list[list[int]]]:
-    return [[row[:length] for row, length in zip(rows, lengths, strict=True)]
-            for rows, lengths in zip(found.tokens.tolist(), found.lengths.tolist(), strict=True)]
 
 
 def source_of(sentences: int, pieces: int = 12) -> Tensor:

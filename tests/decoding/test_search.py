@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from orders import EVERY_ORDER
+from sentences import words
 from torch import Tensor
 
 from pipeline.decoding import beam, greedy, pair_beam
@@ -37,11 +38,6 @@ def make_sources(count: int = 24) -> Tensor:
 
 
 SOURCES = make_sources()
-
-
-def words(found: Hypotheses) -> list[list[list[int]]]:
-    return [[row[:length] for row, length in zip(rows, lengths, strict=True)]
-            for rows, lengths in zip(found.tokens.tolist(), found.lengths.tolist(), strict=True)]
 
 
 @every_order

@@ -8,10 +8,9 @@ from acceptance import assert_rounding_costs_little
 from drafters import drafter, unrounded
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sentences import sources
+from sentences import BATCHES, sources
 from torch import Tensor
 
-from pipeline.corpus.padding import pad_sources
 from pipeline.decoding import greedy, speculative
 from pipeline.decoding.limits import LengthLimit
 from pipeline.errors import PipelineError
@@ -21,8 +20,6 @@ from pipeline.vocabulary import BOS, PAD
 
 Tiny = Callable[..., Transformer]
 LIMIT = LengthLimit(ratio=1.5, extra=4, longest=47)
-BATCHES = st.lists(st.lists(st.integers(7, 19), max_size=10), min_size=1, max_size=9).map(
-    lambda rows: pad_sources(rows, 48))
 
 
 def small_model(verifier: Transformer, **changes: object) -> DrafterTransformer:

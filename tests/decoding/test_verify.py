@@ -8,10 +8,10 @@ import torch
 from drafters import ScriptedDrafter, drafter, told, unrounded
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sentences import sources
+from sentences import BATCHES, sources
+from ties import TIE, gap
 from torch import Tensor
 
-from pipeline.corpus.padding import pad_sources
 from pipeline.decoding import gad, greedy, iad, verify
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
@@ -23,13 +23,9 @@ pytestmark = pytest.mark.usefixtures("engine")
 
 Tiny = Callable[..., Transformer]
 LIMIT = LengthLimit(ratio=1.5, extra=4, longest=47)
-TIE = 1e-4
-"""Single precision: two words whose log-probabilities differ by less are as good as equal."""
 
 ORDERS = {"left_to_right": 1, "right_to_left": -1}
 """Of one word a step, and the direction in which they are read."""
-BATCHES = st.lists(st.lists(st.integers(7, 19), max_size=10), min_size=1, max_size=9).map(
-    lambda rows: pad_sources(rows, 48))
 BLOCKS = st.integers(1, 30)
 VERIFIERS = st.fixed_dictionaries({"seed": st.integers(0, 5), "norm": st.sampled_from(["pre", "post"]),
                                    "positions": st.sampled_from(["sinusoidal", "learned"])})
@@ -171,13 +167,6 @@ def test_single_precision(tiny: Tiny, seed: int, prefix: str) -> None:
         for row, (mine, theirs) in enumerate(zip(outputs(found), expected, strict=True)):
             if mine != theirs:
                 assert gap(network, source[row], mine, theirs) < TIE
-
-
-def gap(network: Transformer, source: Tensor, mine: tuple[int, ...], theirs: tuple[int, ...]) -> float:
-    """By how much the log-probabilities of two outputs' words differ where they first do."""
-    at = next(place for place, (one, other) in enumerate(zip(mine, theirs, strict=False)) if one != other)
-    logits = network(source[source != PAD].unsqueeze(0), torch.tensor([mine[:at + 1]]))[0, at]
-    return abs((logits[mine[at]] - logits[theirs[at]]).item())
 
 
 def test_what_single_precision_is_forgiven(tiny: Tiny) -> None:

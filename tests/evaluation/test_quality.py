@@ -1,7 +1,6 @@
 """Hypotheses on disk, scores with signatures, the paired test."""
 
 import json
-import random
 from itertools import product
 from pathlib import Path
 
@@ -27,11 +26,6 @@ REFERENCES = [f"the {colour} {animal} crosses river number {number} before noon"
 
 def line(index: int, text: str = "word") -> HypothesisLine:
     return HypothesisLine(index, text, 1, 2, True)
-
-
-def garble(sentence: str, share: float, seed: int) -> str:
-    draw = random.Random(f"{seed} {sentence}")
-    return " ".join("qux" if draw.random() < share else word for word in sentence.split())
 
 
 def test_hypotheses_come_back_in_order_and_unchanged(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from orders import EVERY_ORDER
+from orders import EVERY_ORDER, inputs_of
 from torch import Tensor
 
 from pipeline.model.transformer import Transformer
@@ -25,11 +25,6 @@ def random_slots(rows: int, seed: int) -> Tensor:
     return torch.randint(7, 20, (rows, SLOTS), generator=torch.Generator().manual_seed(seed))
 
 
-def inputs_of(network: Transformer, arranged: Tensor) -> Tensor:
-    starts = arranged.new_tensor([network.order.starts]).expand(len(arranged), -1)
-    return torch.cat([starts, arranged[:, :-network.order.width]], 1)
-
-
 @pytest.mark.parametrize("order", EVERY_ORDER)
 @pytest.mark.parametrize("rows", [
     [0, 1, 2, 3, 4, 5, 6, 7, 8],  # as they were
@@ -43,14 +38,14 @@ def test_select_moves_beams_and_drops_sentences(tiny: Tiny, order: str, rows: li
     state = network.start(network.encode(SOURCE), beams=beams)
     z = network.order.width
     past = 8 // z * z
-    network.step(inputs_of(network, arranged)[:, :past], state)
+    network.step(inputs_of(network.order, arranged)[:, :past], state)
     state.select(moved)
     assert state.rows == len(rows)
 
     # Each row goes on with words of its own after the past of the row that it stems from.
     arranged = torch.cat([arranged[moved][:, :past], random_slots(len(rows), seed=2)[:, past:]], 1)
     whole = network(SOURCE[moved // beams], arranged)
-    inputs = inputs_of(network, arranged)
+    inputs = inputs_of(network.order, arranged)
     for start in range(past, SLOTS, z):
         logits = network.step(inputs[:, start:start + z], state)
         torch.testing.assert_close(logits, whole[:, start:start + z], **EXACT)
@@ -60,7 +55,7 @@ def test_select_moves_beams_and_drops_sentences(tiny: Tiny, order: str, rows: li
 def test_a_rejected_draft_leaves_no_trace(tiny: Tiny, order: str) -> None:
     network = tiny(order)
     arranged = random_slots(3, seed=3)
-    inputs, whole = inputs_of(network, arranged), network(SOURCE, arranged)
+    inputs, whole = inputs_of(network.order, arranged), network(SOURCE, arranged)
     state = network.start(network.encode(SOURCE))
     z = network.order.width
     network.step(inputs[:, :z], state)
@@ -78,7 +73,7 @@ def test_rows_may_accept_different_parts_of_their_drafts(tiny: Tiny, order: str,
     network = tiny(order)
     z = network.order.width
     arranged = random_slots(3, seed=5)
-    inputs, whole = inputs_of(network, arranged), network(SOURCE, arranged)
+    inputs, whole = inputs_of(network.order, arranged), network(SOURCE, arranged)
     state = network.start(network.encode(SOURCE), capacity=1)
     done = torch.zeros(3, dtype=torch.long)
     n = block * z
@@ -99,7 +94,7 @@ def test_rows_may_accept_different_parts_of_their_drafts(tiny: Tiny, order: str,
 def test_a_short_row_never_sees_memory_that_nobody_wrote(tiny: Tiny) -> None:
     network = tiny()
     arranged = random_slots(3, seed=6)
-    inputs, whole = inputs_of(network, arranged), network(SOURCE, arranged)
+    inputs, whole = inputs_of(network.order, arranged), network(SOURCE, arranged)
     state = network.start(network.encode(SOURCE))
     network.step(inputs[:, :6], state)
     state.rewind(np.array([1, 6, 4]))
@@ -112,7 +107,7 @@ def test_a_short_row_never_sees_memory_that_nobody_wrote(tiny: Tiny) -> None:
 def test_ragged_rows_can_be_selected(tiny: Tiny) -> None:
     network = tiny("interleaved")
     arranged = random_slots(3, seed=7)
-    inputs, whole = inputs_of(network, arranged), network(SOURCE, arranged)
+    inputs, whole = inputs_of(network.order, arranged), network(SOURCE, arranged)
     state = network.start(network.encode(SOURCE))
     network.step(inputs[:, :8], state)
     state.rewind(np.array([2, 8, 4]))
@@ -138,7 +133,7 @@ def test_room_grows_by_doubling_and_keeps_the_past(tiny: Tiny) -> None:
 def test_the_longest_row_may_leave(tiny: Tiny) -> None:
     network = tiny()
     arranged = random_slots(3, seed=8)
-    inputs, whole = inputs_of(network, arranged), network(SOURCE, arranged)
+    inputs, whole = inputs_of(network.order, arranged), network(SOURCE, arranged)
     state = network.start(network.encode(SOURCE))
     network.step(inputs[:, :20], state)
     state.rewind(np.array([3, 20, 5]))

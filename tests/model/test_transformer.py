@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from orders import EVERY_ORDER
+from orders import EVERY_ORDER, inputs_of
 from sentences import sources
 from torch import Tensor
 
@@ -26,12 +26,6 @@ def slots(rows: int, count: int, vocabulary: int = 20) -> Tensor:
     return torch.randint(7, vocabulary, (rows, count), generator=torch.Generator().manual_seed(rows + count))
 
 
-def shifted(network: Transformer, arranged: Tensor) -> Tensor:
-    """The decoder's inputs for these slots."""
-    starts = arranged.new_tensor([network.order.starts]).expand(len(arranged), -1)
-    return torch.cat([starts, arranged[:, :-network.order.width]], 1)
-
-
 @pytest.mark.parametrize("order", EVERY_ORDER)
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("ties", TIES)
@@ -41,7 +35,7 @@ def test_cached_steps_equal_the_forward_pass(tiny: Tiny, order: str, norm: str, 
     for lengths, capacity in (((5, 9, 2), 1), (range(1, 21), 64)):  # few rows and little room, many and much
         source, arranged = sources(*lengths), slots(len(lengths), SLOTS)
         whole = network(source, arranged)
-        inputs, z = shifted(network, arranged), network.order.width
+        inputs, z = inputs_of(network.order, arranged), network.order.width
         with torch.inference_mode():
             state = network.start(network.encode(source), capacity=capacity)
             steps = [network.step(inputs[:, at:at + z], state) for at in range(0, SLOTS, z)]
@@ -56,7 +50,7 @@ def test_several_steps_may_be_fed_at_once(tiny: Tiny, order: str, steps: tuple[i
     source, arranged = sources(4, 7), slots(2, 3 * z)
     state = network.start(network.encode(source))
     blocks = [count * z for count in steps]
-    parts = [network.step(part, state) for part in shifted(network, arranged).split(blocks, dim=1)]
+    parts = [network.step(part, state) for part in inputs_of(network.order, arranged).split(blocks, dim=1)]
     torch.testing.assert_close(torch.cat(parts, 1), network(source, arranged), **EXACT)
 
 
@@ -140,7 +134,7 @@ def test_search_sees_every_change_of_the_weights(tiny: Tiny, order: str) -> None
 
     network, other = tiny(order, positions="learned"), tiny(order, positions="learned", seed=3)
     source, arranged = sources(4, 7), slots(2, SLOTS)
-    inputs = shifted(network, arranged)
+    inputs = inputs_of(network.order, arranged)
     before = steps(network)
     network.load_state_dict(other.state_dict())  # in place
     torch.testing.assert_close(steps(network.eval()), other(source, arranged), **EXACT)

@@ -1,14 +1,18 @@
 """What the tests of `fit` share: the real command in a folder, what it leaves, and ways to break it off."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+import pytorch_lightning as lightning
+import torch
 from torch import Tensor
 
 from pipeline.cli import main
 from pipeline.corpus.datamodule import Batch
 from pipeline.families.base import TranslationModule
+
+Trained = TypeVar("Trained", bound=TranslationModule)
 
 WEIGHTS = Path("checkpoints/teacher/weights.safetensors")
 CONFIG = Path("checkpoints/teacher/config.json")
@@ -33,6 +37,14 @@ STUDENTS: dict[str, Any] = {
     "analyses": {"decoder": "lattice8"}}
 """Parameters with a family of every kind but the teacher's; where a lattice's counts are, the fixture `lattice_family`
 has written them."""
+
+
+def train(module: Trained, steps: int, batch: Batch) -> Trained:
+    """Train on one batch and return the module in evaluation mode."""
+    trainer = lightning.Trainer(max_steps=steps, accelerator="cpu", logger=False, enable_checkpointing=False,
+                                enable_progress_bar=False, enable_model_summary=False, gradient_clip_val=1.0)
+    trainer.fit(module, train_dataloaders=torch.utils.data.DataLoader([batch] * steps, batch_size=None))
+    return module.eval()
 
 
 def fit(folder: Path, *options: str, family: str = "teacher") -> bytes:

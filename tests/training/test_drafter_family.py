@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from drafters import make_batch, make_module, save_verifier, train
+from drafters import make_batch, make_module, save_verifier
+from fitting import train
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor

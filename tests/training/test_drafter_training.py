@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 from acceptance import assert_rounding_costs_little
-from drafters import VOCABULARY, make_batch, make_module, save_verifier, train
+from drafters import VOCABULARY, make_batch, make_module, save_verifier
+from fitting import train
 from sentences import sources
 
 from pipeline import layout

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytorch_lightning as lightning
 import torch
+from fitting import train
 from lattices import counted
 from sentences import sources
 from torch import Tensor
@@ -172,15 +172,8 @@ def test_empty_targets_have_a_loss_and_finite_gradients(counts: str, lengths: tu
 
 # Training.
 
-def train(module: LatticeModule, steps: int) -> LatticeModule:
-    trainer = lightning.Trainer(max_steps=steps, accelerator="cpu", logger=False, enable_checkpointing=False,
-                                enable_progress_bar=False, enable_model_summary=False, gradient_clip_val=1.0)
-    trainer.fit(module, train_dataloaders=torch.utils.data.DataLoader([TOYS] * steps, batch_size=None))
-    return module.eval()
-
-
 def test_what_was_learnt_by_heart_is_translated(counts: str) -> None:
-    module = train(make_module(counts), 160)
+    module = train(make_module(counts), 160, TOYS)
     for settings in (lattice.Settings(candidates=64), lattice.Settings(candidates=5, window=1)):
         found = lattice.search(module.network, TOYS.source, LIMIT, settings)
         assert torch.equal(found.lengths[:, 0], TOYS.target_lengths)
@@ -195,7 +188,7 @@ def test_what_was_learnt_by_heart_is_translated(counts: str) -> None:
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 def test_the_same_seed_gives_the_same_bits(counts: str, dropout: float) -> None:
     """The random numbers of a step are those of dropout and of the chunks."""
-    first, again, other = (train(make_module(counts, seed, dropout=dropout), 6) for seed in (1, 1, 2))
+    first, again, other = (train(make_module(counts, seed, dropout=dropout), 6, TOYS) for seed in (1, 1, 2))
     weights = [module.network.state_dict() for module in (first, again, other)]
     assert all(torch.equal(weight, weights[1][name]) for name, weight in weights[0].items())
     assert any(not torch.equal(weight, weights[2][name]) for name, weight in weights[0].items())

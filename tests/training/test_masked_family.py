@@ -4,8 +4,8 @@ import math
 from typing import Any
 
 import pytest
-import pytorch_lightning as lightning
 import torch
+from fitting import train
 from hypothesis import given
 from hypothesis import strategies as st
 from sentences import sources
@@ -187,15 +187,8 @@ def test_every_weight_learns() -> None:
 TOYS = make_batch(1, 2, 3, 5, 5, 6, 8, 8)
 
 
-def train(module: MaskedModule, steps: int) -> MaskedModule:
-    trainer = lightning.Trainer(max_steps=steps, accelerator="cpu", logger=False, enable_checkpointing=False,
-                                enable_progress_bar=False, enable_model_summary=False, gradient_clip_val=1.0)
-    trainer.fit(module, train_dataloaders=torch.utils.data.DataLoader([TOYS] * steps, batch_size=None))
-    return module.eval()
-
-
 def test_what_was_learnt_by_heart_is_translated() -> None:
-    module = train(make_module(), 260)
+    module = train(make_module(), 260, TOYS)
     for settings in (mask_predict.Settings(1, 1), mask_predict.Settings(4, 1), mask_predict.Settings(10, 1)):
         found = mask_predict.search(module.network, TOYS.source, LIMIT, settings)
         assert torch.equal(found.lengths[:, 0], TOYS.target_lengths)
@@ -205,7 +198,7 @@ def test_what_was_learnt_by_heart_is_translated() -> None:
 
 
 def test_one_iteration_returns_what_was_learnt_with_all_words_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    module, fed = train(make_module(masking="all"), 200), []
+    module, fed = train(make_module(masking="all"), 200, TOYS), []
     step = module.network.step
 
     def watched(tokens: Tensor, state: State) -> Tensor:
@@ -223,7 +216,7 @@ def test_one_iteration_returns_what_was_learnt_with_all_words_hidden(monkeypatch
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 def test_the_same_seed_gives_the_same_bits(dropout: float) -> None:
     """The random numbers of a step are those of dropout and of what is hidden."""
-    first, again, other = (train(make_module(seed, dropout=dropout), 8) for seed in (1, 1, 2))
+    first, again, other = (train(make_module(seed, dropout=dropout), 8, TOYS) for seed in (1, 1, 2))
     weights = [module.network.state_dict() for module in (first, again, other)]
     assert all(torch.equal(weight, weights[1][name]) for name, weight in weights[0].items())
     assert any(not torch.equal(weight, weights[2][name]) for name, weight in weights[0].items())
