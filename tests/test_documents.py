@@ -160,13 +160,19 @@ def test_a_catalogue_in_a_named_pipe_is_refused(tmp_path: Path, monkeypatch: pyt
         catalogue(tmp_path / "pipe.po")
 
 
-def test_more_plural_forms_than_two_are_for_a_person_to_check(tmp_path: Path) -> None:
-    (tmp_path / "in.po").write_text(PO.replace("nplurals=2; plural=(n != 1)", "nplurals=3; plural=0")
-                                    .replace('msgstr[1] ""\n', 'msgstr[1] ""\nmsgstr[2] ""\n'))
+@pytest.mark.parametrize(("header", "expected"), [
+    ('"Plural-Forms: nplurals=1; plural=0;\\n"\n', ["moths %d"]), ("", ["moth one", "moths %d"]),
+    ('"Plural-Forms: nplurals=3; plural=0;\\n"\n', ["moth one", "moths %d", "moths %d"])])
+def test_plural_forms(tmp_path: Path, header: str, expected: list[str]) -> None:
+    """The only one is of any number, two are usual, and more are for a person to check."""
+    empty = "".join(f'msgstr[{form}] ""\n' for form in range(len(expected)))
+    (tmp_path / "in.po").write_text(PO.replace('"Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n', header)
+                                    .replace('msgstr[0] ""\nmsgstr[1] ""\n', empty))
     _, rendered = catalogue(tmp_path / "in.po")
-    entry = rendered.decode().partition("one moth")
-    assert entry[0].rstrip().endswith('#, fuzzy\nmsgid "') or "fuzzy" in entry[0][-30:]
-    assert 'msgstr[0] "moth one"\nmsgstr[1] "moths %d"\nmsgstr[2] "moths %d"' in entry[2]
+    before, _, after = rendered.decode().partition("one moth")
+    assert ("fuzzy" in before[-30:]) is (len(expected) > 2)
+    assert "\n".join(f'msgstr[{form}] "{text}"' for form, text in enumerate(expected)) in after
+    assert f"msgstr[{len(expected)}]" not in after
 
 
 TMX = '''<?xml version="1.0" encoding="UTF-8"?>

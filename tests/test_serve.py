@@ -300,6 +300,13 @@ def test_what_waits_is_searched_together_while_the_service_answers(held: Held) -
         held.released.set()
         assert [texts(answer_of(one)) for one in (first, *others)] == [["A"], *([f"B{n}"] for n in range(5))]
         assert [set(batch) for batch in held.batches] == [{"a"}, {f"b{n}" for n in range(5)}]
+        assert client.post({"text": "x", "decoder": "none"})[0] == 400
+        metrics = client.get("/metrics")
+    for line in ('nmt_lines_total{decoder="only",model="held"} 6.0', 'nmt_batch_lines_sum{model="held"} 6.0',
+                 'nmt_batch_lines_count{model="held"} 2.0',
+                 'nmt_requests_total{path="/translate",status="200"} 6.0',
+                 'nmt_requests_total{path="/translate",status="400"} 1.0'):
+        assert line in metrics.splitlines(), metrics
 
 
 def test_a_window_is_over_when_a_batch_is_full(held: Held) -> None:

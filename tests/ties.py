@@ -14,7 +14,7 @@ TIE = 1e-4
 
 @torch.no_grad()
 def gap(network: Transformer, source: Tensor, mine: Sequence[int], theirs: Sequence[int]) -> float:
-    """By how much the log-probabilities of two outputs differ at their first different tokens, in order of generation."""
+    """By how much log-probabilities differ at the first tokens, as generated, that two outputs do not share."""
     at = next(place for place, (one, other) in enumerate(zip(mine, theirs, strict=False)) if one != other)
     logits = network(source[source != PAD].unsqueeze(0), torch.tensor([mine[:at + 1]]))[0, at]
     return abs((logits[mine[at]] - logits[theirs[at]]).item())
