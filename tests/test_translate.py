@@ -373,13 +373,19 @@ def test_a_lattice_keeps_the_order_of_lines(lattice_family: Path, translate: Tra
         assert all(line.strip() for line in printed.splitlines())
 
 
-def test_nbest_and_calls_of_a_lattice(lattice_family: Path, translate: Translate) -> None:
+@pytest.mark.parametrize("cut", [True, False])
+def test_nbest_and_calls_of_a_lattice(lattice_family: Path, translate: Translate, cut: bool) -> None:
     text = b"The red otter paints the lantern no 1 .\n"
+    if not cut:
+        params = Path("params.yaml").read_text()
+        assert "ratio: 0.5" in params
+        Path("params.yaml").write_text(params.replace("ratio: 0.5", "ratio: 3.0"))
     for decoder, nbest, calls in (("lattice8", 8, 1), ("counts", 1, 0)):
         status, printed, _ = translate(text, "--decoder", decoder, "--nbest", str(nbest), "--format", "json",
                                        family="lattice")
         result = json.loads(printed)
-        assert status == 0 and result["calls"] == calls and "warning" not in result
+        assert status == 0 and result["calls"] == calls
+        assert result.get("warning") == ("translation cut at the length limit" if cut else None)
         assert len(result["hypotheses"]) == len(result["scores"]) == nbest
         assert result["scores"] == sorted(result["scores"], reverse=True)
     status, _, error = translate(text, "--decoder", "counts", "--nbest", "2", family="lattice")
