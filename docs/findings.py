@@ -53,7 +53,7 @@ def _found() -> dict[int, dict[str, Mapping[str, Any]]]:
 
 
 def _verdict(which: int, one: Mapping[str, Any]) -> str:
-    """What a run's ledger says, marked where it says it of what was stated before."""
+    """The verdict of a run's ledger, marked if it was made on an earlier statement of the finding."""
     return one["verdict"] + ("" if one["statement"] == FINDINGS[which].statement else " †")
 
 
