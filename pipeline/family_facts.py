@@ -1,17 +1,18 @@
-"""What stages depend on and dvc.yaml cannot name: the settings of a training, and decoders with their code.
+"""What stages depend on and dvc.yaml cannot name: the settings of a training, decoders, and the code of both.
 
 dvc.yaml knows no lists that depend on a parameter, so it cannot say that an evaluation depends on the entries of
 `decoders` that its family names and on the files of these algorithms. And a parameter is a whole block to it, so it
 cannot say that a training depends on all of a family's block but the decoders under which the family is evaluated, or
-that a default matters only to the families that do not override it. Files with both are such dependencies.
+that a default matters only to the families that do not override it; nor that a training depends on the files of its
+own kind of family and on those of no other. Files with all this are such dependencies.
 """
 
-import hashlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from pipeline.families.settings import plain
-from pipeline.imports import modules, with_imports
+from pipeline.fingerprint import file_digests, training_code
+from pipeline.imports import modules
 
 if TYPE_CHECKING:
     from pipeline.params import Params
@@ -24,10 +25,11 @@ _DISTILLATION = ("pipeline.distillation",)
 
 
 def describe_training(params: "Params", family: str) -> dict[str, Any]:
-    """The settings in force for the training of a family: its block merged with the defaults, without its decoders."""
+    """The settings in force for the training of a family, its block merged with the defaults, without its decoders, and
+    the SHA-256 of each file of code that decides the weights."""
     settings = plain(params.family(family))
     del settings["decoders"]
-    return settings
+    return {**settings, "code": training_code(settings["kind"])}
 
 
 def describe_decoders(params: "Params", family: str) -> dict[str, Any]:
@@ -48,6 +50,4 @@ def _describe(params: "Params", names: Iterable[str], users: Iterable[str]) -> d
     """
     decoders = {name: params.decoder(name) for name in names}
     algorithms = {f"{_SEARCH[0]}.{block.get('algorithm')}" for block in decoders.values()} & modules().keys()
-    code = sorted(name for name in with_imports([*users, *algorithms]) if name.startswith(_SEARCH))
-    return {"decoders": decoders,
-            "code": {name: hashlib.sha256(modules()[name].read_bytes()).hexdigest() for name in code}}
+    return {"decoders": decoders, "code": file_digests([*users, *algorithms], _SEARCH)}

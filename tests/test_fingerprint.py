@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.fingerprint import code_digest, digest, digest_files
+from pipeline.fingerprint import code_digest, digest, digest_files, file_digests
 
 
 @pytest.fixture
@@ -41,3 +41,8 @@ def test_files_have_the_digest_of_their_contents(tmp_path: Path, monkeypatch: py
     for number, content in enumerate(contents):
         (tmp_path / str(number)).write_bytes(content)
     assert digest_files(tmp_path / str(number) for number in range(3)) == digest(*contents)
+
+
+def test_digests_of_files_are_of_what_is_imported_and_within() -> None:
+    found = file_digests(["pipeline.checksums"], ("pipeline.files", "pipeline.err"))
+    assert list(found) == ["pipeline.files"] and len(found["pipeline.files"]) == 64

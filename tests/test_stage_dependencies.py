@@ -1,10 +1,12 @@
-"""dvc.yaml: every stage depends on the code that it imports, or this file gives the reason why it need not."""
+"""dvc.yaml and the facts: every stage depends on the code that it imports, or here is the reason why it need not."""
 
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from pipeline.families.settings import KINDS
+from pipeline.fingerprint import training_code
 from pipeline.imports import imports as static_imports
 from pipeline.imports import modules
 from pipeline.strict_yaml import read_yaml
@@ -38,6 +40,9 @@ _TRAINING = {
     "pipeline.decoding": "validation searches with it, and what is found is the same however it is found: the tests of "
                          "equality hold every search to that",
     "pipeline.engine": "likewise; training goes through torch",
+    "pipeline.families.kinds": "checks the facts' settings; that of the family's own kind is among its code",
+    "pipeline.model.formats": "formats of searches",
+    "pipeline.training.options": "reads the command line, which is in dvc.yaml",
 }
 _LISTED = {
     "pipeline.decoding": "the facts have the files of the decoders that are used, and of what they use",
@@ -107,11 +112,14 @@ def not_covered(stage: str, dependencies: list[str]) -> list[str]:
 STAGES = {name: {**block, **block.get("do", {})} for name, block in read_yaml(ROOT / "dvc.yaml")["stages"].items()
           if not block.get("always_changed")}
 CODE = {name: [path for path in block["deps"] if path.startswith("pipeline/")] for name, block in STAGES.items()}
+IN_FACTS = {name: [modules()[module].relative_to(ROOT).as_posix() for kind in KINDS for module in training_code(kind)]
+            for name, block in STAGES.items() if any(path.startswith("data/trainings") for path in block["deps"])}
+"""The files whose digests are in the facts of trainings, on which a stage depends."""
 
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_stage_depends_on_all_that_it_imports(stage: str) -> None:
-    assert not_covered(stage, CODE[stage]) == []
+    assert not_covered(stage, [*CODE[stage], *IN_FACTS.get(stage, [])]) == []
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -130,7 +138,15 @@ def test_no_reason_outlives_its_import() -> None:
     assert HARMLESS.keys() - set[str]().union(*met.values()) == set()
 
 
-@pytest.mark.parametrize("folder", ["decoding", "engine", "evaluation", "sources"])
-def test_trainings_are_not_stale_for_what_does_not_train(folder: str) -> None:
-    assert not {path for stage in ("teacher", "fit", "fit_lattice") for path in CODE[stage]
-                if path.startswith(f"pipeline/{folder}")}
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_training_depends_on_the_code_of_its_own_kind(kind: str) -> None:
+    """On no other family, no decoder, no evaluation: a change of these leaves its weights as they are."""
+    found = training_code(kind)
+    families = {name.rpartition(".")[2] for name in found if name.startswith("pipeline.families.")}
+    assert families & set(KINDS) == {kind} and {"pipeline.model.transformer", "pipeline.training.fit"} <= found.keys()
+    assert ("pipeline.model.masked" in found) == (kind == "masked")
+    assert not any(name.startswith(("pipeline.decoding", "pipeline.engine", "pipeline.evaluation")) for name in found)
+
+
+def test_trainings_are_the_stages_whose_code_is_in_the_facts() -> None:
+    assert IN_FACTS.keys() == {"teacher", "fit", "fit_lattice"} and not any(CODE[stage] for stage in IN_FACTS)

@@ -25,7 +25,7 @@ from pipeline.errors import PipelineError
 from pipeline.families.base import TranslationModule, family_module
 from pipeline.families.settings import plain
 from pipeline.files import read_json, remove
-from pipeline.fingerprint import code_digest, digest, digest_files
+from pipeline.fingerprint import digest, digest_files, training_code
 from pipeline.model.checkpoint import WEIGHTS, save_checkpoint
 from pipeline.model.start import DECODER, begin_with
 from pipeline.params import load_params
@@ -201,7 +201,7 @@ class FitCLI(FamilyCLI):
             "parameters": digest(json.dumps(chosen, sort_keys=True, default=str).encode()),
             "data": digest_files([*files, *settings.inputs()]),
             "start": unfinished or digest_files(begun),
-            "code": code_digest(),
+            "code": digest(json.dumps(training_code(settings.kind)).encode()),
         }
 
 
