@@ -27,7 +27,7 @@ def masked(*, dtype: torch.dtype = torch.float64, vocabulary: int = 20, seed: in
     torch.manual_seed(seed)
     network = MaskedTransformer(NetworkSettings(**{**_SETTINGS, **changes}), vocabulary, vocabulary)
     with torch.no_grad():
-        network.length.weight.mul_(3)
+        network.excess.weight.mul_(3)
     opened: MaskedTransformer = open_engine(network.to(dtype).eval())
     return opened
 

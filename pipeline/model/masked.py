@@ -2,8 +2,10 @@
 
 The decoder sees all positions of the target and predicts those that are hidden by MASK. A target consists of its words,
 without an end symbol; the encoder predicts its length. For this, a LENGTH token without a position precedes the source:
-the pieces keep the positions of an ordered model, whose weights this model may start from. The paper predicts lengths
-from 1; here a length may also be 0.
+the pieces keep the positions of an ordered model, whose weights this model may start from.
+
+The paper predicts a length from 1 as one class of many. Here a length may also be 0, and what is predicted is by how
+much the target is longer or shorter than the source: sources of all lengths teach that, and few pairs teach one length.
 """
 
 import torch
@@ -31,13 +33,18 @@ class MaskedTransformer(Transformer):
     def __init__(self, settings: NetworkSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__(settings, source_vocabulary, target_vocabulary, make_order(OrderSettings("left_to_right")))
         self.source_positions = _PositionsAfterLength(settings, torch.arange(settings.max_length))
-        self.length = nn.Linear(settings.width, settings.max_length)  # classes 0 .. max_length - 1
-        nn.init.xavier_uniform_(self.length.weight)
-        nn.init.zeros_(self.length.bias)
+        self.excess = nn.Linear(settings.width, settings.max_length)
+        """Of target over source tokens; the class in the middle is none, and the outermost ones are all beyond them."""
+        nn.init.xavier_uniform_(self.excess.weight)
+        nn.init.zeros_(self.excess.bias)
 
     def lengths(self, memory: Memory) -> Tensor:
-        """Log-probabilities of a target of 0, 1, … words, (B, max_length)."""
-        return self.length(memory.states[:, 0]).log_softmax(1)
+        """Log-probabilities of a target of 0, 1, … words, (B, max_length), in float32 at least."""
+        logits: Tensor = self.excess(memory.states[:, 0])
+        classes = logits.shape[1]
+        every = torch.arange(classes, device=logits.device)
+        excess = (every - _source_lengths(memory).unsqueeze(1) + classes // 2).clamp(0, classes - 1)
+        return logits.gather(1, excess).log_softmax(1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
     # Training: entire targets.
 
@@ -93,6 +100,13 @@ def _with_length(source: Tensor) -> Tensor:
 
 def _without_length(memory: Memory) -> Memory:
     return Memory(memory.states[:, 1:], None if memory.mask is None else memory.mask[..., 1:])
+
+
+def _source_lengths(memory: Memory) -> Tensor:
+    """(B,) tokens of every source, without LENGTH."""
+    B, S, _ = memory.states.shape
+    return memory.states.new_full((B,), S - 1, dtype=torch.long) if memory.mask is None else (
+        memory.mask.view(B, S).sum(1) - 1)
 
 
 def _visible(tokens: Tensor) -> Tensor:

@@ -60,7 +60,7 @@ def widened(weights: Mapping[str, Tensor], narrow: NetworkSettings, copies: Copi
         "norm": _Axes(model),
         "encoder_norm": _Axes(model),
         "decoder_norm": _Axes(model, scale=root),
-        "length": _Axes(None, model),
+        "excess": _Axes(None, model),
     }
     generator = torch.Generator().manual_seed(seed)
     wide = dict[str, Tensor]()

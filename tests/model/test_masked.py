@@ -90,6 +90,28 @@ def test_lengths_are_a_distribution_over_all_that_fit() -> None:
     assert not torch.allclose(lengths[0], lengths[1])
 
 
+@pytest.mark.parametrize("excess", [-2, 0, 3])
+def test_a_length_is_predicted_from_that_of_the_source(excess: int) -> None:
+    """Whatever the source's length is, and however its row is padded."""
+    network, lengths = masked(), (4, 9, 7)
+    with torch.no_grad():
+        network.excess.weight.zero_()
+        network.excess.bias.zero_()[12 + excess] = 9
+    for source in (sources(*lengths), *(sources(length) for length in lengths)):
+        predicted = network.lengths(network.encode(source)).argmax(1)
+        assert torch.equal(predicted, (source != PAD).sum(1) + excess)
+
+
+def test_lengths_far_from_that_of_the_source_share_a_class() -> None:
+    network = masked()
+    with torch.no_grad():
+        network.excess.weight.zero_()
+        network.excess.bias.copy_(torch.arange(24))
+    long, short = network.lengths(network.encode(sources(20, 2)))
+    assert torch.equal(long[:9], long[:1].expand(9)) and (long[9:].diff() > 0).all()  # by 11 and more shorter
+    assert torch.equal(short[13:], short[13:14].expand(11)) and (short[:14].diff() > 0).all()
+
+
 def test_the_longest_source_and_the_longest_target_fit() -> None:
     network = masked(max_length=11)
     assert network(sources(11), half_hidden(10)).shape == (1, 10, 20)
@@ -106,7 +128,7 @@ def test_all_of_an_ordered_model_but_the_length_is_a_warm_start(tiny: Callable[.
     vocabulary = VocabularySettings(*teacher.vocabularies, "c0ffee")
     save_checkpoint(tmp_path / "teacher", teacher, vocabulary, unique_weights(teacher), {})
     fresh = begin_with(network, tmp_path / "teacher")
-    assert fresh == ["length.bias", "length.weight"]
+    assert fresh == ["excess.bias", "excess.weight"]
     assert torch.equal(network.source_positions()[1:], teacher.source_positions())
     assert torch.equal(network.source_positions()[0], torch.zeros(16, dtype=torch.float64))
     assert torch.equal(network.target_positions()[:24], teacher.target_positions()[:24])

@@ -171,7 +171,7 @@ def test_empty_targets_have_a_loss_and_finite_gradients(lengths: tuple[int, ...]
     assert loss.isfinite() and count >= 1
     gradients = [parameter.grad for parameter in module.network.parameters() if parameter.grad is not None]
     assert gradients and all(gradient.isfinite().all() for gradient in gradients)
-    length = module.network.length.weight.grad
+    length = module.network.excess.weight.grad
     assert length is not None and (length.abs().sum() > 0) == (masking == "uniform" or any(lengths))
 
 
