@@ -67,6 +67,6 @@ def file_digests(first: Collection[str], within: tuple[str, ...]) -> dict[str, s
 
 
 def training_code(kind: str) -> dict[str, str]:
-    """`file_digests` of the code that decides the weights of a family of a kind: that of other kinds is not among it."""
+    """`file_digests` of the code that decides the weights of a family of a kind, without that of other kinds."""
     return file_digests(["pipeline.training.fit", f"pipeline.families.{kind}", f"pipeline.families.kinds.{kind}"],
                         _TRAINS)
