@@ -160,6 +160,21 @@ def test_a_catalogue_in_a_named_pipe_is_refused(tmp_path: Path, monkeypatch: pyt
         catalogue(tmp_path / "pipe.po")
 
 
+@pytest.mark.parametrize(("line", "escape"), [
+    ('msgid "\\033[1mred"', r"\\0"), ('"\\\\ \\n\\a"', r"\\a"), ('#~ msgid "\\x41"', r"\\x"),
+    ('#| msgid "\\x41"', r"\\x"),
+    ('msgid "\\\\033 \\"a\\""', None), ('# "\\a"', None)])
+def test_an_escape_that_would_be_lost_is_refused(tmp_path: Path, line: str, escape: str | None) -> None:
+    """Also in a finished entry, which would otherwise be found no more."""
+    lines = [line, 'msgstr "done"'] if line.startswith("msgid") else ['msgid "a"', 'msgstr "done"', line]
+    (tmp_path / "in.po").write_text("".join(f"{one}\n" for one in lines))
+    if escape is None:
+        catalogue(tmp_path / "in.po")
+        return
+    with pytest.raises(PipelineError, match=rf"in\.po:\d: the escape {escape} would be lost; write the character"):
+        catalogue(tmp_path / "in.po")
+
+
 @pytest.mark.parametrize(("header", "expected"), [
     ('"Plural-Forms: nplurals=1; plural=0;\\n"\n', ["moths %d"]), ("", ["moth one", "moths %d"]),
     ('"Plural-Forms: nplurals=3; plural=0;\\n"\n', ["moth one", "moths %d", "moths %d"])])
@@ -173,6 +188,14 @@ def test_plural_forms(tmp_path: Path, header: str, expected: list[str]) -> None:
     assert ("fuzzy" in before[-30:]) is (len(expected) > 2)
     assert "\n".join(f'msgstr[{form}] "{text}"' for form, text in enumerate(expected)) in after
     assert f"msgstr[{len(expected)}]" not in after
+
+
+def test_of_one_form_the_singular_is_not_translated(tmp_path: Path) -> None:
+    """What is lost in it therefore does not count."""
+    (tmp_path / "in.po").write_text('msgid ""\nmsgstr "Plural-Forms: nplurals=1; plural=0;\\n"\n\n'
+                                    'msgid "a {lost}"\nmsgid_plural "red otters"\nmsgstr[0] ""\n')
+    sources, rendered = catalogue(tmp_path / "in.po")
+    assert sources == ["red otters"] and 'msgstr[0] "otters red"' in rendered.decode() and b"fuzzy" not in rendered
 
 
 TMX = '''<?xml version="1.0" encoding="UTF-8"?>

@@ -12,11 +12,14 @@ from typing import Any
 
 from pipeline.documents.segments import Segment
 from pipeline.errors import PipelineError
+from pipeline.lines import read_lines
 from pipeline.sources.readers.po import read_catalogue
 
 _CHARSET = re.compile(r"charset=(?!utf-8(?:[;\s]|\Z))[^;\s]*", re.IGNORECASE)
 """A charset that is not UTF-8, such as the CHARSET of a new template."""
 _FORMS = re.compile(r"nplurals\s*=\s*(\d+)")
+_LOST_ESCAPE = re.compile(r'(?:#[~|])?[^#"]*"(?:[^"\\]|\\[\\ntrvbf"])*(\\[^\\ntrvbf"])')
+"""A line with an escape of gettext's that polib does not know, and of which it would double the backslash."""
 _DIGITS = 4  # of a number that are read, so that no number is too long
 _MOST_FORMS = 10  # Arabic has 6
 
@@ -26,7 +29,8 @@ class Catalogue:
 
     def __init__(self, path: Path) -> None:
         """Raises:
-            PipelineError: polib is not installed, the file cannot be read twice, or its number of plural forms is none.
+            PipelineError: polib is not installed, the file cannot be read twice, polib would change its finished
+                entries, or its number of plural forms is none.
         """
         try:
             import polib
@@ -36,6 +40,9 @@ class Catalogue:
             raise PipelineError(f"{path}: is a named pipe, but a catalogue is read twice; write it to a file first")
         for _ in read_catalogue(str(path)):  # polib reads damaged catalogues without a word
             pass
+        for number, line in enumerate(read_lines(path), start=1):
+            if lost := _LOST_ESCAPE.match(line):
+                raise PipelineError(f"{path}:{number}: the escape {lost[1]} would be lost; write the character itself")
         try:
             self._file: Any = polib.pofile(str(path), encoding="utf-8")
             self._file.metadata_as_entry()  # now rather than when it is written: it orders fields by their numbers
@@ -51,8 +58,13 @@ class Catalogue:
 
     def sources(self) -> list[str]:
         """What is to be translated."""
-        return [text for entry in self._entries
-                for text in ([entry.msgid, entry.msgid_plural] if entry.msgid_plural else [entry.msgid])]
+        return [text for entry in self._entries for text in self._used(entry)]
+
+    def _used(self, entry: Any) -> list[str]:
+        """The texts of which an entry's translations are made."""
+        if not entry.msgid_plural:
+            return [entry.msgid]
+        return [entry.msgid, entry.msgid_plural] if self._forms > 1 else [entry.msgid_plural]
 
     def rendered(self, segments: list[Segment], lost: Callable[[str, str], list[str]]) -> bytes:
         """The catalogue with the translations of all sources.
@@ -63,10 +75,9 @@ class Catalogue:
         """
         remaining = iter(segments)
         for entry in self._entries:
-            used = [next(remaining) for _ in range(2 if entry.msgid_plural else 1)]
+            used = [next(remaining) for _ in self._used(entry)]
             if entry.msgid_plural:
-                forms = self._forms
-                entry.msgstr_plural = {form: used[0 if form == 0 and forms > 1 else 1].text for form in range(forms)}
+                entry.msgstr_plural = {form: used[0 if form == 0 else -1].text for form in range(self._forms)}
             else:
                 entry.msgstr = used[0].text
             doubtful = (entry.msgid_plural and self._forms > 2) or any(
