@@ -31,13 +31,13 @@ def aligned(corpus: Sequence[AlignedPair]) -> Aligned:
 
 def counted(*corpora: Sequence[AlignedPair], top: int = 40, copies: NDArray[np.int32] | None = None,
             vocabulary: int = 20, digest: str = "c0ffee" * 10 + "1234", tension: float = 4.0,
-            null_probability: float = 0.08) -> CountModel:
+            null_probability: float = 0.08, diagonal: float = 0.0) -> CountModel:
     """A count model of joint vocabulary, unless `copies` say otherwise."""
     if copies is None:
         copies = np.arange(vocabulary, dtype=np.int32)
         copies[:7] = -1
     return count([aligned(corpus) for corpus in corpora], top=top, target_vocabulary=vocabulary, copies=copies,
-                 digest=digest, tension=tension, null_probability=null_probability)
+                 digest=digest, tension=tension, null_probability=null_probability, diagonal=diagonal)
 
 
 def diagonal(bitext: Bitext) -> Aligned:

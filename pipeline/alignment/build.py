@@ -177,8 +177,8 @@ def count_sides(sides: Mapping[str, Path], links: Path, tokenizer: Tokenizer, se
     copies = piece_copies(tokenizer)
 
     def counted(part: list[Aligned]) -> CountModel:
-        return count(part, top=settings.top, target_vocabulary=tokenizer.target_size, copies=copies,
-                     digest=tokenizer.digest, folder=_existing(out.parent), **prior)
+        return count(part, top=settings.top, diagonal=settings.diagonal, target_vocabulary=tokenizer.target_size,
+                     copies=copies, digest=tokenizer.digest, folder=_existing(out.parent), **prior)
 
     figures = {}
     with summed_folder(out) as folder:

@@ -90,7 +90,7 @@ class _Counter:
 
 
 def count(aligned: Sequence[Aligned], *, top: int, target_vocabulary: int, copies: NDArray[np.int32], digest: str,
-          tension: float, null_probability: float, folder: Path | None = None) -> CountModel:
+          tension: float, null_probability: float, diagonal: float = 0.0, folder: Path | None = None) -> CountModel:
     """Count one or several corpora as one, and fit the length regression.
 
     Per P(y | x, offset) and per P(y | t), the `top` most frequent words are kept. For the rest see `CountModel`.
@@ -115,7 +115,7 @@ def count(aligned: Sequence[Aligned], *, top: int, target_vocabulary: int, copie
     _, priors = _table(*prior.result(), longest + 1, longest + 1, np.uint16, rows=(longest + 1) ** 2)
     _, positions = _table(*position.result(), V, top, kind, rows=longest + 1)
     return CountModel(LexicalTable(first, (keys % reach - longest).astype(np.int16), table), priors, positions, copies,
-                      fit_lengths(*lengths), longest, tension, null_probability, target_vocabulary, digest)
+                      fit_lengths(*lengths), longest, tension, null_probability, diagonal, target_vocabulary, digest)
 
 
 def _lexical(aligned: Sequence[Aligned], parts: Sequence[tuple[int, int]], longest: int, V: int,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
-from pipeline.checks import Checked, Positive, ProperShare, Range
+from pipeline.checks import Checked, Positive, ProperShare, Range, Share
 from pipeline.errors import PipelineError
 
 Method = Literal["forward", "reverse", "intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
@@ -44,3 +44,6 @@ class CountSettings(Checked):
 
     top: Positive = 40
     """Words kept per P(y | x, offset), the most probable ones."""
+    diagonal: Share = 0.0
+    """The share of the aligner's prior, which favours the diagonal, in P(a | S, t); the counts have the rest. 0: none, as
+    in the paper. Few pairs of a small corpus have the lengths S and t."""

@@ -17,7 +17,7 @@ EMPTY_WORD = PAD
 def look_up(source: Array, mass: Array, words: Array, scores: Array, first: Array, offsets: Array, starts: Array,
             items: Array, probabilities: Array, prior_starts: Array, prior_items: Array, prior_probabilities: Array,
             position_starts: Array, position_items: Array, position_probabilities: Array, copies: Array, longest: int,
-            predicted: float, tension: float, null_probability: float) -> None:
+            predicted: float, tension: float, null_probability: float, diagonal: float) -> None:
     """Write the candidates of one source.
 
     Args:
@@ -34,7 +34,7 @@ def look_up(source: Array, mass: Array, words: Array, scores: Array, first: Arra
     for place in range(N):
         t = place + 1
         _alignment(weights, S, t, prior_starts, prior_items, prior_probabilities, longest, predicted,
-                   tension, null_probability)
+                   tension, null_probability, diagonal)
         found = 0
         for a in range(S + 1):
             if weights[a] == 0.0:
@@ -68,24 +68,23 @@ def _add(mass: Array, touched: Array, found: int, word: int, probability: float)
 
 @njit(cache=True, nogil=True)
 def _alignment(weights: Array, S: int, t: int, starts: Array, items: Array, probabilities: Array, longest: int,
-               predicted: float, tension: float, null_probability: float) -> None:
-    """Write P(a | S, t) for a = 0 .. S, as counted, or by the aligner's prior (Dyer et al. 2013, equation 1)."""
+               predicted: float, tension: float, null_probability: float, diagonal: float) -> None:
+    """Write P(a | S, t) for a = 0 .. S: the counts' share, and the prior's (Dyer et al. 2013, equation 1)."""
     weights[:] = 0.0
-    counted = False
-    if max(S, t) <= longest:
-        row = S * (longest + 1) + t
-        for entry in range(starts[row], starts[row + 1]):
-            weights[items[entry]] = probabilities[entry]
-            counted = True
-    if not counted:
+    row = S * (longest + 1) + t if max(S, t) <= longest else -1
+    share = diagonal if row >= 0 and starts[row] < starts[row + 1] else 1.0  # of the prior
+    if share > 0:
         N = max(t, predicted)
         total = 0.0
         for a in range(1, S + 1):
             weights[a] = np.exp(-tension * abs(t / N - a / S))
             total += weights[a]
         for a in range(1, S + 1):
-            weights[a] *= (1 - null_probability) / total
-        weights[0] = null_probability if S else 1.0
+            weights[a] *= share * (1 - null_probability) / total
+        weights[0] = share * (null_probability if S else 1.0)
+    if share < 1:
+        for entry in range(starts[row], starts[row + 1]):
+            weights[items[entry]] += (1 - share) * probabilities[entry]
 
 
 @njit(cache=True, nogil=True)

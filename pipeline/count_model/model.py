@@ -3,15 +3,16 @@
     P(y_t | x, t) = sum over a of P(y_t | x_a, a - t) P(a | S, t)
 
 a is the source position that the target position t is aligned with, S the number of source words; positions count from
-1. Both factors are relative frequencies in word-aligned pairs, without smoothing; of P(y | x, offset) the `top` most
-frequent words are kept. A target word without a link is aligned with a = 0, an empty word before the source, whose
-offset is always 0 (the paper does not define this case).
+1. Both factors are relative frequencies in word-aligned pairs; of P(y | x, offset) the `top` most frequent words are
+kept. The paper's are not smoothed; here the aligner's prior may have a share in P(a | S, t). A target word without a
+link is aligned with a = 0, an empty word before the source, whose offset is always 0 (the paper does not define this
+case).
 
 Where nothing was counted, these apply in this order:
 - a source word that was never linked proposes itself if the target vocabulary has the same piece (a number, a
   placeholder);
-- a pair (S, t) that never occurred uses the aligner's prior P(a | S, t), which favours the diagonal and needs a target
-  length: the one predicted from S;
+- a pair (S, t) that never occurred uses the aligner's prior P(a | S, t) alone, which favours the diagonal and needs a
+  target length: the one predicted from S;
 - a position without any candidate uses the most frequent words at this position in all targets, and after the end of
   the longest target in the corpus, the most frequent words of all.
 
@@ -81,6 +82,8 @@ class CountModel(NamedTuple):
     """lambda of the aligner's prior."""
     null_probability: float
     """p0 of the aligner's prior."""
+    diagonal: float
+    """The share of the aligner's prior in P(a | S, t), from 0 to 1."""
     target_vocabulary: int
     digest: str
     """Digest of the vocabulary that the ids belong to."""
@@ -113,7 +116,7 @@ class CountModel(NamedTuple):
         for b in range(len(sources)):
             look_up(sources[b, :lengths[b]], mass, words[b], scores[b], *self.lexicon[:2], *self.lexicon.table,
                      *self.prior, *self.by_position, self.copies, self.longest, float(predicted[b]), self.tension,
-                     self.null_probability)
+                     self.null_probability, self.diagonal)
         return words, scores
 
     def save(self, path: Path) -> None:
@@ -122,7 +125,7 @@ class CountModel(NamedTuple):
             "first": self.lexicon.first, "offsets": self.lexicon.offsets, "copies": self.copies}
         for name, table in self._tables().items():
             arrays |= {f"{name}.{part}": array for part, array in table._asdict().items()}
-        numbers = {name: repr(getattr(self, name)) for name in _NUMBERS}
+        numbers = {name: repr(getattr(self, name)) for name in _NUMBERS if name not in _DEFAULTS or getattr(self, name)}
         lengths = {name: repr(number) for name, number in self.lengths._asdict().items()}
         write_arrays(path, arrays, {"format": FORMAT, "digest": self.digest, **numbers, **lengths})
 
@@ -144,7 +147,7 @@ class CountModel(NamedTuple):
                                     f"in use; {_REMEDY}")
             tables = {name: Table(*(arrays[f"{name}.{part}"] for part in Table._fields))
                       for name in ("lexicon", "prior", "by_position")}
-            numbers = {name: kind(metadata[name]) for name, kind in _NUMBERS.items()}
+            numbers = {name: kind({**_DEFAULTS, **metadata}[name]) for name, kind in _NUMBERS.items()}
             lengths = LengthRegression(*(float(metadata[name]) for name in LengthRegression._fields))
             lexicon = LexicalTable(arrays["first"], arrays["offsets"], tables["lexicon"])
             model = cls(lexicon=lexicon, prior=tables["prior"], by_position=tables["by_position"],
@@ -164,7 +167,7 @@ class CountModel(NamedTuple):
             _is_index(first, self.copies.size, offsets.size) and lexicon.is_sound(offsets.size, V)
             and reach > 0 and self.prior.starts.size == reach * reach + 1
             and self.prior.is_sound(reach * reach, np.repeat(np.arange(1, reach + 1), reach))  # a is at most S
-            and self.by_position.is_sound(reach, V)
+            and self.by_position.is_sound(reach, V) and 0 <= self.diagonal <= 1
             and self.copies.dtype == np.int32 and ((self.copies >= -1) & (self.copies < V)).all())
 
     def _tables(self) -> dict[str, Table]:
@@ -177,4 +180,6 @@ def _is_index(starts: NDArray[Any], rows: int, end: int) -> bool:
                 and (starts[:-1] <= starts[1:]).all())
 
 
-_NUMBERS = {"longest": int, "tension": float, "null_probability": float, "target_vocabulary": int}
+_NUMBERS = {"longest": int, "tension": float, "null_probability": float, "diagonal": float, "target_vocabulary": int}
+_DEFAULTS = {"diagonal": "0.0"}
+"""Of numbers that a file has only if they are not 0, so that files without them are read, and written, as they were."""

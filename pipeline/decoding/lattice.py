@@ -5,7 +5,8 @@ positions, because candidates and scores do not depend on the length. The paddin
 equally long is therefore not needed.
 
 The paper does not specify how lengths compete. Here it is by the sum of log-probabilities, the end symbol's included,
-divided by a length penalty if one is set.
+divided by a length penalty if one is set. Its D is a number of words, which suits short sentences; `relative_window` is
+for long ones, whose lengths are predicted less exactly.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from pipeline.checks import Checked, Natural, Positive
+from pipeline.checks import Checked, Natural, Positive, Share
 from pipeline.decoding.beams import LengthPenalty
 from pipeline.decoding.chain import Edges, Paths, best_paths, viterbi
 from pipeline.decoding.hypotheses import Hypotheses
@@ -44,6 +45,8 @@ class Settings(Checked):
     """Ranks translations of different lengths; a translation of T words fills T + 1 slots."""
     associative: bool = False
     """Search in O(log N) steps instead of N, for devices with many cores."""
+    relative_window: Share = 0.0
+    """D is at least this share of the predicted length, rounded."""
 
 
 @torch.inference_mode()
@@ -58,7 +61,8 @@ def search(model: LatticeModel, source: Tensor, limit: LengthLimit, settings: Se
     Raises:
         PipelineError: the model's scores are not finite.
     """
-    words, edges, shortest = windowed(model, source, limit, settings.candidates, settings.window)
+    words, edges, shortest = windowed(model, source, limit, settings.candidates, settings.window,
+                                      settings.relative_window)
     lengths = torch.arange(1, words.shape[1] + 1, device=source.device)
     found = _paths(edges, lengths + 1, settings)
     calls = torch.ones(len(source), dtype=torch.long, device=source.device)
@@ -70,7 +74,7 @@ def search(model: LatticeModel, source: Tensor, limit: LengthLimit, settings: Se
 
 
 def windowed(model: LatticeModel, source: Tensor, limit: LengthLimit, candidates: int,
-             window: int) -> tuple[Tensor, Edges, Tensor]:
+             window: int, relative: float = 0.0) -> tuple[Tensor, Edges, Tensor]:
     """The lattice of the translations of L - D to L + D words, or the limit if that is below L - D.
 
     Args:
@@ -78,7 +82,8 @@ def windowed(model: LatticeModel, source: Tensor, limit: LengthLimit, candidates
         source: (B, S) ids.
         limit: the greatest length of a translation.
         candidates: K.
-        window: D.
+        window: the least D.
+        relative: the least share of L that D is.
 
     Returns:
         Candidates (B, N, K), PAD where there is none, and their scores in float32 at least: sums of N scores of two
@@ -86,8 +91,9 @@ def windowed(model: LatticeModel, source: Tensor, limit: LengthLimit, candidates
         And L - D, (B,).
     """
     predicted = model.length(source)
-    longest = torch.minimum(predicted + window, limit.words(source)).unsqueeze(1)
-    shortest = torch.minimum((predicted - window).unsqueeze(1), longest)
+    reach = (predicted.double() * relative).round().long().clamp(min=window)
+    longest = torch.minimum(predicted + reach, limit.words(source)).unsqueeze(1)
+    shortest = torch.minimum((predicted - reach).unsqueeze(1), longest)
     N = int(longest.max()) if len(source) else 1
     if waits(source.device):  # few shapes: see `engine.recorded`
         N = min(-(-N // _POSITIONS) * _POSITIONS, max(N, limit.longest))
@@ -99,7 +105,7 @@ def windowed(model: LatticeModel, source: Tensor, limit: LengthLimit, candidates
     if bool(padding.any()):  # otherwise the largest of them, `inner`, need not be copied
         first, outside = first.masked_fill(padding[:, 0], -torch.inf), outside | padding
         inner = inner.masked_fill(padding[:, :-1].unsqueeze(3) | padding[:, 1:].unsqueeze(2), -torch.inf)
-    return words, Edges(first, inner, end.masked_fill(outside, -torch.inf)), predicted - window
+    return words, Edges(first, inner, end.masked_fill(outside, -torch.inf)), predicted - reach
 
 
 def _paths(edges: Edges, slots: Tensor, settings: Settings) -> Paths:

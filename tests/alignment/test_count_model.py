@@ -31,8 +31,9 @@ Found = list[tuple[int, float]]
 """The candidates of a position and their probabilities."""
 
 
-def model(corpus: list[AlignedPair], top: int = 40) -> CountModel:
-    return counted(corpus, top=top, copies=COPIES, vocabulary=V, tension=TENSION, null_probability=NULL)
+def model(corpus: list[AlignedPair], top: int = 40, diagonal: float = 0.0) -> CountModel:
+    return counted(corpus, top=top, copies=COPIES, vocabulary=V, tension=TENSION, null_probability=NULL,
+                   diagonal=diagonal)
 
 
 def ask(counts: CountModel, source: list[int], positions: int, k: int) -> list[Found]:
@@ -64,8 +65,8 @@ def frequencies(counts: Counter[int], top: int | None = None) -> dict[int, Fract
 class Definition:
     """P(y | x, t) = sum over a of P(y | x_a, a - t) P(a | S, t), positions from 1, a = 0 for no source word."""
 
-    def __init__(self, corpus: list[AlignedPair], top: int) -> None:
-        self.top = top
+    def __init__(self, corpus: list[AlignedPair], top: int, diagonal: float) -> None:
+        self.top, self.diagonal = top, Fraction(diagonal)
         self.words: dict[tuple[int | None, int], Counter[int]] = defaultdict(Counter)
         self.alignments: dict[tuple[int, int], Counter[int]] = defaultdict(Counter)
         self.positions: dict[int | None, Counter[int]] = defaultdict(Counter)
@@ -95,10 +96,13 @@ class Definition:
         return probabilities
 
     def alignment(self, S: int, t: int) -> dict[int, Fraction]:
-        if (S, t) in self.alignments:
-            return frequencies(self.alignments[S, t])
         predicted = int(self.lengths.predict(np.array([S]))[0])
-        return {a: Fraction(weight) for a, weight in enumerate(prior(t, S, max(t, predicted), TENSION, NULL))}
+        by_prior = {a: Fraction(weight) for a, weight in enumerate(prior(t, S, max(t, predicted), TENSION, NULL))}
+        if (S, t) not in self.alignments:
+            return by_prior
+        counted = frequencies(self.alignments[S, t])
+        mixed = {a: self.diagonal * weight + (1 - self.diagonal) * counted.get(a, 0) for a, weight in by_prior.items()}
+        return {a: weight for a, weight in mixed.items() if weight}
 
 
 @st.composite
@@ -113,11 +117,11 @@ SOURCES = st.lists(st.integers(7, PIECES - 1), max_size=6)
 
 
 @settings(max_examples=300)
-@given(CORPORA, SOURCES, st.integers(1, 3), st.integers(1, 7))
-def test_candidates_are_those_of_the_definition(corpus: list[AlignedPair], source: list[int], top: int,
-                                                k: int) -> None:
-    expected = Definition(corpus, top)
-    for t, found in enumerate(ask(model(corpus, top), source, 6, k), 1):
+@given(CORPORA, SOURCES, st.integers(1, 3), st.integers(1, 7), st.sampled_from([0.0, 0.25, 1.0]))
+def test_candidates_are_those_of_the_definition(corpus: list[AlignedPair], source: list[int], top: int, k: int,
+                                                diagonal: float) -> None:
+    expected = Definition(corpus, top, diagonal)
+    for t, found in enumerate(ask(model(corpus, top, diagonal), source, 6, k), 1):
         of_word = expected.at(source, t)
         assert len(found) == min(k, len(of_word))
         assert [p for _, p in found] == pytest.approx(sorted(of_word.values(), reverse=True)[:k], rel=1e-5)
@@ -245,6 +249,16 @@ def test_a_mapped_model_answers_the_same_bits(saved: Path) -> None:
     assert mapped.lengths == counts.lengths and mapped.path == saved and counts.path is None
     for name in ("longest", "tension", "null_probability", "target_vocabulary", "digest"):
         assert getattr(mapped, name) == getattr(counts, name) and type(getattr(mapped, name)) is not np.float64
+
+
+def test_a_file_has_the_share_of_the_prior_if_there_is_one(saved: Path, tmp_path: Path) -> None:
+    assert "diagonal" not in map_arrays(saved, "")[1] and CountModel.open(saved).diagonal == 0.0
+    counted(random_corpus(), diagonal=0.25).save(tmp_path / "mixed.safetensors")
+    assert CountModel.open(tmp_path / "mixed.safetensors").diagonal == 0.25
+    arrays, metadata = map_arrays(saved, "")
+    write_arrays(tmp_path / "wrong.safetensors", arrays, {**metadata, "diagonal": "1.5"})
+    with pytest.raises(PipelineError, match="damaged: its tables do not fit together"):
+        CountModel.open(tmp_path / "wrong.safetensors")
 
 
 def test_a_model_is_mapped_and_read_only(saved: Path) -> None:

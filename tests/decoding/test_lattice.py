@@ -90,11 +90,12 @@ def test_the_better_path_and_not_the_better_words() -> None:
 
 def test_the_window() -> None:
     """The shortest is the most probable; from L - D to L + D, but from 1, and not beyond the limit."""
-    def lengths(predicted: int, window: int, most: int) -> list[int]:
+    def lengths(predicted: int, window: int, most: int, relative: float = 0.0) -> list[int]:
         model, limit = known(certain(A, B, C, D, A, B, C, length=predicted)), LengthLimit(1.0, most - 1)
-        found = search(model, source_of(1), limit, Settings(window=window, nbest=9))
+        found = search(model, source_of(1), limit, Settings(window=window, nbest=9, relative_window=relative))
         assert model.asked[0] == (1, max(found.lengths[0].tolist()), 64)
-        assert found.ended[0, 0] == (predicted - window <= most)  # otherwise the limit has cut it
+        reach = max(window, round(relative * predicted))
+        assert found.ended[0, 0] == (predicted - reach <= most)  # otherwise the limit has cut it
         return [len(words) for _, words in translations(found, 0)]
 
     assert lengths(4, 2, 9) == [2, 3, 4, 5, 6]
@@ -103,6 +104,9 @@ def test_the_window() -> None:
     assert lengths(7, 2, 3) == [3]
     assert lengths(7, 0, 9) == [7]
     assert lengths(1, 0, 1) == [1]
+    assert lengths(4, 0, 9, 0.3) == [3, 4, 5]  # at least a share of L
+    assert lengths(4, 2, 9, 0.3) == [2, 3, 4, 5, 6]
+    assert lengths(7, 1, 3, 0.4) == [3]
 
 
 def test_the_length_penalty_ranks_lengths() -> None:
@@ -221,6 +225,7 @@ def test_scores_that_are_not_finite(value: float, nbest: int) -> None:
 @pytest.mark.parametrize(("settings", "message"), [
     ({"candidates": 0}, r"decoders\.mine\.candidates: 0 must be at least 1"),
     ({"window": -1}, "window: -1 must be at least 0"),
+    ({"relative_window": 1.5}, "relative_window: 1.5 must be at least 0 and at most 1"),
     ({"nbest": 0}, "nbest: 0 must be at least 1"),
     ({"length_penalty": {"alpha": -1.0}}, "length_penalty.alpha: -1.0 must be at least 0"),
     ({"beams": 4}, r"decoders\.mine\.beams is unknown")])
