@@ -2,7 +2,7 @@
 #   PROFILE=smoke      a preset of presets/ laid over params.yaml
 #   TORCH=cpu          PyTorch's CPU build: 200 MB instead of 3 GB for a GPU; kept until `make clean`. Where pip knows
 #                      none, add PIP_EXTRA_INDEX_URL=ADDRESS: the one that pytorch.org shows for pip and CPU.
-#   PYTHON=python3.13  makes .venv anew if it is of another version; by default .venv's own Python, or python3.
+#   PYTHON=python3.13  makes .venv anew if this has made it of another version; by default .venv's own, or python3.
 PYTHON ?= $(shell test -x .venv/bin/python && echo .venv/bin/python || echo python3)
 PROFILE ?=
 TORCH ?=

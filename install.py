@@ -65,6 +65,20 @@ def check_machine(version: tuple, implementation: str, system: str, machine: str
                       f"{GLIBC[0]}.{GLIBC[1]} or later; use a Linux distribution of 2019 or later that has it")
 
 
+def pip_cache(system: str) -> str:
+    """The folder in which pip keeps what it downloads; it may be absent.
+
+    Args:
+        system: as `platform` names it.
+    """
+    named = os.environ.get("PIP_CACHE_DIR")
+    if named:
+        return os.path.join(ROOT, os.path.expanduser(named))
+    if system == "Darwin":  # where pip does not read XDG_CACHE_HOME
+        return os.path.expanduser("~/Library/Caches/pip")
+    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "pip")
+
+
 def check_space(folder: str, build: str) -> None:
     """Refuse an installation for which the disk is too small.
 
@@ -77,8 +91,11 @@ def check_space(folder: str, build: str) -> None:
     """
     needed: dict = {}  # per file system: one of its folders, and the size
     # Every file is downloaded into the folder for temporary files and kept in pip's cache.
-    for place, size in ((folder, INSTALLED[build]), (os.path.expanduser("~"), DOWNLOADED[build]),
+    for place, size in ((folder, INSTALLED[build]), (pip_cache(platform.system()), DOWNLOADED[build]),
                         (tempfile.gettempdir(), DOWNLOADED[build])):
+        place = os.path.realpath(place)
+        while not os.path.exists(place):  # it will be made, on the file system of the folder above it
+            place = os.path.dirname(place)
         one = needed.setdefault(os.stat(place).st_dev, [place, 0.0])
         one[1] += size
     for place, size in needed.values():
@@ -96,7 +113,7 @@ def explain(output: str, torch: str) -> str:
         torch: the requirement of PyTorch's CPU build; empty: any build.
     """
     if FULL in output:
-        return (f"the disk is full: see df -h {tempfile.gettempdir()} {ROOT}; free some (rm -r ~/.cache/pip), "
+        return (f"the disk is full: see df -h {tempfile.gettempdir()} {ROOT}; free some (pip cache purge), "
                 "or name a folder with more space in TMPDIR")
     if any(word in output for word in UNREACHABLE):
         return ("the package index cannot be reached; check the network, HTTPS_PROXY and pip's settings (pip config "
@@ -130,7 +147,7 @@ class Environment:
             json.dump(notes, file)
 
     def flaw(self) -> str:
-        """Why it must be made anew; empty if it need not be."""
+        """Why it cannot be used; empty if it can."""
         notes = self.notes()
         if notes.get("unfinished"):
             return "its installation was interrupted"
@@ -146,10 +163,24 @@ class Environment:
         return "" if version == own else f"its Python is {version}, not {own}"
 
     def clear(self) -> None:
-        """Remove its content; a link to a folder elsewhere is kept."""
+        """Remove its content; a link to a folder elsewhere is kept.
+
+        Raises:
+            Refusal: a part of it cannot be removed.
+        """
         folder = os.path.realpath(self.folder)
-        shutil.rmtree(folder, ignore_errors=True)
-        os.makedirs(folder)
+        os.makedirs(folder, exist_ok=True)
+        try:
+            # The notes are the last: what an interruption leaves without them would be taken for the user's own.
+            for name in sorted(os.listdir(folder), key=os.path.basename(self._notes).__eq__):
+                path = os.path.join(folder, name)
+                if os.path.isdir(path) and not os.path.islink(path):
+                    shutil.rmtree(path)
+                else:
+                    os.remove(path)
+        except OSError as error:
+            raise Refusal(f"{folder}: cannot be removed ({error.filename}: {error.strerror}); remove it with its "
+                          "owner's rights (sudo rm -r ...), and run the same command again") from None
 
     def make(self) -> None:
         """Make an environment with nothing but Python and pip.
@@ -173,7 +204,7 @@ class Environment:
 
 
 def install(environment: Environment, extras: set, torch: str) -> None:
-    """Install what is missing; make the environment if there is none, or none that can be used.
+    """Install what is missing; make the environment if there is none, and anew if it has a flaw and is not the user's.
 
     Args:
         environment: to install into.
@@ -181,7 +212,8 @@ def install(environment: Environment, extras: set, torch: str) -> None:
         torch: cpu: PyTorch's CPU build; empty: the one that pip chooses.
 
     Raises:
-        Refusal: the environment cannot be made, or the packages cannot be installed.
+        Refusal: the environment cannot be made, one of the user's own cannot be used, or the packages cannot be
+            installed.
     """
     digest = hashlib.sha256()
     for name in ("constraints.txt", "pyproject.toml"):
@@ -196,18 +228,25 @@ def install(environment: Environment, extras: set, torch: str) -> None:
     with open(os.path.join(ROOT, "constraints.txt"), encoding="utf-8") as file:
         pin = next(line.strip() for line in file if line.startswith("torch=="))
     cpu = f"{pin}+cpu" if wanted["torch"] else ""
+    if os.path.exists(environment.folder) and not os.path.isdir(environment.folder):
+        raise Refusal(f"{environment.folder}: is not a folder; remove it or move it away, and run the same command "
+                      "again")
     new = not (os.path.isdir(environment.folder) and os.listdir(environment.folder))
     flaw = "" if new else environment.flaw()
+    if flaw and not notes:  # it may hold what only the user can make anew
+        raise Refusal(f"{environment.folder}: was not made by install.py and cannot be used: {flaw}; remove it or move "
+                      "it away, and run the same command again")
     if flaw:
         print(f".venv is made anew: {flaw}", flush=True)
     if new or flaw:
         environment.clear()
         check_space(environment.folder, "cpu")
+    if new or notes:  # not one of the user's own
+        environment.write({**wanted, "unfinished": True})
+    if new or flaw:
         environment.make()
         if not cpu and platform.system() == "Linux":
             _check_space_for_cuda(environment, pin)
-    if new or flaw or notes:  # not one of the user's own
-        environment.write({**wanted, "unfinished": True})
     extra = ",".join(wanted["extras"])
     print(f"installing {extra} into .venv; the first time this takes minutes", flush=True)
     # Without compilation: modules are compiled when they are first imported, and many never are.
@@ -267,6 +306,9 @@ def main() -> None:
             install(Environment(os.path.join(ROOT, ".venv")), set(options.extras.split(",")), options.torch)
     except Refusal as refusal:
         sys.exit(f"error: {refusal}")
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        sys.exit(f"error: {where}{error.strerror or error}; mend that and run the same command again")
     except KeyboardInterrupt:
         sys.exit("interrupted; the same command continues")
 

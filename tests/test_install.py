@@ -27,7 +27,8 @@ class Prepared(Environment):
 
     def make(self) -> None:
         self.done.append("make")
-        assert os.listdir(self.folder) == []
+        assert set(os.listdir(self.folder)) <= {".installed"}
+        Path(self.folder, "pyvenv.cfg").touch()
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess:
         return subprocess.CompletedProcess(arguments, 0, self.version, "")
@@ -109,9 +110,45 @@ def test_where_space_is_scarce_pip_is_asked_for_its_build(report: str, fits: boo
     if fits:
         install.install(prepared, {"pipeline"}, "")
     else:
-        with pytest.raises(Refusal, match="are free"):
-            install.install(prepared, {"pipeline"}, "")
-    assert prepared.done == ["make", ".[pipeline]"][:1 + fits]
+        for _ in range(2):  # what the first try has made does not spare the second one the check
+            with pytest.raises(Refusal, match="are free"):
+                install.install(prepared, {"pipeline"}, "")
+    assert prepared.done == (["make", ".[pipeline]"] if fits else ["make", "make"])
+
+
+@pytest.mark.parametrize("variables, system, cache", [
+    ({"PIP_CACHE_DIR": "/named", "XDG_CACHE_HOME": "/cache"}, "Linux", "/named"),
+    ({"PIP_CACHE_DIR": "~/named"}, "Darwin", "/home/one/named"),
+    ({"PIP_CACHE_DIR": "named"}, "Linux", f"{install.ROOT}/named"),
+    ({"PIP_CACHE_DIR": "", "XDG_CACHE_HOME": "/cache"}, "Linux", "/cache/pip"),
+    ({"XDG_CACHE_HOME": ""}, "Linux", "/home/one/.cache/pip"),
+    ({}, "Darwin", "/home/one/Library/Caches/pip"),
+])
+def test_the_cache_is_where_pip_has_it(variables: dict[str, str], system: str, cache: str,
+                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PIP_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"HOME": "/home/one", **variables}.items():
+        monkeypatch.setenv(name, value)
+    assert install.pip_cache(system) == cache
+
+
+@pytest.mark.parametrize("variable", ["HOME", "PIP_CACHE_DIR"])
+def test_an_absent_cache_needs_space_where_it_would_be_made(variable: str, tmp_path: Path,
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    there, asked, stat = tmp_path / "there", list[str](), os.stat
+
+    def note(path: str, **named: bool) -> os.stat_result:
+        asked.append(path)
+        return stat(path, **named)
+
+    there.mkdir()
+    for name in ("PIP_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, str(there / "absent" / "too"))
+    monkeypatch.setattr(os, "stat", note)
+    check_space(str(tmp_path), "cpu")
+    assert str(there) in asked
 
 
 @pytest.mark.parametrize("printed, torch, message", [
@@ -192,6 +229,84 @@ def test_what_cannot_be_gone_on_with_is_made_anew(change: str, reason: str, envi
     install.install(environment, {"development"}, "")
     assert environment.done == ["make", ".[development,pipeline]"]
     assert f".venv is made anew: {reason}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("version, reason", [("3.9", "its Python is 3.9, not"),
+                                             ("", "its Python or its pip does not run")])
+def test_an_environment_of_the_users_own_is_not_made_anew(version: str, reason: str, tmp_path: Path) -> None:
+    """As `uv venv` makes them, without pip, or by another Python."""
+    packages = tmp_path / ".venv" / "lib" / "packages"
+    packages.mkdir(parents=True)
+    prepared = Prepared(tmp_path / ".venv")
+    prepared.version = version
+    message = f"^{prepared.folder}: was not made by .*: {reason}.*; remove it or move it away"
+    for _ in range(2):
+        with pytest.raises(Refusal, match=message):
+            install.install(prepared, {"pipeline"}, "")
+    assert prepared.done == [] and packages.is_dir() and os.listdir(prepared.folder) == ["lib"]
+
+
+@pytest.mark.parametrize("error", [Refusal, KeyboardInterrupt])
+def test_an_environment_that_could_not_be_made_is_not_the_users_own(error: type, tmp_path: Path,
+                                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = Prepared(tmp_path / ".venv")
+
+    def fail() -> None:
+        Prepared.make(prepared)
+        raise error
+
+    prepared.version = ""  # the makings end before there is a pip
+    with monkeypatch.context() as patch:
+        patch.setattr(prepared, "make", fail)
+        for _ in range(2):
+            with pytest.raises(error):
+                install.install(prepared, {"pipeline"}, "")
+    install.install(prepared, {"development"}, "")
+    assert prepared.done == ["make"] * 3 + [".[development,pipeline]"]
+
+
+def test_what_cannot_be_removed_is_named(environment: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unlink(path: str, **named: int) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    for name in ("a", "z"):  # whatever the order of the names, the notes stay
+        Path(environment.folder, name).mkdir()
+        Path(environment.folder, name, "of_root").touch()
+    environment.version = ""
+    message = rf"^{environment.folder}: cannot be removed \(.*of_root: Permission denied\); remove it with"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", unlink)
+        for _ in range(2):
+            with pytest.raises(Refusal, match=message):
+                install.install(environment, {"development"}, "")
+    install.install(environment, {"development"}, "")
+    assert environment.done == ["make", ".[development,pipeline]"]
+
+
+def test_a_file_in_place_of_the_environment_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".venv").write_text("kept")
+    prepared = Prepared(tmp_path / ".venv")
+    with pytest.raises(Refusal, match=f"^{prepared.folder}: is not a folder; remove it or move it away"):
+        install.install(prepared, {"pipeline"}, "")
+    assert prepared.done == [] and (tmp_path / ".venv").read_text() == "kept"
+
+
+@pytest.mark.parametrize("error, line", [
+    (PermissionError(13, "Permission denied", "/one/file"), "error: /one/file: Permission denied; mend that and run"),
+    (OSError("a reason alone"), "error: a reason alone; mend that and run"),
+])
+def test_an_error_of_the_system_becomes_a_line(error: OSError, line: str, tmp_path: Path,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(install, "ROOT", str(tmp_path))
+    monkeypatch.setattr(install, "check_machine", lambda *_: None)
+    monkeypatch.setattr(install, "install", fail)
+    monkeypatch.setattr(install.sys, "argv", ["install.py", "pipeline"])
+    with pytest.raises(SystemExit, match=f"^{line}") as ended:
+        install.main()
+    assert "\n" not in str(ended.value)
 
 
 def test_an_environment_of_the_users_own_is_kept(tmp_path: Path) -> None:
