@@ -42,7 +42,7 @@ COMMANDS = {
 }
 """Commands and their help; each is a file of `pipeline.commands`, imported only when it is called."""
 PRINTING = {"validate", "translate", "explain", "ddg", "tune", "score", "completion"}
-"""Commands whose product is what they print. The others write files, but with --model they also print their product."""
+"""Commands whose product is what they print. The others write files, but all except `serve` print it with --model."""
 RESUMING = {"fit", "distill", "repro"}
 """Commands that continue an interrupted run."""
 EXTRAS = {
@@ -70,7 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             with standard_output(product=True):
                 command, options, run = _parse(given)
-            with standard_output(product=command in PRINTING or getattr(options, "model", None) is not None):
+            printing = command in PRINTING or (command != "serve" and getattr(options, "model", None) is not None)
+            with standard_output(product=printing):
                 run()
         except PipelineError as error:
             print(f"error: {error}", file=sys.stderr)

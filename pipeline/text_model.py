@@ -48,6 +48,11 @@ class Text(Protocol):
     def decode_targets(self, rows: Iterable[Iterable[int]]) -> list[str]: ...
 
 
+def is_trained(family: str, folder: Path = Path()) -> bool:
+    """Whether a family has a checkpoint in the folder of a run."""
+    return (folder / layout.checkpoint(family) / CONFIG).exists()
+
+
 @dataclass(frozen=True)
 class TextModel:
     """A network and the text that it reads and writes."""

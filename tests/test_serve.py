@@ -123,6 +123,10 @@ def client(models: list[Model]) -> Iterator[Client]:
         yield client
 
 
+class Panic(BaseException):
+    """What a library of Rust raises, which is no Exception."""
+
+
 class Held:
     """A model that begins no search before it is released, and then returns the line in capitals."""
 
@@ -138,6 +142,8 @@ class Held:
         self.batches.append(lines)
         if "wrong" in lines:
             raise ZeroDivisionError("a bug")
+        if "panic" in lines:
+            raise Panic("in a library")
         return [Translation(line, [line.upper()], None, 1) for line in lines]
 
     def explain(self, decoder: str, line: str) -> Explanation:
@@ -395,6 +401,19 @@ def test_the_failure_of_one_line_is_not_that_of_others(held: Held, caplog: pytes
     assert "ZeroDivisionError: a bug" in caplog.text
 
 
+def test_after_a_panic_the_queue_goes_on(held: Held, caplog: pytest.LogCaptureFixture) -> None:
+    with serving([held]) as client:
+        held.released.set()
+        assert answer_of(ask(client, "panic"))[0] == 500 and texts(answer_of(ask(client, "a"))) == ["A"]
+    assert "RuntimeError: Panic: in a library" in caplog.text
+
+
+def test_a_connection_is_kept_as_long_as_patience_lasts(held: Held) -> None:
+    """Not for the five seconds of the library."""
+    configured = make_server([held], Limits(patience=120.0)).config
+    assert configured.timeout_keep_alive == configured.timeout_graceful_shutdown == 120
+
+
 def test_a_body_that_never_arrives(held: Held) -> None:
     with serving([held], Limits(patience=0.5)) as client, \
             socket.create_connection(("127.0.0.1", client.port)) as raw:
@@ -527,6 +546,8 @@ def test_a_model_folder_is_named_as_the_folder(folder: Path, monkeypatch: pytest
     (["--port", "http"], "--port: 'http' must be a number from 0 (any free port) to 65535"),
     (["--port", "65536"], "--port: '65536' must be a number"),
     (["--port", "-1"], "--port: '-1' must be a number"),
+    (["--port", "0" * 5000], "--port: '0000"),
+    (["--port", "0", "--host", 70 * "ä"], f"--host {70 * 'ä'} --port 0: cannot listen there: not a name; choose"),
     (["--port", "0", "--host", "192.0.2.1"], "--host 192.0.2.1 --port 0: cannot listen there"),
     (["--port", "0", "--host", "no host"], "--host no host --port 0: cannot listen there"),
     (["--port", "0", "--host", ""], "--host: '' is no address; give one of this machine, or 0.0.0.0 for all"),

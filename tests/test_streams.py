@@ -60,6 +60,13 @@ def test_what_looks_at_a_model_prints(nobody_reads: int, monkeypatch: pytest.Mon
         assert main(["speed"]) == 141  # found by the last flush
 
 
+def test_a_service_goes_on_if_nobody_reads_its_address(nobody_reads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    stands_in(monkeypatch, "serve", lambda: print("http://127.0.0.1:8000", flush=True), model="folder")
+    with open(nobody_reads, "w", closefd=False) as unread:
+        monkeypatch.setattr(sys, "stdout", unread)
+        assert main(["serve"]) == 0
+
+
 @needs_a_full_disk
 @pytest.mark.parametrize("verb", COMMANDS)
 @pytest.mark.parametrize("lines", [1, 3000], ids=["in the last flush", "before"])

@@ -14,7 +14,6 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, get_type_hints
 
-from pipeline import layout
 from pipeline.checks import Refused
 from pipeline.errors import PipelineError
 from pipeline.model_options import add_checkpoint_arguments, open_model, refuse_languages
@@ -24,6 +23,8 @@ from pipeline.service.limits import Limits
 if TYPE_CHECKING:
     from pipeline.service.models import Searched
 
+_DIGITS = 9
+"""The most of a port, leading zeros included: Python refuses to read numbers of thousands of digits."""
 _LIMITS = {
     "max_body": ("BYTES", "of a request's body"),
     "max_lines": ("N", "lines of a request"),
@@ -87,7 +88,7 @@ def listen(host: str, port: str) -> socket.socket:
     """
     if not host:  # which would be all addresses
         raise PipelineError("--host: '' is no address; give one of this machine, or 0.0.0.0 for all")
-    number = int(port) if port.isascii() and port.isdigit() else -1
+    number = int(port) if port.isascii() and port.isdigit() and len(port) <= _DIGITS else -1
     if not 0 <= number < 2**16:
         raise PipelineError(f"--port: {port!r} must be a number from 0 (any free port) to {2**16 - 1}")
     try:
@@ -100,9 +101,10 @@ def listen(host: str, port: str) -> socket.socket:
             listening.listen(2048)
             unfinished.pop_all()
             return listening
-    except OSError as error:
-        raise PipelineError(f"--host {host} --port {port}: cannot listen there: {error.strerror}; choose another port, "
-                            "or 0 for any free one, and an address of this machine") from None
+    except (OSError, TypeError, ValueError) as error:  # the last two are of names that no host can have
+        reason = error.strerror if isinstance(error, OSError) else "not a name"
+        raise PipelineError(f"--host {host} --port {port}: cannot listen there: {reason}; choose another port, or 0 "
+                            "for any free one, and an address of this machine") from None
 
 
 def _open_models(arguments: argparse.Namespace) -> "list[Searched]":
@@ -125,7 +127,9 @@ def _open_models(arguments: argparse.Namespace) -> "list[Searched]":
 
 
 def _trained(params: Params) -> list[str]:
-    trained = [family for family in params.systems if layout.checkpoint(family).exists()]
+    from pipeline.text_model import is_trained
+
+    trained = [family for family in params.systems if is_trained(family)]
     if not trained:
         raise PipelineError("no system of params.yaml has been trained; run `dvc repro`")
     return trained

@@ -11,8 +11,8 @@ from pipeline.errors import PipelineError
 from pipeline.evaluation.clock import clock_device, load_contestants
 from pipeline.evaluation.speed import BATCH, measure
 from pipeline.evaluation.validation import ValidationSample
-from pipeline.model.checkpoint import CONFIG
 from pipeline.params import Params
+from pipeline.text_model import is_trained
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def measure_candidates(params: Params, sentences: int | None) -> list[Candidate]
     Raises:
         PipelineError: no system is trained, or a checkpoint is damaged.
     """
-    trained = [name for name in params.systems if (layout.checkpoint(name) / CONFIG).exists()]
+    trained = [name for name in params.systems if is_trained(name)]
     if not trained:
         raise PipelineError(f"{layout.CHECKPOINTS}: none of the systems of params.yaml is trained; run `dvc repro`")
     device, tokenizer = clock_device(params.speed), Tokenizer.load(layout.BPE)

@@ -37,7 +37,8 @@ class Server(uvicorn.Server):
     def __init__(self, service: "_Service", limits: Limits) -> None:
         super().__init__(uvicorn.Config(
             _make_app(service), http=impatient(limits.patience), ws="none", lifespan="on", log_config=None,
-            access_log=False, server_header=False, timeout_graceful_shutdown=math.ceil(limits.patience)))
+            access_log=False, server_header=False, timeout_keep_alive=math.ceil(limits.patience),
+            timeout_graceful_shutdown=math.ceil(limits.patience)))
         self._service = service
 
     @property

@@ -149,10 +149,14 @@ class Queue:
                 found.set_result(result)
 
     def _results(self, search: Search, lines: list[str]) -> list[Any]:
-        """The result of every line; where a search has failed, its error. A line's error is no other line's."""
+        """The result of every line; where a search has failed, its error. A line's error is no other line's.
+
+        A library's panic, which is no `Exception` (those of Rust), fails as any other error: the queue goes on.
+        """
         try:
             if search.explained:
                 return [self.model.explain(search.decoder, line) for line in lines]
             return self.model.translate(search.decoder, lines)
-        except Exception as error:
-            return [error] if len(lines) == 1 else [self._results(search, [line])[0] for line in lines]
+        except BaseException as error:
+            failed = error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
+            return [failed] if len(lines) == 1 else [self._results(search, [line])[0] for line in lines]
