@@ -45,5 +45,5 @@ class CountSettings(Checked):
     top: Positive = 40
     """Words kept per P(y | x, offset), the most probable ones."""
     diagonal: Share = 0.0
-    """The share of the aligner's prior, which favours the diagonal, in P(a | S, t); the counts have the rest. 0: none, as
-    in the paper. Few pairs of a small corpus have the lengths S and t."""
+    """The share in P(a | S, t) of the aligner's prior, which favours the diagonal; the counts have the rest. Few pairs
+    of a small corpus have the lengths S and t. 0: none, as in the paper."""

@@ -66,7 +66,7 @@ class Slice:
     rows: Rows
     weight: float
     """Factor of the summed token losses of this slice, by which Lightning's averages over devices and over accumulated
-    slices are the mean over all target tokens of the batch."""
+    slices are the mean over all target tokens of the batch; with BPE-dropout, as many as there are without it."""
     epoch: int = 0
     """How often all rows have been used before."""
 

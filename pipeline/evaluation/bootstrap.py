@@ -84,7 +84,8 @@ def correlation(x: Floats, y: Floats, samples: int = SAMPLES) -> Estimate | None
     """
     if not (x.std() and y.std()):
         return None
-    x, y = x - x.mean(), y - y.mean()  # so that the sums of squares below are exact enough
+    # So that the sums of squares below are exact enough, and that figures of any scale count as varying.
+    x, y = (x - x.mean()) / x.std(), (y - y.mean()) / y.std()
     products = np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], 1)
 
     def pearson(sums: Floats) -> Floats:

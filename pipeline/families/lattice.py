@@ -60,7 +60,9 @@ class LatticeModule(TranslationModule):
         logits = self.network.projection(states)
         loss = F.cross_entropy(logits, gold[predicting], reduction="sum", label_smoothing=label_smoothing)
         if self.training:
-            error = logits.logsumexp(1) - self.network.normaliser(states).squeeze(1)
+            # Not in the two bytes of mixed precision: searches subtract what is learnt here in at least four.
+            sums = logits.to(torch.promote_types(logits.dtype, torch.float32)).logsumexp(1)
+            error = sums - self.network.normaliser(states).squeeze(1)
             loss = loss + SELF_NORMALISATION * error.square().sum()
         return loss, predicting.sum()
 

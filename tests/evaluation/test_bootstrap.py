@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 
 from pipeline.errors import PipelineError
-from pipeline.evaluation.bootstrap import interval, quotient, resample
+from pipeline.evaluation.bootstrap import correlation, interval, quotient, resample
 from pipeline.evaluation.resampled_bleu import Resampled, Scores, p_value
 
 REFERENCES = [f"{number} {mood} gardeners water the {plant} before the sirens, don't they?" for number, (mood, plant)
@@ -125,3 +125,14 @@ def test_bad_input_is_refused(references: list[list[str]], tokenizer: str, sampl
 def test_lost_hypotheses_are_refused() -> None:
     with pytest.raises(PipelineError, match="11 hypotheses for 12 references"):
         Resampled([REFERENCES], "13a", 5, 1)(REFERENCES[:-1])
+
+
+def test_a_correlation_has_no_scale() -> None:
+    choose = np.random.default_rng(3)
+    x = choose.normal(size=40)
+    y = x + choose.normal(size=40)
+    found = correlation(x, y)
+    assert found is not None and found.value == pytest.approx(np.corrcoef(x, y)[0, 1]) and found.low < found.value
+    for scale in (1e-9, 1e9):
+        assert correlation(scale * x, y / scale) == pytest.approx(found)
+    assert correlation(np.ones(40), y) is None
