@@ -9,23 +9,25 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.optim.adamw import adamw
 
-from pipeline import layout
-from pipeline.model.checkpoint import CONFIG
 from pipeline.model.orders import make_order
 from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.model.transformer import Transformer
 from pipeline.params import Params
 from pipeline.schedule import length
 from pipeline.systems import TEACHER
+from pipeline.text_model import is_trained
 
 _PIECES = 16
 """Tokens per sentence; the cost of a step depends far more on the tokens of its batch than on sentence lengths."""
-_STEPS = 5
+_MOST = 2048
+"""Tokens that are measured; a batch may have many times as many, and would take as many times as long."""
+_STEPS, _SECONDS = 5, 3.0
+"""The most steps, and the seconds after which none begins."""
 
 
 def untrained(params: Params, folder: Path) -> list[str]:
     """The teacher and students that have no checkpoint in the folder."""
-    return [name for name in (TEACHER, *params.starts) if not (folder / layout.checkpoint(name) / CONFIG).exists()]
+    return [name for name in (TEACHER, *params.starts) if not is_trained(name, folder)]
 
 
 def training_time(params: Params, families: list[str], jobs: int) -> float:
@@ -49,16 +51,21 @@ def family_seconds(params: Params, families: list[str]) -> dict[str, float]:
 
 def seconds_a_step(settings: NetworkSettings, batch_tokens: int, vocabulary: int, threads: int = 1,
                    precision: str = "32-true") -> float:
-    """The seconds of one training step on random ids, the minimum over a few steps."""
+    """The seconds of one training step on random ids, the minimum over a few steps.
+
+    Of a large batch a part is measured, and the seconds are in proportion: the optimiser, whose work is the same for
+    any batch, takes a small share of either.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     network = Transformer(settings, vocabulary, vocabulary, make_order(OrderSettings("left_to_right"))).train()
     weights: list[Tensor] = list(network.parameters())
     means, squares = ([torch.zeros_like(weight) for weight in weights] for _ in range(2))
     steps = [torch.zeros(()) for _ in weights]
-    ids = torch.randint(7, vocabulary, (max(1, batch_tokens // _PIECES), _PIECES))
-    best = float("inf")
-    for _ in range(_STEPS):
+    pieces = min(_PIECES, settings.max_length)
+    ids = torch.randint(7, vocabulary, (max(1, min(batch_tokens, _MOST) // pieces), pieces))
+    taken = list[float]()
+    while len(taken) < _STEPS and sum(taken) < _SECONDS:
         start = time.perf_counter()
         with torch.autocast("cpu", torch.bfloat16, enabled="bf16" in precision):
             loss = F.cross_entropy(network(ids, ids).flatten(0, 1), ids.flatten())
@@ -66,6 +73,6 @@ def seconds_a_step(settings: NetworkSettings, batch_tokens: int, vocabulary: int
         with torch.no_grad():  # the class AdamW would import torch's compiler, which takes longer than all these steps
             adamw(weights, gradients, means, squares, [], steps, fused=True, amsgrad=False, maximize=False, lr=1e-3,
                   beta1=0.9, beta2=0.98, weight_decay=0.01, eps=1e-9)
-        best = min(best, time.perf_counter() - start)
+        taken.append(time.perf_counter() - start)
     torch.set_num_threads(before)
-    return best
+    return min(taken) * batch_tokens / ids.numel()

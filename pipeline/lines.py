@@ -47,11 +47,7 @@ def read_lines(path: Path, progress: bool = False) -> Iterator[str]:
 @contextmanager
 def _open(path: Path, progress: bool) -> Iterator[Iterable[bytes]]:
     with io.BufferedReader(_Watched(path), _WATCHED) if progress else open(path, "rb") as file:
-        if path.suffix == ".gz":
-            with gzip.open(file, "rb") as unpacked:
-                yield (_bounded(line, path) for line in iter(partial(unpacked.readline, _LONGEST + 1), b""))
-        else:
-            yield _unpack_zstandard(file, path) if path.suffix == ".zst" else file
+        yield _UNPACK[path.suffix](file, path) if is_packed(path) else file
 
 
 class _Watched(io.FileIO):
@@ -82,6 +78,12 @@ def _bounded(line: bytes, path: Path) -> bytes:
     return line
 
 
+def _unpack_gzip(file: IO[bytes], path: Path) -> Iterator[bytes]:
+    with gzip.open(file, "rb") as unpacked:
+        for line in iter(partial(unpacked.readline, _LONGEST + 1), b""):
+            yield _bounded(line, path)
+
+
 def _unpack_zstandard(file: IO[bytes], path: Path) -> Iterator[bytes]:
     """Yield lines; the library's own readers take a truncated file for a complete one."""
     try:
@@ -104,6 +106,19 @@ def _unpack_zstandard(file: IO[bytes], path: Path) -> Iterator[bytes]:
         raise EOFError("it ends within a frame")
     if line:
         yield line
+
+
+_UNPACK = {".gz": _unpack_gzip, ".zst": _unpack_zstandard}
+"""Yields the lines of an opened file, by the ending of its name."""
+
+
+def is_packed(path: Path) -> bool:
+    """Whether `read_lines` takes a file of this name for a compressed one.
+
+    >>> is_packed(Path("train.en.zst")), is_packed(Path("train.en"))
+    (True, False)
+    """
+    return path.suffix in _UNPACK
 
 
 def read_aligned(source: Path, target: Path, progress: bool = False) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, one_line
 from pipeline.params import load_params
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _open_checkpoint(arguments: argparse.Namespace) -> NamedModel:
     params = load_params()
     found = open_checkpoint(arguments.model.removeprefix(PREFIX), arguments.source_language, arguments.target_language)
     for note in found.notes:
-        print(f"note: {note}", file=sys.stderr)
+        print(one_line(f"note: {note}"), file=sys.stderr)
     # Their tokenizers convert text to the Unicode form that they were trained with.
     model = TextModel(found.network, found.text, found.longest, "none")
     return NamedModel(arguments.model, model, params, params.default_decoders, None, found)

@@ -8,9 +8,9 @@ dvc.yaml and therefore the same in all profiles, so what two of them have in com
 
 import os
 import shutil
-import subprocess
-from contextlib import chdir
+from contextlib import chdir, suppress
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -22,6 +22,7 @@ from pipeline.evaluation.quality import check_scorers
 from pipeline.evaluation.reference import check_baseline
 from pipeline.family_facts import describe_decoders, describe_distillation, describe_training
 from pipeline.files import atomic_path, remove, write_json, write_text
+from pipeline.git import git
 from pipeline.names import check_name
 from pipeline.params import PARAMS, load_params, parse_params
 from pipeline.sources.inputs import describe_inputs
@@ -43,21 +44,31 @@ def prepare(profile: str) -> Path:
     Raises:
         PipelineError: there is no such preset, the merged parameters are not valid, or the checkout lacks a file.
     """
-    check_name(profile, "--profile")
-    preset = PRESETS / f"{profile}.yaml"
-    if not preset.exists():
-        known = sorted(path.stem for path in PRESETS.glob("*.yaml"))
-        raise PipelineError(f"--profile: {profile!r} is unknown; presets has {', '.join(known)}")
+    preset = preset_of(profile)
     params = lay_over(read_yaml(PARAMS), preset)
     parse_params(params)
     folder = PROFILES / profile
-    if (folder / PARAMS).exists() and read_yaml(folder / PARAMS) != params:
+    if (folder / PARAMS).exists() and _differs(folder / PARAMS, params):
         print(f"{folder / PARAMS}: written anew from {PARAMS} and {preset}; write into the preset what is to stay of "
               "an experiment")
     _write(folder / PARAMS, yaml.safe_dump(params, sort_keys=False, allow_unicode=True))
     _write(folder / PIPELINE, _read(PIPELINE))
     _link(folder)
     return folder
+
+
+def preset_of(profile: str) -> Path:
+    """The preset of a profile.
+
+    Raises:
+        PipelineError: there is none of this name.
+    """
+    check_name(profile, "--profile")
+    preset = PRESETS / f"{profile}.yaml"
+    if not preset.exists():
+        known = sorted(path.stem for path in PRESETS.glob("*.yaml"))
+        raise PipelineError(f"--profile: {profile!r} is unknown; presets has {', '.join(known)}")
+    return preset
 
 
 def write_facts(folder: Path) -> None:
@@ -93,19 +104,25 @@ def reproduce(folder: Path, options: list[str]) -> int:
 
 def publish(folder: Path, out: Path) -> None:
     """Copy the figures and the lock of a profile's run from its folder to `out`, where the pages of the documentation
-    find them. Those of `reports/quality` are also in `decoders.json`, and are left out."""
+    find them: those that differ, and none before there is a lock.
+
+    Those of `reports/quality` are also in `decoders.json`, and are left out, as are the hidden files of a killed run.
+    """
     reports = folder / layout.REPORTS
-    copies = {path.relative_to(reports): path for path in reports.rglob("*")
-              if path.is_file() and not path.is_relative_to(reports / "quality")}
+    if not (folder / LOCK).exists():
+        return
+    copies = {name: path for path in reports.rglob("*") if path.is_file()
+              for name in [path.relative_to(reports)]
+              if name.parts[0] != "quality" and not any(part.startswith(".") for part in name.parts)}
     for name, path in {**copies, Path("lock.yaml"): folder / LOCK}.items():
-        with atomic_path(out / name) as aside:
-            shutil.copyfile(path, aside)
+        if not (out / name).exists() or (out / name).read_bytes() != path.read_bytes():
+            with atomic_path(out / name) as aside:
+                shutil.copyfile(path, aside)
 
 
 def differs_from_commit(folder: Path) -> bool:
     """Whether git has anything to commit in a profile's folder; not outside of a repository."""
-    status = subprocess.run(["git", "status", "--porcelain", "--", folder], capture_output=True, check=False)
-    return bool(status.stdout)
+    return bool(git("status", "--porcelain", "--", str(folder)))
 
 
 def _read(path: Path) -> str:
@@ -121,8 +138,15 @@ def _missing(path: Path) -> PipelineError:
 
 
 def _write(path: Path, text: str) -> None:
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
+    if not path.exists() or path.read_bytes() != text.encode("utf-8"):
         write_text(path, text)
+
+
+def _differs(path: Path, params: Any) -> bool:
+    """Whether a file has other parameters than these, or none that can be read."""
+    with suppress(PipelineError):
+        return bool(read_yaml(path) != params)
+    return True
 
 
 def _check_profile() -> None:
@@ -139,8 +163,7 @@ def _check_profile() -> None:
         raise PipelineError(f"{name / CODE}: a copy of the code, possibly an old one, and no link to it; "
                             f"`python -m pipeline repro --profile {here.name}` in the main folder puts the link back")
     baseline = os.environ.get("DVC_EXP_BASELINE_REV")  # DVC sets it for the stages of an experiment
-    if baseline and subprocess.run(["git", "cat-file", "-e", f"{baseline}:./{PARAMS}"], stderr=subprocess.DEVNULL,
-                                   check=False).returncode:
+    if baseline and git("cat-file", "-e", f"{baseline}:./{PARAMS}") is None:
         raise PipelineError(f"{name}: not committed, and DVC keeps experiments as changes of a commit; run git add "
                             f"{name} && git commit in the main folder, then the experiment again")
 

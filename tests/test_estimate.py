@@ -1,6 +1,7 @@
 """How long training will take is predicted before it begins."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from baselines import STARTS, STUDENTS
 from torch import Tensor
 
 from pipeline import estimate, layout
+from pipeline.commands.repro import _announce
 from pipeline.estimate import family_seconds, training_time, untrained
 from pipeline.files import remove
 from pipeline.model.transformer import Transformer
@@ -45,18 +47,39 @@ def test_students_that_train_at_once_are_counted_so(
     assert training_time(params, ["ar", "small", "late"], 2) == 3 * 12 * 2.0  # a chain
 
 
-def test_a_step_is_really_measured(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The quickest of a few, over as many tokens as a batch has."""
-    ticks, shapes, forward = iter([0, 9, 9, 12, 12, 17, 17, 25, 25, 40]), list[tuple[int, ...]](), Transformer.forward
+@pytest.mark.parametrize(("accelerated", "announced"), [
+    (False, "24 training steps, about 24 minutes with up to 2 students at once unless DVC's cache has them; "),
+    (True, "24 training steps with up to 2 students at once unless DVC's cache has them; ")])
+def test_the_time_of_an_accelerator_is_not_announced(
+        workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], accelerated: bool,
+        announced: str) -> None:
+    """Nor measured: the CPU may take long for a batch of such a training."""
+    measured: list[int] = []
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: accelerated)
+    monkeypatch.setattr(estimate, "seconds_a_step", lambda *_: measured.append(1) or 60.0)
+    _announce(load_params(), Path("elsewhere"), 2)
+    assert capsys.readouterr().out.startswith(f"2 systems have no checkpoint in elsewhere/checkpoints: {announced}")
+    assert bool(measured) is not accelerated
+
+
+@pytest.mark.parametrize(("tokens", "longest", "shape", "share"), [
+    (64, 64, (4, 16), 1), (640_000, 64, (128, 16), 2048 / 640_000), (70, 10, (7, 10), 1)])
+@pytest.mark.parametrize(("ticks", "seconds"), [
+    ([0, 0.9, 0.9, 1.2, 1.2, 1.7, 1.7, 2.5, 2.5, 2.9], 0.3), ([0, 2, 2, 3.5], 1.5)], ids=["quick", "slow"])
+def test_a_step_is_really_measured(workspace: Path, monkeypatch: pytest.MonkeyPatch, tokens: int, longest: int,
+                                   shape: tuple[int, int], share: float, ticks: list[float], seconds: float) -> None:
+    """The quickest of a few, over as many tokens as a batch has, or over the share of it that a CPU can hold."""
+    reading, shapes, forward = iter(ticks), list[tuple[int, ...]](), Transformer.forward
 
     def noted(self: Transformer, source: Tensor, arranged: Tensor) -> Tensor:
         shapes.append(tuple(source.shape))
         return forward(self, source, arranged)
 
-    monkeypatch.setattr(estimate.time, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(estimate.time, "perf_counter", lambda: next(reading))
     monkeypatch.setattr(Transformer, "forward", noted)
-    assert estimate.seconds_a_step(load_params().family("teacher").network, 64, 120) == 3
-    assert shapes == [(4, 16)] * 5 and next(ticks, None) is None
+    settings = replace(load_params().family("teacher").network, max_length=longest)
+    assert estimate.seconds_a_step(settings, tokens, 120) == pytest.approx(seconds / share)
+    assert shapes == [shape] * (len(ticks) // 2) and next(reading, None) is None
 
 
 def test_it_is_measured_with_the_threads_and_the_precision_of_the_training(

@@ -47,10 +47,14 @@ def test_a_score_is_the_score_of_teacher_forcing(family: str, workspace: Path, m
         assert row[1:] == [str(arranged.shape[1]), source, target]
 
 
-def test_a_line_without_a_tab_is_named(workspace: Path, monkeypatch: pytest.MonkeyPatch,
-                                       capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    status, _, error = scored("a red moth\tlumo\nno tab\n", "teacher", monkeypatch, capsysbinary)
-    assert status == 2 and error == "error: standard input: line 2 has no tab; give SOURCE<TAB>TRANSLATION\n"
+@pytest.mark.parametrize(("line", "tabs"), [("no tab", "no tab"), ("", "no tab"), ("a\tb\tc", "2 tabs")])
+def test_a_line_without_exactly_one_tab_is_named(workspace: Path, monkeypatch: pytest.MonkeyPatch,
+                                                 capsysbinary: pytest.CaptureFixture[bytes], line: str,
+                                                 tabs: str) -> None:
+    """A second tab would be scored as a blank of the translation."""
+    status, rows, error = scored(f"a red moth\tlumo\n{line}\n", "teacher", monkeypatch, capsysbinary)
+    assert (status, rows) == (2, []) and error == (
+        f"error: standard input:2: has {tabs}; give SOURCE<TAB>TRANSLATION\n")
 
 
 @pytest.mark.parametrize("side", ["source", "translation"])
@@ -63,7 +67,7 @@ def test_two_long_texts_do_not_share_a_score(workspace: Path, monkeypatch: pytes
         lines.append(f"{text}\tlumo" if side == "source" else f"a red moth\t{text}")
     status, rows, error = scored("".join(line + "\n" for line in lines), "teacher", monkeypatch, capsysbinary)
     assert status == 2 and rows == []
-    assert error.startswith(f"error: standard input: line 2: a {side} of ") and error.count("\n") == 1
+    assert error.startswith(f"error: standard input:2: a {side} of ") and error.count("\n") == 1
     assert error.endswith(" pieces is longer than the model's 63; split the pair, or leave it out\n")
 
 

@@ -20,6 +20,7 @@ HARMLESS = {
     "pipeline.errors": "what is told when nothing is written",
     "pipeline.files": "writes files whole or not at all, whatever is in them",
     "pipeline.fingerprint": "names states of data and code; a killed run that continues ends as an uninterrupted one",
+    "pipeline.git": "names the commit that figures are from",
     "pipeline.layout": "names the paths that dvc.yaml declares",
     "pipeline.names": "checks names, which are parameters of the stages",
     "pipeline.params": "checks params.yaml, whose values are parameters of the stages",

@@ -170,6 +170,25 @@ def test_from_file_to_file(translate: Translate, workspace: Path) -> None:
     assert (workspace / "deep/out.txt").read_bytes() == translate((workspace / "in.txt").read_bytes())[1]
 
 
+def test_lines_are_counted_for_a_bar_only(translate: Translate, workspace: Path,
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first translation would wait until all of a long file has been read."""
+    (workspace / "in.txt").write_bytes(b"The red otter\nThe pale moth\n")
+    opened, really_open = list[Path](), Path.open
+
+    def noted(self: Path, *arguments: Any, **more: Any) -> Any:
+        opened.append(self)
+        return really_open(self, *arguments, **more)
+
+    monkeypatch.setattr(Path, "open", noted)
+    monkeypatch.setattr("pipeline.documents.segments.splitter", lambda language: lambda line: [line])
+    for options in ((), ("--split",)):
+        for bar, times in (("--no-progress", 1), ("--progress", 2)):
+            opened.clear()
+            assert translate(b"", "--input", "in.txt", bar, *options)[0] == 0
+            assert opened.count(Path("in.txt")) == times  # once to see whether it can be read
+
+
 def test_invalid_utf8_names_its_line_and_leaves_no_file(translate: Translate, workspace: Path) -> None:
     (workspace / "in.txt").write_bytes(b"The red otter\nfine\nlatin \xe9 one\n")
     status, _, error = translate(b"", "--input", "in.txt", "--output", "out.txt")
@@ -224,6 +243,12 @@ def test_an_input_that_cannot_be_read(workspace: Path, monkeypatch: pytest.Monke
     for verb in ("translate", "score", "explain"):
         assert main([verb, "--family", "teacher"]) == 2
         assert capsys.readouterr().err.startswith("error: standard input: closed; redirect it")
+    with open(os.open(os.devnull, os.O_WRONLY)) as writable:  # as after 0>/dev/null
+        monkeypatch.setattr(sys, "stdin", writable)
+        for verb in ("translate", "score"):
+            assert main([verb, "--family", "teacher", "--device", "cpu"]) == 2
+            assert capsys.readouterr().err == ("error: standard input: cannot be read: Bad file descriptor; redirect "
+                                               "it, or name a file with --input\n")
 
 
 def test_a_named_pipe_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 import pipeline
+from pipeline.cli import main
 from pipeline.errors import PipelineError
 from pipeline.strict_yaml import read_yaml
-from pipeline.workspace import prepare, write_facts
+from pipeline.workspace import differs_from_commit, prepare, publish, write_facts
 
 ROOT = Path(pipeline.__file__).parents[1]
 
@@ -105,6 +106,42 @@ def test_what_an_experiment_has_changed_does_not_vanish_silently(checkout: Path,
     prepare("mine")
     assert capsys.readouterr().out.startswith(f"{path}: written anew from params.yaml and presets/mine.yaml; ")
     assert read_yaml(path)["seed"] == 2
+    for unreadable in (b"<<<<<<< ours\nseed: 2\n", b"seed: \xff\n"):  # as a merge, or another editor, leaves it
+        path.write_bytes(unreadable)
+        prepare("mine")
+        assert capsys.readouterr().out.startswith(f"{path}: written anew") and read_yaml(path)["seed"] == 2
+
+
+def test_figures_are_copied_once_there_is_a_lock(checkout: Path) -> None:
+    """Those that differ, and nothing that a killed run has left."""
+    folder, out = prepare("mine"), Path("reports/mine")
+    for name in ("claims.json", "analyses/a.png", "quality/ar.json", ".claims.json.1-0@0.aside", ".analyses.lock"):
+        (folder / "reports" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "reports" / name).write_text("new")
+    publish(folder, out)
+    assert not out.exists()
+    (folder / "dvc.lock").write_text("lock")
+    publish(folder, out)
+    copied = everything(out)
+    assert {path.relative_to(out).as_posix() for path, content in copied.items() if content is not None} == {
+        "claims.json", "analyses/a.png", "lock.yaml"}
+    before = {path: path.stat().st_ino for path in copied}
+    (out / "claims.json").write_text("old")
+    publish(folder, out)
+    assert (out / "claims.json").read_text() == "new"
+    assert {path for path in copied if path.is_file() and path.stat().st_ino != before[path]} == {out / "claims.json"}
+
+
+def test_without_git_nothing_differs_from_a_commit(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert not differs_from_commit(prepare("mine"))
+
+
+def test_a_run_that_is_refused_makes_no_folder(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, message in ((["--profile", "nosuch"], "--profile: 'nosuch' is unknown; presets has mine"),
+                               (["--profile", "mine", "--jobs", "2", "--force"], "--jobs: with --force, which is")):
+        assert main(["repro", *arguments]) == 2 and message in capsys.readouterr().err
+    assert not Path("profiles").exists()
 
 
 def test_no_name_is_a_command_of_the_shell() -> None:

@@ -36,16 +36,18 @@ def run(arguments: argparse.Namespace, options: list[str]) -> None:
 
     from pipeline.dvc_index import PIPELINE
     from pipeline.files import locked
-    from pipeline.names import check_name
     from pipeline.stages import ending_like_control_c
-    from pipeline.workspace import PROFILES
+    from pipeline.workspace import PROFILES, preset_of
 
     if arguments.jobs is not None and arguments.jobs < 1:
         raise PipelineError(f"--jobs: {arguments.jobs} must be at least 1")
     for option in options:
         _check_option(option)
+    if arguments.jobs is not None and options:
+        raise PipelineError(f"--jobs: with {options[0]}, which is passed on to `dvc repro`, one stage runs after the "
+                            "other; leave one of the two out")
     if arguments.profile:
-        check_name(arguments.profile, "--profile")
+        preset_of(arguments.profile)  # before a folder is made for it
     with locked((PROFILES / arguments.profile if arguments.profile else Path()) / PIPELINE), ending_like_control_c():
         _reproduce(arguments.profile, arguments.jobs, options)
 
@@ -59,10 +61,9 @@ def _check_option(option: str) -> None:
 
 
 def _reproduce(profile: str, jobs: int | None, options: list[str]) -> None:
-    from pipeline import layout
     from pipeline.params import PARAMS, load_params
     from pipeline.stages import ask_dvc, default_jobs, reproduce_families
-    from pipeline.workspace import differs_from_commit, prepare, publish, reproduce, write_facts
+    from pipeline.workspace import prepare, reproduce, write_facts
 
     load_params()  # a mistake in params.yaml is reported before anything starts
     folder = prepare(profile) if profile else Path()
@@ -70,6 +71,7 @@ def _reproduce(profile: str, jobs: int | None, options: list[str]) -> None:
     stages = {} if options else ask_dvc(folder)
     if not options and not any(stage.has_changed for stage in stages.values()):
         print("Nothing has changed: data, models and reports are up to date.")
+        _publish(profile, folder)  # which may have failed, or not followed a plain `dvc repro`
         return
     params = load_params(folder / PARAMS)
     check_decoders(params)
@@ -81,11 +83,20 @@ def _reproduce(profile: str, jobs: int | None, options: list[str]) -> None:
     status = reproduce(folder, options)
     if status:
         sys.exit(status)
-    if profile:
-        publish(folder, layout.REPORTS / profile)
-        if differs_from_commit(folder):
-            print(f"{folder}: not committed as it is; experiments in it and other clones start from what is committed: "
-                  f"git add {folder} && git commit")
+    _publish(profile, folder)
+
+
+def _publish(profile: str, folder: Path) -> None:
+    """Copy the figures of a profile's folder to `reports`; the default run's are there."""
+    from pipeline import layout
+    from pipeline.workspace import differs_from_commit, publish
+
+    if not profile:
+        return
+    publish(folder, layout.REPORTS / profile)
+    if differs_from_commit(folder):
+        print(f"{folder}: not committed as it is; experiments in it and other clones start from what is committed: "
+              f"git add {folder} && git commit")
 
 
 def check_decoders(params: "Params") -> None:
@@ -124,14 +135,18 @@ def check_decoders(params: "Params") -> None:
 
 
 def _announce(params: "Params", folder: Path, jobs: int) -> None:
-    """Print how long the training of the families without a checkpoint will take."""
+    """Print how many steps the training of the families without a checkpoint has, and on a CPU how long it takes."""
+    import torch
+
     from pipeline.estimate import training_time, untrained
 
     families = untrained(params, folder)
     if families:
         steps = sum(params.family(name).training.steps for name in families)
-        minutes = training_time(params, families, jobs) / 60
+        # Steps are measured on the CPU, which says nothing about an accelerator.
+        duration = ("" if torch.accelerator.is_available()
+                    else f", about {training_time(params, families, jobs) / 60:.0f} minutes")
         together = f" with up to {jobs} students at once" if jobs > 1 else ""
-        print(f"{len(families)} systems have no checkpoint in {folder / 'checkpoints'}: {steps:,} training steps, "
-              f"about {minutes:.0f} minutes{together} unless DVC's cache has them; validation, evaluation and timing "
-              "come on top. An interrupted run continues where it stopped.", flush=True)
+        print(f"{len(families)} systems have no checkpoint in {folder / 'checkpoints'}: {steps:,} training steps"
+              f"{duration}{together} unless DVC's cache has them; validation, evaluation and timing come on top. An "
+              "interrupted run continues where it stopped.", flush=True)

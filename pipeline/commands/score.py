@@ -25,23 +25,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from itertools import islice
 
-    from pipeline.documents.plain import read_utf8
-    from pipeline.errors import PipelineError
+    from pipeline.documents.plain import read_columns, read_utf8
     from pipeline.scoring import PairLine, Scorer
     from pipeline.text_model import open_family, open_folder
 
-    lines = enumerate(read_utf8(arguments.input), 1)
+    file = str(arguments.input or "standard input")
+    lines = read_columns(read_utf8(arguments.input), file, "give SOURCE<TAB>TRANSLATION")
+    pairs = (PairLine(f"{file}:{number}", *columns) for number, columns in enumerate(lines, 1))
     model = (open_folder(Path(arguments.model))[0] if arguments.family is None
              else open_family(load_params(), arguments.family))
     scorer = Scorer(model, arguments.device)
-    while chunk := list(islice(lines, 64)):
-        pairs = []
-        for number, line in chunk:
-            name = f"{arguments.input or 'standard input'}: line {number}"
-            source, tab, target = line.partition("\t")
-            if not tab:
-                raise PipelineError(f"{name} has no tab; give SOURCE<TAB>TRANSLATION")
-            pairs.append(PairLine(name, source, target))
-        for pair, (score, slots) in zip(pairs, scorer(pairs), strict=True):
+    while chunk := list(islice(pairs, 64)):
+        for pair, (score, slots) in zip(chunk, scorer(chunk), strict=True):
             sys.stdout.buffer.write(f"{score:.6f}\t{slots}\t{pair.source}\t{pair.translation}\n".encode())
         sys.stdout.buffer.flush()

@@ -9,7 +9,7 @@ Notes about single lines, such as that a source was cut to the model's limit, go
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pipeline.documents.plain import read_columns, read_utf8
 from pipeline.errors import PipelineError, one_line
 from pipeline.files import check_output
+from pipeline.lines import is_packed
 from pipeline.model_options import add_model_arguments, open_model
 from pipeline.params import load_params
 from pipeline.placeholders import lost_placeholders
@@ -92,10 +93,12 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         prefixes = None
         if arguments.prefix:
-            columns, again = tee(read_columns(lines, str(arguments.input or "standard input")))
+            columns, again = tee(read_columns(
+                lines, str(arguments.input or "standard input"),
+                "with --prefix a line is a source, a tab and the beginning of its translation", optional=True))
             lines, prefixes = (source for source, _ in columns), (prefix for _, prefix in again)
         results = _with_progress(translator(lines, ahead=1 if waits else 32, prefixes=prefixes),
-                                 _line_count(arguments), arguments)
+                                 lambda: _line_count(arguments.input), arguments)
         rendered = (_render(number, result, arguments) for number, result in enumerate(results, 1))
     _write(rendered, arguments.output)
 
@@ -168,9 +171,11 @@ def _languages(arguments: argparse.Namespace) -> tuple[str, str]:
 def _render_segments(document: "Catalogue | Memory | None", found: "Iterator[Segment]",
                      arguments: argparse.Namespace) -> Iterator[bytes]:
     """The translated document, or lines that were split into sentences; notes go to standard error."""
-    total = _line_count(arguments) if document is None else len(document.sources())
+    def count() -> int | None:
+        return _line_count(arguments.input) if document is None else len(document.sources())
+
     segments = []
-    for number, segment in enumerate(_with_progress(found, total, arguments), start=1):
+    for number, segment in enumerate(_with_progress(found, count, arguments), start=1):
         checked = document is not None or arguments.check_placeholders
         lost = lost_placeholders(segment.source, segment.text) if checked else []
         for note in [*segment.warnings, *([f"lost {', '.join(lost)}"] if lost else [])]:
@@ -183,21 +188,23 @@ def _render_segments(document: "Catalogue | Memory | None", found: "Iterator[Seg
         yield document.rendered(segments, lost_placeholders)
 
 
-def _with_progress(results: Iterator[_T], total: int | None, arguments: argparse.Namespace) -> Iterator[_T]:
+def _with_progress(results: Iterator[_T], count: Callable[[], int | None],
+                   arguments: argparse.Namespace) -> Iterator[_T]:
+    """The results, and a bar where one is wanted: only then they are counted, for which a file is read to its end."""
     wanted = arguments.input is not None and sys.stderr.isatty() if arguments.progress is None else arguments.progress
     if not wanted:
         return results
     from tqdm import tqdm
 
     unit = " segments" if _is_document(arguments.input) else " lines"
-    return iter(tqdm(results, total=total, unit=unit, file=sys.stderr))
+    return iter(tqdm(results, total=count(), unit=unit, file=sys.stderr))
 
 
-def _line_count(arguments: argparse.Namespace) -> int | None:
+def _line_count(path: Path | None) -> int | None:
     """The lines of a file that can be read twice and is not packed."""
-    if arguments.input is None or arguments.input.suffix in (".gz", ".zst") or not arguments.input.is_file():
+    if path is None or is_packed(path) or not path.is_file():
         return None
-    with arguments.input.open("rb") as file:
+    with path.open("rb") as file:
         return sum(1 for _ in file)
 
 

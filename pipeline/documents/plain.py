@@ -1,11 +1,14 @@
 """Plain text, line by line, from a file or from standard input."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pipeline.errors import PipelineError
 from pipeline.lines import decode_lines, read_lines
+
+_REMEDY = "redirect it, or name a file with --input"
+"""For standard input, which has no path to check."""
 
 
 def read_utf8(path: Path | None) -> Iterator[str]:
@@ -21,27 +24,35 @@ def read_utf8(path: Path | None) -> Iterator[str]:
     name = str(path or "standard input")
     try:
         if path is None and sys.stdin is None:
-            raise PipelineError(f"{name}: closed; redirect it, or name a file with --input")
+            raise PipelineError(f"{name}: closed; {_REMEDY}")
         if path is not None and not path.is_fifo():  # which loses its text when a reader closes it
             path.open("rb").close()
     except OSError as error:
         raise PipelineError(f"{name}: cannot be read: {error.strerror}; check the path and the permissions") from None
-    return decode_lines(sys.stdin.buffer, name) if path is None else read_lines(path)
+    return _read_standard_input(sys.stdin.buffer, name) if path is None else read_lines(path)
 
 
-def read_columns(lines: Iterator[str], name: str) -> Iterator[tuple[str, str]]:
-    """The source and the prefix of every line; they are separated by a tab.
+def _read_standard_input(file: Iterable[bytes], name: str) -> Iterator[str]:
+    try:
+        yield from decode_lines(file, name)
+    except OSError as error:  # such as of a descriptor that is open for writing only
+        raise PipelineError(f"{name}: cannot be read: {error.strerror}; {_REMEDY}") from None
+
+
+def read_columns(lines: Iterator[str], name: str, form: str, optional: bool = False) -> Iterator[tuple[str, str]]:
+    """The two columns of every line; they are separated by a tab.
 
     Args:
-        lines: with one tab or none.
+        lines: with one tab.
         name: of their file, for error messages.
+        form: what a line should be, for error messages.
+        optional: a line may have no tab; its second column is empty then.
 
     Raises:
-        PipelineError: a line has more tabs.
+        PipelineError: a line has more tabs, or none although it is not optional.
     """
     for number, line in enumerate(lines, start=1):
-        source, *prefix = line.split("\t")
-        if len(prefix) > 1:
-            raise PipelineError(f"{name}:{number}: has {len(prefix)} tabs; with --prefix a line is a source, a tab and "
-                                "the beginning of its translation")
-        yield source, prefix[0] if prefix else ""
+        first, *others = line.split("\t")
+        if len(others) > 1 or not (others or optional):
+            raise PipelineError(f"{name}:{number}: has {f'{len(others)} tabs' if others else 'no tab'}; {form}")
+        yield first, others[0] if others else ""

@@ -295,6 +295,13 @@ def test_a_note_is_printed_once(run: Run, marian: Path) -> None:
     assert run("translate", TEXT, "--model", f"hf:{marian}")[2].count("no_repeat_ngram_size 3 is ignored") == 1
 
 
+def test_a_note_shows_what_a_terminal_would_obey(run: Run, marian: Path) -> None:
+    """What it quotes is not ours."""
+    _change(marian / "generation_config.json", repetition_penalty="\x1b[2J\n")
+    note = r"note: generation_config.json: repetition_penalty \x1b[2J\n is ignored"
+    assert note in run("translate", TEXT, "--model", f"hf:{marian}")[2].splitlines()
+
+
 @pytest.mark.parametrize(("options", "message"), [
     (["--model", "checkpoints/teacher"], "checkpoints/teacher: is no model folder (it has no"),
     (["--family", "teacher", "--target-language", "de"], "a family has been trained for one pair of languages"),
