@@ -69,6 +69,8 @@ class AnalysesSettings(Checked):
     """Masked families that differ in their `decoder_layers`; each is measured under the first of its decoders."""
     sentences: Positive = 60
     """Test sentences whose time is broken down, evenly spaced over the lengths of their translations."""
+    validation_sentences: Positive = 200
+    """Validation sentences, evenly spaced over their lengths, on which shares of the prior and windows are compared."""
     bin_words: Positive = 10
     """Target lengths that share a bin."""
     repetitions: Positive = 5

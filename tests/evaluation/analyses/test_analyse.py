@@ -33,7 +33,7 @@ from pipeline.model.checkpoint import load_checkpoint, save_checkpoint, unique_w
 from pipeline.model.settings import VocabularySettings
 from pipeline.params import AnalysesSettings, Params, load_params
 
-LATTICE = ("breakdown", "candidates", "layers", "normaliser", "recall", "search_moves")
+LATTICE = ("breakdown", "candidates", "layers", "normaliser", "reach", "recall", "search_moves")
 DRAFTING = ("draft_acceptance", "draft_breakdown", "draft_memory", "draft_sizes", "draft_speedup")
 JACOBI = ("ddg", "known_length", "operations", "scaling")
 DOUBLE_TOKEN, INTERLEAVED = ("ends", "sizes"), ("agreement", "batch_and_beam", "mutual_information", "repetition",
@@ -150,6 +150,9 @@ def test_every_question_is_answered(run: Callable[..., Params], monkeypatch: pyt
     of_softmax = metrics["normaliser"]
     assert (of_softmax["sentences"], of_softmax["timed_sentences"]) == (24, 4) and 0 <= of_softmax["same_output"] <= 1
     assert of_softmax["normaliser"]["bleu"] - of_softmax["softmax"]["bleu"] == pytest.approx(of_softmax["difference"])
+    reach = metrics["reach"]
+    assert reach["recall"] == sorted(reach["recall"]) and reach["recall"][0] < 1 and reach["own_share"] == 0
+    assert {window: len(found) for window, found in reach["bleu"].items()} == {"three_words": 4, "a_fifth": 4}
     assert sum(one["test_sentences"] for one in metrics["breakdown"]["bins"].values()) == 24
     assert_drafting(metrics)
     assert_orders(metrics)

@@ -1,0 +1,24 @@
+"""What a lattice does not hold: the lengths outside its window, and its own counts after others were tried."""
+
+import numpy as np
+import pytest
+from lattices import counted, lattice, random_corpus
+
+from pipeline.count_model.lengths import LengthRegression
+from pipeline.evaluation.analyses.lattice.reach import prior_share, words_within
+
+
+def test_words_of_sentences_whose_length_is_within_a_window() -> None:
+    model = lattice(counts=counted(random_corpus())._replace(lengths=LengthRegression(1.0, 0.0)))
+    lengths = np.array([[10, 13], [10, 14], [30, 36], [30, 37]])
+    assert words_within(model, lengths) == {"three_words": pytest.approx(0.13), "a_fifth": pytest.approx(0.49)}
+    assert words_within(model, lengths[:0]) == {"three_words": 0, "a_fifth": 0}
+
+
+def test_a_share_of_the_prior_is_tried_and_put_back() -> None:
+    own = counted(random_corpus(), diagonal=0.25)
+    model = lattice(counts=own)
+    with pytest.raises(ZeroDivisionError), prior_share(model, 0.5):
+        assert model.counts.diagonal == 0.5 and model.counts.lexicon is own.lexicon
+        raise ZeroDivisionError
+    assert model.counts is own
