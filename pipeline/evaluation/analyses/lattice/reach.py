@@ -40,9 +40,10 @@ _LABELS = {"three_words": "L ± 3 words", "a_fifth": "L ± a fifth, with a lengt
 
 def ask(context: LatticeContext) -> Finding:
     """BLEU and recall at each share, and the words of the sentences whose length is within each window."""
-    model, run, settings = context.lattice, context.run, context.run.params.analyses
-    if model is None:
+    if context.lattice is None:
         return context.not_measured()
+    run, settings = context.run, context.run.params.analyses
+    model: LatticeTransformer = open_engine(context.lattice)  # which has its own reference to the counts
     name, longest = settings.decoder, model.settings.max_length
     sample = ValidationSample(run.params, run.tokenizer, run.device, settings.validation_sentences, longest)
     pairs = run.pairs("validation")
@@ -57,8 +58,7 @@ def ask(context: LatticeContext) -> Finding:
             recall += measure_recall(golds, [context.k], {"": lambda one: by_position(model, one, [context.k])})[
                 ""].recall().tolist()
             for window, decoder in decoders.items():
-                translate = partial(decoder, open_engine(model))
-                bleu[window].append(sample.bleu(Contestant(settings.lattice, name, translate)))
+                bleu[window].append(sample.bleu(Contestant(settings.lattice, name, partial(decoder, model))))
     metric = {"decoder": name, "sentences": len(chosen), "shares": list(SHARES), "own_share": model.counts.diagonal,
               "recall": recall, "bleu": bleu, "words_within": words_within(model, lengths[chosen])}
     return Finding(metric, _draw(metric))
