@@ -66,9 +66,9 @@ def _section(which: int, runs: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _parts(parts: Iterable[Mapping[str, Any]]) -> Iterable[str]:
     for part in parts:
-        needed = part["figures"].get("sentences_to_decide")
-        yield f"{part['claim']}: {part['verdict']}. {part['why']}" + (
-            f" About {float(f'{needed:.2g}'):,.0f} sentences would decide it." if needed else "")
+        needed = {of: part["figures"].get(f"{of}_to_decide") for of in ("sentences", "rounds")}
+        yield f"{part['claim']}: {part['verdict']}. {part['why']}" + "".join(
+            f" About {float(f'{number:.2g}'):,.0f} {of} would decide it." for of, number in needed.items() if number)
 
 
 def _source(which: int) -> str:

@@ -396,10 +396,10 @@ def difference(low: float, high: float) -> dict[str, float]:
             f"block{k}": speedup(max(gains) / gain) for k, gain in zip((1, 4, 12), gains, strict=True)}}}}, verdict)
       for gains, verdict in (((2.0, 2.5, 1.5), "true"), ((2.5, 2.0, 1.5), "false"), ((1.5, 2.0, 2.5), "false"),
                              ((2.4, 2.5, 1.5), "undecided"), ((2.5, 2.4, 1.5), "undecided"))),
-    *((4, {"sizes": {"sentences": 16, "by_vocabulary": {"3000": speedup(1.1), "12000": speedup(larger)},
+    *((4, {"sizes": {"rounds": 8, "by_vocabulary": {"3000": speedup(1.1), "12000": speedup(larger)},
                      "largest_against_smallest": {"by_vocabulary": speedup(larger / 1.1)}}}, verdict)
       for larger, verdict in ((0.9, "true"), (1.08, "undecided"), (1.3, "false"))),
-    (4, {"sizes": {"sentences": 16, "by_vocabulary": {"3000": speedup(1.1)}, "largest_against_smallest": {}}},
+    (4, {"sizes": {"rounds": 8, "by_vocabulary": {"3000": speedup(1.1)}, "largest_against_smallest": {}}},
      "not measured"),
     *((39, {"agreement": {"sentences": {"0": 40, "8": 50, "apart": 50}, "subjects": 24, "predicates": 12,
                           f"interleaved{side}": {
@@ -439,7 +439,7 @@ def test_search_moves_a_share_of_the_words(share: float, sentences: int, verdict
 
 @pytest.mark.parametrize(("wide", "verdict"), [(1.4, "true"), (1.12, "undecided"), (0.8, "false")])
 def test_a_gain_from_a_larger_model(wide: float, verdict: str) -> None:
-    sizes = {"sizes": {"sentences": 16, "by_width": {"64": speedup(1.1), "1024": speedup(wide), "128": speedup(5.0)},
+    sizes = {"sizes": {"rounds": 8, "by_width": {"64": speedup(1.1), "1024": speedup(wide), "128": speedup(5.0)},
                        "largest_against_smallest": {"by_width": speedup(wide / 1.1)}}}
     rows = (contestant("ar", "beam10", 6.0), contestant("double_token", "pair_beam10", 5.0, counterpart="beam10"))
     assert findings(contestants=rows, analyses=sizes)[3]["verdict"] == verdict

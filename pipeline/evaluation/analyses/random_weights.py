@@ -11,10 +11,10 @@ from pipeline.model.transformer import Transformer
 CPU = torch.device("cpu")
 
 
-def random_model(order: OrderSettings, vocabulary: int, network: NetworkSettings,
-                 device: torch.device = CPU) -> Transformer:
+def random_model(order: OrderSettings, vocabulary: int, network: NetworkSettings, device: torch.device = CPU,
+                 seed: int = 1) -> Transformer:
     """A model that never ends: the logit of its end symbol is 0, far below the best of the others."""
-    torch.manual_seed(1)
+    torch.manual_seed(seed)
     model = Transformer(network, vocabulary, vocabulary, make_order(order)).eval()
     with torch.no_grad():
         model.projection.weight[model.order.end] = 0

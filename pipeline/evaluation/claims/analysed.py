@@ -75,9 +75,9 @@ def _size(metrics: Metrics, claim: str, what: str, *, below: bool = False) -> Ju
     ratios = {size: _estimate(metric[what][size], "speedup") for size in sorted(metric[what], key=int)}
     listed = ", ".join(f"{size}: {in_words(ratio)}" for size, ratio in ratios.items())
     estimate = _estimate(found, "speedup")
-    return compared(claim, estimate, metric["sentences"],
+    return compared(claim, estimate, metric["rounds"],
                     f"On random weights, {listed}; the largest against the smallest: {in_words(estimate)}.",
-                    {"ratios": {size: rounded(ratio) for size, ratio in ratios.items()}}, 1.0, below=below)
+                    {"ratios": {size: rounded(ratio) for size, ratio in ratios.items()}}, 1.0, below=below, of="rounds")
 
 
 def _precision(metrics: Metrics, name: str, part: str, n: str, *, below: bool = False) -> Judgement:

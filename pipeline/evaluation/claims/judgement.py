@@ -37,31 +37,32 @@ def by_interval(low: float, high: float, threshold: float = 0.0) -> str:
 
 
 def compared(claim: str, estimate: Sequence[float], units: int, why: str, figures: Mapping[str, Any],
-             threshold: float = 0.0, *, below: bool = False) -> Judgement:
+             threshold: float = 0.0, *, below: bool = False, of: str = "sentences") -> Judgement:
     """The judgement on a claim that a figure lies above a threshold, or below it.
 
     Args:
         claim: in words.
         estimate: the figure and its interval, see `Estimate`.
-        units: sentences that it was computed from.
+        units: how many it was computed from.
         why: the sentence that ends with it.
         figures: what else a reader of the file may want to know.
         threshold: which it lies above if the claim is true.
         below: whether it lies below the threshold if the claim is true.
+        of: what the units are.
     """
     value, low, high = estimate
     verdict = by_interval(-high, -low, -threshold) if below else by_interval(low, high, threshold)
     verdict = verdict if units >= FEWEST else UNDECIDED
     figures = {**figures, "estimate": rounded(estimate)}
     if units < FEWEST:
-        why = f"{why} Too few sentences, {units}, for a verdict."
+        why = f"{why} Too few {of}, {units}, for a verdict."
     elif verdict == UNDECIDED:
-        figures["sentences_to_decide"] = sentences_to_decide(value - threshold, low, high, units)
+        figures[f"{of}_to_decide"] = sentences_to_decide(value - threshold, low, high, units)
     return Judgement(claim, verdict, why, figures)
 
 
 def sentences_to_decide(margin: float, low: float, high: float, sentences: int) -> int | None:
-    """Sentences that would make an interval around a margin as narrow as the margin; None for a margin of 0.
+    """Sentences (or rounds) that would make an interval around a margin as narrow as the margin; None for a margin of 0.
 
     >>> sentences_to_decide(0.5, -0.5, 1.5, 1000)
     4000

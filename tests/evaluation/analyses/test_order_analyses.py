@@ -77,12 +77,13 @@ def test_families_that_differ_in_their_data_alone_are_timed_once() -> None:
 def test_sizes_are_timed_on_outputs_of_the_lengths_of_references(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizes, "WIDTHS", (0.5,))
     monkeypatch.setattr(sizes, "VOCABULARIES", (2,))
+    monkeypatch.setattr(sizes, "ROUNDS", 2)
     calls: list[tuple[str, int]] = []
 
     def time(contestants: Sequence[Contestant], sentences: Sequence[torch.Tensor], *_: Any) -> Any:
         for one in contestants:
             calls.append((one.family, int(one.translate(sentences[0]).calls[0])))
-        return np.tile([3.0, 2.0 if len(calls) == 2 else 1.5], (9, 1))
+        return np.array([3.0, 2.0 if len(calls) % 4 == 2 else 1.5])
 
     monkeypatch.setattr(sizes, "seconds_of", time)
     params = load_params(ROOT / "params.yaml")
@@ -90,7 +91,7 @@ def test_sizes_are_timed_on_outputs_of_the_lengths_of_references(monkeypatch: py
                           pairs=lambda _: [([7, 8, 9], [7, 8, 9, 10, 11, 12, 13, 14])],
                           spread_sources=lambda *_: ([0], [torch.tensor([[7, 8, 9, EOS]])]))
     metric = sizes.ask(OrderContext(cast(FinishedRun, run), ())).metric
-    assert calls == 2 * [("ar", 9), ("double_token", 5)]  # 8 words, twice as many as the source, and their end
+    assert calls == 4 * [("ar", 9), ("double_token", 5)]  # 8 words, twice as many as the source, and their end
     assert metric["by_width"]["64"]["speedup"] == 1.5 and metric["by_vocabulary"]["120"]["speedup"] == 2
     assert metric["largest_against_smallest"] == {}  # there is one of either
 

@@ -1,8 +1,9 @@
 """How does the gain depend on the size of the model and of its vocabulary? (Table 2 and section 5.2 of the paper.)
 
 A run trains models of one size, so random weights are timed here: the shape of `double_token` at half, once and twice
-its width, and with a vocabulary four times as large. Weights do not change the time of a search of a given length. The
-length of an output is that of its source, times what references have per piece of their sources.
+its width, and with a vocabulary four times as large. Weights do not change the time of a search of a given length, but
+where they lie in memory does: each round has weights of its own, and intervals are over rounds. The length of an output
+is that of its source, times what references have per piece of their sources.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -27,7 +29,7 @@ from pipeline.model.settings import OrderSettings
 FAMILY, BEAM, PAIR_BEAM = "double_token", "beam10", "pair_beam10"
 WIDTHS, VOCABULARIES = (0.5, 1, 2), (1, 4)
 """Factors of the run's own. A width that is odd or that the heads do not divide is left out."""
-_SENTENCES = 16
+_SENTENCES, ROUNDS = 16, 8
 
 
 def ask(context: OrderContext) -> Finding:
@@ -46,36 +48,39 @@ def ask(context: OrderContext) -> Finding:
     limit = LengthLimit(ratio=ratio, extra=0, longest=shape.max_length - 1)
     orders = {params.baseline: (LEFT_TO_RIGHT, BEAM), FAMILY: (OrderSettings(FAMILY), PAIR_BEAM)}
 
-    def timed(width: int, pieces: int) -> Floats:
+    def timed(width: int, pieces: int, seed: int) -> Floats:
         network = replace(shape, width=width, feed_forward=shape.feed_forward * width // shape.width)
         contestants = []
         for family, (order, name) in orders.items():
             search = make_decoder(name, params.decoder(name), limit)
-            model = random_model(order, pieces, network, run.device)
+            model = random_model(order, pieces, network, run.device, seed)
             contestants.append(Contestant(family, name, partial(search, model)))
         return seconds_of(contestants, run.spread_sources(sources, _SENTENCES, shape.max_length)[1],
-                          params.speed.repetitions, params.speed.warmup, run.device)
+                          params.speed.warmup, run.device)
 
     widths = [int(width) for width in (shape.width * factor for factor in WIDTHS)
               if width % 2 == 0 and width % shape.heads == 0]
-    seconds = {size: timed(*size) for size in dict.fromkeys(
-        [*((width, vocabulary) for width in widths), *((shape.width, vocabulary * one) for one in VOCABULARIES)])}
+    every = list(dict.fromkeys([*((width, vocabulary) for width in widths),
+                                *((shape.width, vocabulary * one) for one in VOCABULARIES)]))
+    rounds = [[timed(*size, seed) for size in every] for seed in range(ROUNDS)]
+    seconds = dict(zip(every, np.array(rounds).swapaxes(0, 1), strict=True))
     return sizes({width: seconds[width, vocabulary] for width in widths},
                  {vocabulary * one: seconds[shape.width, vocabulary * one] for one in VOCABULARIES},
-                 sentences=min(_SENTENCES, len(sources)), pieces_per_source_piece=ratio, baseline=params.baseline)
+                 sentences=min(_SENTENCES, len(sources)), rounds=ROUNDS, pieces_per_source_piece=ratio,
+                 baseline=params.baseline)
 
 
-def seconds_of(contestants: Sequence[Contestant], sentences: Sequence[Tensor], repetitions: int, warmup: int,
+def seconds_of(contestants: Sequence[Contestant], sentences: Sequence[Tensor], warmup: int,
                device: torch.device) -> Floats:
-    """(N, C) seconds of each sentence under each contestant, one at a time."""
-    return measure(contestants, {1: sentences}, repetitions=repetitions, warmup=warmup, device=device)[1].medians.T
+    """(C,) seconds of all sentences under each contestant, one at a time."""
+    return measure(contestants, {1: sentences}, repetitions=1, warmup=warmup, device=device)[1].medians.sum(1)
 
 
 def sizes(by_width: Mapping[int, Floats], by_vocabulary: Mapping[int, Floats], **about: Any) -> Finding:
     """The ratios of all sizes, and how many times as large that of the largest size is as that of the smallest.
 
     Args:
-        by_width, by_vocabulary: (N, 2) seconds of the baseline and of `FAMILY` on the same sentences.
+        by_width, by_vocabulary: (R, 2) seconds of the baseline and of `FAMILY` in each round.
         about: what is the same for all, `baseline` at least.
     """
     measured = {"by_width": by_width, "by_vocabulary": by_vocabulary}
