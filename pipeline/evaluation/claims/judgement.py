@@ -62,7 +62,7 @@ def compared(claim: str, estimate: Sequence[float], units: int, why: str, figure
 
 
 def sentences_to_decide(margin: float, low: float, high: float, sentences: int) -> int | None:
-    """Sentences (or rounds) that would make an interval around a margin as narrow as the margin; None for a margin of 0.
+    """Sentences, or rounds, that would make an interval around a margin as narrow as the margin; None for none.
 
     >>> sentences_to_decide(0.5, -0.5, 1.5, 1000)
     4000
