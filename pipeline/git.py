@@ -1,4 +1,4 @@
-"""What git says about the repository; nothing where there is no git, or no repository."""
+"""Queries of the repository by git; None where there is no git, or no repository."""
 
 import subprocess
 

@@ -143,7 +143,7 @@ def _announce(params: "Params", folder: Path, jobs: int) -> None:
     families = untrained(params, folder)
     if families:
         steps = sum(params.family(name).training.steps for name in families)
-        # Steps are measured on the CPU, which says nothing about an accelerator.
+        # Steps are measured on the CPU, and do not predict those of an accelerator.
         duration = ("" if torch.accelerator.is_available()
                     else f", about {training_time(params, families, jobs) / 60:.0f} minutes")
         together = f" with up to {jobs} students at once" if jobs > 1 else ""
