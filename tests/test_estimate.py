@@ -62,6 +62,22 @@ def test_the_time_of_an_accelerator_is_not_announced(
     assert bool(measured) is not accelerated
 
 
+@pytest.mark.parametrize(("cost", "accelerated", "told"), [
+    (16.5, False, ["training.precision: bf16-mixed: a step takes 16.5 times as long as in 32-true on this processor; "
+                   "set training.precision to 32-true in the preset or in params.yaml"]),
+    (0.8, False, []), (16.5, True, [])])
+def test_a_precision_that_the_processor_does_not_multiply_is_announced(
+        workspace: Path, change_params: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str], cost: float, accelerated: bool, told: list[str]) -> None:
+    """Before weeks of training; the trainings in float32 are not measured again."""
+    change_params({"families": {"interleaved": {"training": {"precision": "bf16-mixed", "threads": 2}}}})
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: accelerated)
+    monkeypatch.setattr(estimate, "seconds_a_step", lambda network, tokens, vocabulary, threads, precision: {
+        "bf16-mixed": 60.0 * cost, "32-true": 60.0}[precision] / threads)
+    _announce(load_params(), Path("elsewhere"), 2)
+    assert capsys.readouterr().out.splitlines()[1:] == told
+
+
 @pytest.mark.parametrize(("tokens", "longest", "shape", "share"), [
     (64, 64, (4, 16), 1), (640_000, 64, (128, 16), 2048 / 640_000), (70, 10, (7, 10), 1)])
 @pytest.mark.parametrize(("ticks", "seconds"), [

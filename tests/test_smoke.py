@@ -82,7 +82,10 @@ def test_the_figures_are_copied_to_where_git_sees_them(reproduced: Path, project
 def test_nothing_runs_twice(reproduced: Path, project: Path) -> None:
     before = (reproduced / "dvc.lock").read_bytes()
     again = run(project, "pipeline", "repro", "--profile", "smoke")
-    assert (again.returncode, again.stdout) == (0, "Nothing has changed: data, models and reports are up to date.\n")
+    assert again.returncode == 0 and again.stdout.splitlines() == [
+        "Nothing has changed: data, models and reports are up to date.",
+        "profiles/smoke: not committed as it is; experiments in it and other clones start from what is committed: "
+        "git add profiles/smoke && git commit"]
     assert (reproduced / "dvc.lock").read_bytes() == before
 
 

@@ -135,18 +135,25 @@ def check_decoders(params: "Params") -> None:
 
 
 def _announce(params: "Params", folder: Path, jobs: int) -> None:
-    """Print how many steps the training of the families without a checkpoint has, and on a CPU how long it takes."""
+    """Print how many steps the training of the families without a checkpoint has, and on a CPU how long it takes.
+
+    There, also a precision that takes longer than the exact one.
+    """
     import torch
 
-    from pipeline.estimate import training_time, untrained
+    from pipeline.estimate import precision_costs, training_time, untrained
 
     families = untrained(params, folder)
     if families:
         steps = sum(params.family(name).training.steps for name in families)
         # Steps are measured on the CPU, and do not predict those of an accelerator.
-        duration = ("" if torch.accelerator.is_available()
-                    else f", about {training_time(params, families, jobs) / 60:.0f} minutes")
+        accelerated = torch.accelerator.is_available()
+        duration = "" if accelerated else f", about {training_time(params, families, jobs) / 60:.0f} minutes"
         together = f" with up to {jobs} students at once" if jobs > 1 else ""
         print(f"{len(families)} systems have no checkpoint in {folder / 'checkpoints'}: {steps:,} training steps"
               f"{duration}{together} unless DVC's cache has them; validation, evaluation and timing come on top. An "
               "interrupted run continues where it stopped.", flush=True)
+        for precision, cost in ({} if accelerated else precision_costs(params, families)).items():
+            if cost > 1:
+                print(f"training.precision: {precision}: a step takes {cost:.1f} times as long as in 32-true on this "
+                      "processor; set training.precision to 32-true in the preset or in params.yaml", flush=True)
