@@ -4,7 +4,8 @@ from docs.reports import ROOT, dated, read
 from docs.tables import number, table
 
 ALIGNMENT, ROUNDS = "benchmarks/results/alignment.json", "benchmarks/results/drafting.json"
-ENGINES, OPUS_MT = "benchmarks/results/marian.json", "benchmarks/results/opus_mt.json"
+ENGINES, ENGINES_AVX2 = "benchmarks/results/marian.json", "benchmarks/results/marian_avx2.json"
+OPUS_MT = "benchmarks/results/opus_mt.json"
 FAULTS, SERVICE = "benchmarks/results/faults.json", "benchmarks/results/service.json"
 
 
