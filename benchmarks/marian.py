@@ -1,14 +1,16 @@
-"""One sentence at a time on a CPU: Marian in transformers, ours and CTranslate2 on the same random weights.
+"""Translation on a CPU: Marian in transformers, ours and CTranslate2 on the same random weights.
 
     python -m benchmarks.marian
+    # of files rather than of single sentences:
+    python -m benchmarks.marian --batch 64 --sentences 8 --rounds 1 --output benchmarks/results/marian_batch.json
     # as OPUS-MT's models are:
     python -m benchmarks.marian --vocabulary 58101 --activation swish --output benchmarks/results/opus_mt.json
 
 Before anything is timed, our logits are checked against Marian's, and every engine must give the same greedy tokens in
 float32. All run to the same length because the end symbol is not among their tokens (sources for which it is are passed
 over), so no engine carries the cost of suppressing it. With 8 bits each engine rounds in its own way, so only the
-lengths are compared. CTranslate2 competes with the environment and the number of threads that make it fastest, chosen
-for each precision.
+lengths are compared. CTranslate2 competes with the environment, the number of threads and that of workers, which take a
+part of a batch each, that make it fastest, chosen for each precision.
 """
 
 import dataclasses
@@ -34,20 +36,21 @@ from transformers import MarianMTModel
 
 from benchmarks.clock import RESULTS, Floats, about, argument_parser, interleave, median_ratio, table
 from benchmarks.weights import random_marian, transformer_of
-from pipeline.decoding import beam, greedy
+from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
-from pipeline.engine.door import open_engine
+from pipeline.decoding.settings import make_decoder
 from pipeline.files import write_json
 from pipeline.interop.export_ctranslate2 import weights_of
-from pipeline.model.formats import COMPILED, in_format
+from pipeline.model.formats import COMPILED
 from pipeline.model.settings import ACTIVATIONS, NetworkSettings
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import BOS, EOS, SPECIALS
 
 ROOT = Path(__file__).parents[1]
 Environment = dict[str, str]
-Engine = Callable[[Tensor], tuple[float, list[int]]]
-"""A source (1, S) to the seconds of its translation, and the tokens."""
+Rows = list[list[int]]
+Engine = Callable[[Tensor], tuple[float, Rows]]
+"""Sources (B, S) to the seconds of their translation, and the tokens of each."""
 CTRANSLATE2_SETTINGS: tuple[Environment, ...] = ({}, {"CT2_USE_MKL": "0"}, {"CT2_USE_MKL": "1"})
 """Documented environment variables of CTranslate2 that are tried."""
 BEAMS = 5
@@ -58,20 +61,21 @@ PAUSE = 0.05
 class CTranslate2:
     """A long-lived CTranslate2 process and the pipes to it."""
 
-    def __init__(self, ours: Transformer, environment: Environment, threads: int, precision: str) -> None:
+    def __init__(self, ours: Transformer, environment: Environment, workers: int, threads: int,
+                 precision: str) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = f"{folder}/weights.safetensors"
             save_file(weights_of(ours), path)
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.ctranslate2_worker", path,
-                 json.dumps(dataclasses.asdict(ours.settings)), str(threads), precision],
+                 json.dumps(dataclasses.asdict(ours.settings)), str(workers), str(threads), precision],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ | environment)
-            self.translate([EOS], 1, 1)  # it has answered: the weights are read
+            self.translate([[EOS]], 1, 1)  # it has answered: the weights are read
 
-    def translate(self, source: list[int], beams: int, length: int) -> tuple[float, list[int]]:
+    def translate(self, sources: Rows, beams: int, length: int) -> tuple[float, Rows]:
         """Seconds by the process's own clock (the pipes are not in them), and the tokens."""
         assert self._process.stdin and self._process.stdout
-        self._process.stdin.write(json.dumps({"source": source, "beams": beams, "length": length}) + "\n")
+        self._process.stdin.write(json.dumps({"sources": sources, "beams": beams, "length": length}) + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
@@ -96,7 +100,7 @@ def largest_difference(marian: MarianMTModel, ours: Transformer, source: Tensor,
 
 
 class Engines:
-    """The contestants, with one way to call them: source (1, S) and length T in, seconds and tokens out."""
+    """The contestants, with one way to call them: sources (B, S) and length T in, seconds and tokens out."""
 
     def __init__(self, marian: MarianMTModel, ours: Transformer, peers: Mapping[str, CTranslate2],
                  length: int) -> None:
@@ -105,28 +109,27 @@ class Engines:
         self._marian, self._length = marian, length
         self.all: dict[str, Engine] = {"transformers greedy": self._marian_greedy}
         for precision, peer in peers.items():
-            model, suffix = open_engine(in_format(ours, precision)), "" if precision == COMPILED[0] else " int8"
-            for name, beams in (("greedy", 1), (f"beam {BEAMS}", BEAMS)):
-                self.all[f"ours {name}{suffix}"] = partial(self._ours, model, beams)
+            suffix = "" if precision == COMPILED[0] else " int8"
+            for name, beams, entry in (("greedy", 1, {"algorithm": "greedy"}),
+                                       (f"beam {BEAMS}", BEAMS, {"algorithm": "beam", "beams": BEAMS})):
+                decode = make_decoder(name, {**entry, "quantization": precision}, self._limit)
+                self.all[f"ours {name}{suffix}"] = partial(self._ours, partial(decode, ours))
                 self.all[f"CTranslate2 {name}{suffix}"] = partial(self._theirs, peer, beams)
 
-    def _marian_greedy(self, source: Tensor) -> tuple[float, list[int]]:
+    def _marian_greedy(self, sources: Tensor) -> tuple[float, Rows]:
         start = time.perf_counter()
         with torch.inference_mode():
             out = self._marian.generate(
-                source, num_beams=1, do_sample=False, use_cache=True, max_new_tokens=self._length)
-        return time.perf_counter() - start, out[0, 1:].tolist()
+                sources, num_beams=1, do_sample=False, use_cache=True, max_new_tokens=self._length)
+        return time.perf_counter() - start, out[:, 1:].tolist()
 
-    def _ours(self, model: Transformer, beams: int, source: Tensor) -> tuple[float, list[int]]:
+    def _ours(self, decode: Callable[[Tensor], Hypotheses], sources: Tensor) -> tuple[float, Rows]:
         start = time.perf_counter()
-        if beams == 1:
-            out = greedy.search(model, source, self._limit)
-        else:
-            out = beam.search(model, source, self._limit, beam.Settings(beams))
-        return time.perf_counter() - start, out.tokens[0, 0].tolist()
+        out = decode(sources)
+        return time.perf_counter() - start, out.tokens[:, 0].tolist()
 
-    def _theirs(self, peer: CTranslate2, beams: int, source: Tensor) -> tuple[float, list[int]]:
-        return peer.translate(source[0].tolist(), beams, self._length)
+    def _theirs(self, peer: CTranslate2, beams: int, sources: Tensor) -> tuple[float, Rows]:
+        return peer.translate(sources.tolist(), beams, self._length)
 
 
 def why_not(engines: Engines, marian: MarianMTModel, ours: Transformer, source: Tensor,
@@ -136,7 +139,7 @@ def why_not(engines: Engines, marian: MarianMTModel, ours: Transformer, source: 
     Raises:
         ValueError: the logits differ: the weights are mapped wrongly.
     """
-    tokens = {name: engine(source)[1] for name, engine in engines.all.items()}
+    tokens = {name: engine(source)[1][0] for name, engine in engines.all.items()}
     if any(len(row) != length or EOS in row for row in tokens.values()):
         return "an end symbol"
     greedy_tokens = [row for name, row in tokens.items() if name.endswith("greedy")]
@@ -165,24 +168,28 @@ def draw(engines: Engines, marian: MarianMTModel, ours: Transformer, sentences: 
     return kept, passed_over
 
 
-def try_settings(ours: Transformer, precision: str, length: int,
-                 rounds: int) -> list[tuple[float, Environment, int]]:
-    """Median milliseconds of CTranslate2's greedy search by environment and number of threads, the fastest first."""
-    source = [*range(len(SPECIALS), len(SPECIALS) + length - 1), EOS]
-    tried = []
-    for environment, threads in product(CTRANSLATE2_SETTINGS, sorted({1, torch.get_num_threads()})):
-        with CTranslate2(ours, environment, threads, precision) as peer:
-            peer.translate(source, 1, length)
+def try_settings(ours: Transformer, precision: str, length: int, rounds: int,
+                 batch: int) -> list[tuple[float, Environment, int, int]]:
+    """Median milliseconds per sentence of CTranslate2's greedy search by environment, workers and threads of each.
+
+    The fastest come first.
+    """
+    sources = [[*range(len(SPECIALS), len(SPECIALS) + length - 1), EOS]] * batch
+    cores, tried = torch.get_num_threads(), []
+    crews = {(1, 1), (1, cores)} if batch == 1 else {(1, cores), (cores, 1)}
+    for environment, (workers, threads) in product(CTRANSLATE2_SETTINGS, sorted(crews)):
+        with CTranslate2(ours, environment, workers, threads, precision) as peer:
+            peer.translate(sources, 1, length)
             seconds = []
             for _ in range(rounds):
                 time.sleep(PAUSE)  # as where it is measured
-                seconds.append(peer.translate(source, 1, length)[0])
-        tried.append((1000 * statistics.median(seconds), environment, threads))
+                seconds.append(peer.translate(sources, 1, length)[0])
+        tried.append((1000 * statistics.median(seconds) / batch, environment, workers, threads))
     return sorted(tried, key=lambda one: one[0])
 
 
 def measure(engines: Engines, sources: Sequence[Tensor], rounds: int) -> dict[str, Floats]:
-    """(sentences * rounds,) seconds of each engine, sentence by sentence in turn."""
+    """(batches * rounds,) seconds of each engine, batch by batch in turn."""
     def play(engine: Engine) -> Callable[[int], float]:
         def turn(item: int) -> float:
             time.sleep(PAUSE)
@@ -194,7 +201,9 @@ def measure(engines: Engines, sources: Sequence[Tensor], rounds: int) -> dict[st
 
 def main() -> None:
     parser = argument_parser(__doc__)
-    parser.add_argument("--sentences", type=int, default=10)
+    parser.add_argument("--sentences", type=int, default=10, help="different ones")
+    parser.add_argument("--batch", type=int, default=1,
+                        help="sentences that are translated at once; more than there are different ones are repeated")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--length", type=int, default=30, help="tokens of every source and of every output")
     parser.add_argument("--width", type=int, default=512)
@@ -210,33 +219,40 @@ def main() -> None:
     description = about(["transformers", "ctranslate2"])
     marian = random_marian(settings, options.vocabulary, seed=1)
     ours = transformer_of(marian, settings)
-    tried = {precision: try_settings(ours, precision, options.length, options.rounds) for precision in COMPILED}
+    tried = {precision: try_settings(ours, precision, options.length, options.rounds, options.batch)
+             for precision in COMPILED}
     with ExitStack() as stack:
         engines = Engines(marian, ours, {
             precision: stack.enter_context(CTranslate2(ours, *settings[0][1:], precision))
             for precision, settings in tried.items()}, options.length)
         sources, passed_over = draw(engines, marian, ours, options.sentences, options.length, options.length)
-        seconds = measure(engines, sources, options.rounds)
+        seconds = measure(engines, batches(sources, options.batch), options.rounds)
     result = {
         **description,
         "model": {"width": settings.width, "layers": settings.encoder_layers, "heads": settings.heads,
                   "feed_forward": settings.feed_forward, "vocabulary": options.vocabulary,
                   "activation": settings.activation},
         "threads": torch.get_num_threads(),
-        "sentences": len(sources), "rounds": options.rounds, "source_tokens": options.length,
+        "sentences": len(sources), "batch": options.batch, "rounds": options.rounds, "source_tokens": options.length,
         "output_tokens": options.length, "passed_over": passed_over, "pause_seconds": PAUSE,
         "ctranslate2_settings": {precision: [
-            {"environment": environment, "threads": threads, "ms_per_sentence": ms} for ms, environment, threads in one]
-            for precision, one in tried.items()},
-        "engines": {name: summary(seconds, name, options.length) for name in seconds},
+            {"environment": environment, "workers": workers, "threads": threads, "ms_per_sentence": ms}
+            for ms, environment, workers, threads in one] for precision, one in tried.items()},
+        "engines": {name: summary(seconds, name, options.length, options.batch) for name in seconds},
     }
     write_json(options.output, result)
     show(result)
 
 
-def summary(seconds: Mapping[str, Floats], name: str, length: int) -> dict[str, Any]:
+def batches(sources: Sequence[Tensor], size: int) -> list[Tensor]:
+    """As many batches (size, S) as there are sources (1, S), each beginning with another one."""
+    return [torch.cat([sources[(first + place) % len(sources)] for place in range(size)])
+            for first in range(len(sources))]
+
+
+def summary(seconds: Mapping[str, Floats], name: str, length: int, batch: int) -> dict[str, Any]:
     """One engine's times, and its ratios [ratio, low, high] to the peers' greedy search of its precision."""
-    milliseconds = 1000 * statistics.median(seconds[name])
+    milliseconds = 1000 * statistics.median(seconds[name]) / batch
     return {"ms_per_sentence": milliseconds, "ms_per_token": milliseconds / length,
             "times_faster_than_transformers": median_ratio(seconds["transformers greedy"], seconds[name]),
             "times_faster_than_ctranslate2": median_ratio(
@@ -250,9 +266,10 @@ def show(result: Mapping[str, Any]) -> None:
          *("{:.2f} ({:.2f} to {:.2f})".format(*row[f"times_faster_than_{peer}"])
            for peer in ("transformers", "ctranslate2"))]
         for name, row in result["engines"].items()]))
-    print(f"{result['sentences']} sources, {result['rounds']} rounds; passed over: {result['passed_over'] or 'none'}; "
-          "CTranslate2 with " + ", ".join(
-              f"{one[0]['environment'] or 'its defaults'} and {one[0]['threads']} threads in {precision}"
+    print(f"{result['sentences']} sources, {result['batch']} at once, {result['rounds']} rounds; passed over: "
+          f"{result['passed_over'] or 'none'}; CTranslate2 with " + ", ".join(
+              f"{one[0]['environment'] or 'its defaults'}, {one[0]['workers']} workers of {one[0]['threads']} threads "
+              f"in {precision}"
               for precision, one in result["ctranslate2_settings"].items()))
 
 
