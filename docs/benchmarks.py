@@ -5,7 +5,7 @@ from docs.tables import number, table
 
 ALIGNMENT, ROUNDS = "benchmarks/results/alignment.json", "benchmarks/results/drafting.json"
 ENGINES, ENGINES_AVX2 = "benchmarks/results/marian.json", "benchmarks/results/marian_avx2.json"
-OPUS_MT = "benchmarks/results/opus_mt.json"
+BATCHES_AVX2, OPUS_MT = "benchmarks/results/marian_batch_avx2.json", "benchmarks/results/opus_mt.json"
 FAULTS, SERVICE = "benchmarks/results/faults.json", "benchmarks/results/service.json"
 
 

@@ -26,6 +26,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "correction_base": partial(runs.corrections, CORRECTION_BASE), "lattices": partial(runs.search, LATTICES),
     "drafters": partial(runs.drafting, DRAFTERS), "engines": partial(benchmarks.engines, benchmarks.ENGINES),
     "engines_avx2": partial(benchmarks.engines, benchmarks.ENGINES_AVX2),
+    "batches_avx2": partial(benchmarks.engines, benchmarks.BATCHES_AVX2),
     "opus_mt": partial(benchmarks.engines, benchmarks.OPUS_MT), "rounds": benchmarks.rounds,
     "alignment": benchmarks.alignment, "gpu": gpu.gpu, "claims": findings.claims, "pictures": pictures, "scale": scale,
     "service": benchmarks.service, **{preset: partial(levers, preset) for preset in TABLES},
