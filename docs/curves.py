@@ -4,8 +4,9 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-from docs.reports import ROOT, parameters, steps
+from docs.reports import ROOT, decoders, steps
 from docs.tables import table
+from pipeline.peer_settings import FAMILY as PEER
 
 PARTS = ("first third", "second third", "last third")
 """Parts of a training, of as many steps each, whose best validations are compared."""
@@ -21,7 +22,8 @@ def curves(run: str) -> str:
         return [family, title, f"{steps(run, family):,}",
                 *(format(one, form) for one in best(validations(run, family, metric)))]
 
-    return table(["family", "on validation", "steps", *PARTS], map(row, parameters(run).systems), texts=2)
+    families = dict.fromkeys(row["family"] for row in decoders(run) if row["family"] != PEER)
+    return table(["family", "on validation", "steps", *PARTS], [row(family) for family in families], texts=2)
 
 
 def curve(run: str, family: str, metric: str) -> Path:
