@@ -52,19 +52,33 @@ def family_seconds(params: Params, families: list[str]) -> dict[str, float]:
 
 
 def precision_costs(params: Params, families: list[str]) -> dict[str, float]:
-    """By each other precision than 32-true of these families, how many times as long a training step takes in it.
+    """By each other precision than 32-true of these families, how many times as long a product takes in it.
 
     Two bytes are quicker only where the processor multiplies them; elsewhere they are converted at every use. Measured
-    with the first family of each precision.
+    with the first family of each precision, and not by whole steps, each of which might take a minute.
     """
     costs = dict[str, float]()
     for family in map(params.family, families):
         chosen = family.training.precision
         if chosen not in (_EXACT, *costs):
-            own, exact = (seconds_a_step(family.network, family.data.batch_tokens, params.bpe.vocabulary,
-                                         family.training.threads, precision) for precision in (chosen, _EXACT))
+            own, exact = (seconds_a_product(family.network, family.data.batch_tokens, precision)
+                          for precision in (chosen, _EXACT))
             costs[chosen] = own / exact
     return costs
+
+
+def seconds_a_product(settings: NetworkSettings, batch_tokens: int, precision: str) -> float:
+    """The seconds of the first product of a feed-forward block, the minimum over a few."""
+    rows = torch.randn(min(batch_tokens, _MOST), settings.width)
+    weight = torch.randn(settings.feed_forward, settings.width)
+
+    def once() -> float:
+        start = time.perf_counter()
+        with _in_precision(precision):
+            F.linear(rows, weight)
+        return time.perf_counter() - start
+
+    return min(once() for _ in range(_STEPS))
 
 
 def seconds_a_step(settings: NetworkSettings, batch_tokens: int, vocabulary: int, threads: int = 1,
@@ -85,7 +99,7 @@ def seconds_a_step(settings: NetworkSettings, batch_tokens: int, vocabulary: int
     taken = list[float]()
     while len(taken) < _STEPS and sum(taken) < _SECONDS:
         start = time.perf_counter()
-        with torch.autocast("cpu", torch.bfloat16, enabled="bf16" in precision):
+        with _in_precision(precision):
             loss = F.cross_entropy(network(ids, ids).flatten(0, 1), ids.flatten())
         gradients = list(torch.autograd.grad(loss, weights))
         with torch.no_grad():  # the class AdamW would import torch's compiler, which takes longer than all these steps
@@ -94,3 +108,8 @@ def seconds_a_step(settings: NetworkSettings, batch_tokens: int, vocabulary: int
         taken.append(time.perf_counter() - start)
     torch.set_num_threads(before)
     return min(taken) * batch_tokens / ids.numel()
+
+
+def _in_precision(precision: str) -> torch.autocast:
+    """A block that computes on the CPU as a training in one of Lightning's precisions does."""
+    return torch.autocast("cpu", torch.bfloat16, enabled="bf16" in precision)

@@ -63,19 +63,45 @@ def test_the_time_of_an_accelerator_is_not_announced(
 
 
 @pytest.mark.parametrize(("cost", "accelerated", "told"), [
-    (16.5, False, ["training.precision: bf16-mixed: a step takes 16.5 times as long as in 32-true on this processor; "
-                   "set training.precision to 32-true in the preset or in params.yaml"]),
+    (16.5, False, ["training.precision: bf16-mixed: a product takes 16.5 times as long as in 32-true on this "
+                   "processor; set training.precision to 32-true in the preset or in params.yaml"]),
     (0.8, False, []), (16.5, True, [])])
 def test_a_precision_that_the_processor_does_not_multiply_is_announced(
         workspace: Path, change_params: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str], cost: float, accelerated: bool, told: list[str]) -> None:
-    """Before weeks of training; the trainings in float32 are not measured again."""
-    change_params({"families": {"interleaved": {"training": {"precision": "bf16-mixed", "threads": 2}}}})
+    """Before weeks of training are estimated; the families in float32 need no comparison."""
+    change_params({"families": {"interleaved": {"training": {"precision": "bf16-mixed"}}}})
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: accelerated)
-    monkeypatch.setattr(estimate, "seconds_a_step", lambda network, tokens, vocabulary, threads, precision: {
-        "bf16-mixed": 60.0 * cost, "32-true": 60.0}[precision] / threads)
+    monkeypatch.setattr(estimate, "seconds_a_step", lambda *_: 60.0)
+    compared = list[str]()
+
+    def seconds(network: Any, tokens: int, precision: str) -> float:
+        compared.append(precision)
+        return {"bf16-mixed": 0.01 * cost, "32-true": 0.01}[precision]
+
+    monkeypatch.setattr(estimate, "seconds_a_product", seconds)
     _announce(load_params(), Path("elsewhere"), 2)
-    assert capsys.readouterr().out.splitlines()[1:] == told
+    assert capsys.readouterr().out.splitlines()[:-1] == told
+    assert compared == ([] if accelerated else ["bf16-mixed", "32-true"])
+
+
+def test_a_product_is_really_measured(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The quickest of a few, of the batch's rows, or as many as a CPU can hold, and in the precision."""
+    reading, seen, product = iter([0, 0.9, 1, 1.3, 2, 2.5, 3, 4, 5, 6]), list[tuple[Any, ...]](), estimate.F.linear
+
+    def noted(rows: Tensor, weight: Tensor) -> Tensor:
+        found = product(rows, weight)
+        seen.append((tuple(found.shape), found.dtype))
+        return found
+
+    monkeypatch.setattr(estimate.time, "perf_counter", lambda: next(reading))
+    monkeypatch.setattr(estimate.F, "linear", noted)
+    settings = load_params().family("teacher").network
+    assert estimate.seconds_a_product(settings, 640_000, "bf16-mixed") == pytest.approx(0.3)
+    assert seen == [((2048, settings.feed_forward), torch.bfloat16)] * 5
+    monkeypatch.setattr(estimate.time, "perf_counter", lambda: 0.0)
+    estimate.seconds_a_product(settings, 10, "32-true")
+    assert seen[5:] == [((10, settings.feed_forward), torch.float32)] * 5
 
 
 @pytest.mark.parametrize(("tokens", "longest", "shape", "share"), [

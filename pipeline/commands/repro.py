@@ -148,12 +148,12 @@ def _announce(params: "Params", folder: Path, jobs: int) -> None:
         steps = sum(params.family(name).training.steps for name in families)
         # Steps are measured on the CPU, and do not predict those of an accelerator.
         accelerated = torch.accelerator.is_available()
+        for precision, cost in ({} if accelerated else precision_costs(params, families)).items():
+            if cost > 1:
+                print(f"training.precision: {precision}: a product takes {cost:.1f} times as long as in 32-true on "
+                      "this processor; set training.precision to 32-true in the preset or in params.yaml", flush=True)
         duration = "" if accelerated else f", about {training_time(params, families, jobs) / 60:.0f} minutes"
         together = f" with up to {jobs} students at once" if jobs > 1 else ""
         print(f"{len(families)} systems have no checkpoint in {folder / 'checkpoints'}: {steps:,} training steps"
               f"{duration}{together} unless DVC's cache has them; validation, evaluation and timing come on top. An "
               "interrupted run continues where it stopped.", flush=True)
-        for precision, cost in ({} if accelerated else precision_costs(params, families)).items():
-            if cost > 1:
-                print(f"training.precision: {precision}: a step takes {cost:.1f} times as long as in 32-true on this "
-                      "processor; set training.precision to 32-true in the preset or in params.yaml", flush=True)
