@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.optim.adamw import adamw
 
+from pipeline.allocator import keep_freed_memory
 from pipeline.model.orders import make_order
 from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.model.transformer import Transformer
@@ -88,6 +89,7 @@ def seconds_a_step(settings: NetworkSettings, batch_tokens: int, vocabulary: int
     Of a large batch a part is measured, and the seconds are in proportion: the optimiser, whose work is the same for
     any batch, takes a small share of either.
     """
+    keep_freed_memory()  # as a training does
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     network = Transformer(settings, vocabulary, vocabulary, make_order(OrderSettings("left_to_right"))).train()

@@ -11,6 +11,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.allocator import keep_freed_memory
 from pipeline.errors import PipelineError
 from pipeline.params import load_params
 from pipeline.training import options
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, rest: list[str]) -> None:
+    keep_freed_memory()
     params = load_params()
     family = options.family_of(params, arguments.family, rest)
     from pipeline.training.fit import FitCLI
