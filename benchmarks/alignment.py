@@ -46,7 +46,7 @@ PACKAGE_METHOD = "as the package symmetrises"
 
 
 class Text(NamedTuple):
-    """Sentence pairs of white-space separated words to align, a file a side."""
+    """Sentence pairs of white-space separated words to align, one file per side."""
 
     name: str
     source: Path
@@ -165,7 +165,7 @@ def check(text: Text) -> dict[str, int]:
                                     "read; remove the pair")
     if len(sides[0]) != len(sides[1]):
         raise PipelineError(f"{text.source}: {len(sides[0])} lines, but {text.target} has {len(sides[1])}; "
-                            "give one line a sentence on both sides")
+                            "give one line per sentence on both sides")
     return {"pairs": len(sides[0]), "source_words": sum(map(len, sides[0])), "target_words": sum(map(len, sides[1]))}
 
 

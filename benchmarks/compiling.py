@@ -4,7 +4,7 @@
 
 One process with an empty folder for machine code translates a sentence by one search after the other, each twice; what
 the first time takes longer than the second is compiling. A search compiles what those before it have not compiled.
-Random weights of the default model's shape, float32.
+Random weights of the default model's shape with 3,000 pieces, float32.
 """
 
 import json

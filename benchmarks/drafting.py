@@ -1,11 +1,11 @@
-"""What a draft and its verification cost in tokens of greedy search: how many must be accepted a call to win.
+"""What a draft and its verification cost in tokens of greedy search: how many must be accepted per call to win.
 
     python -m benchmarks.drafting
     python -m benchmarks.drafting --rounds 5 --output quick.json   # does it run?
 
-Random weights, batch 1, a source of 25 pieces and outputs of 40; the default model (d=128, 2+2 layers, 3,000 pieces)
-and a base-size one (d=512, 6+6 layers, 16,000 pieces). A search's time, encoder aside, by its calls is that of a round,
-whatever the random drafter happened to guess; it is given over the time of a token of greedy search.
+Random weights, batch 1, a source of 25 pieces and outputs of 40; the default model's shape (d=128, 2+2 layers) with
+3,000 pieces, and a base-size one (d=512, 6+6 layers, 16,000 pieces). A search's time, encoder aside, by its calls is
+that of a round, whatever the random drafter happened to guess; it is given over the time of a token of greedy search.
 """
 
 import time

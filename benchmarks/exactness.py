@@ -52,7 +52,7 @@ Expected = dict[tuple[str, str, int], Hypotheses]
 
 def examine(params: Params, folder: Path, family: str, decoder: str, quantization: str, sentences: int | None,
             expected: Expected) -> dict[str, Any] | None:
-    """Ties by type and batch size, and tokens accepted a call; None if the decoder promises nothing.
+    """Ties by type and batch size, and tokens accepted per call; None if the decoder promises nothing.
 
     Args:
         params: of the run.

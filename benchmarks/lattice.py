@@ -8,8 +8,8 @@ reach, and it is cut at the limit), and the lattice predicts 25 words and looks 
 Its candidates are drawn at random, always K of them, at no cost: what a look-up takes is among
 the parts, from a table of random counts with as many entries as the default corpus has.
 
-* `systems`: K = 16 to 128 with one scorer layer against beam 5, with the default model and with d=512, 6+6 layers and
-  16,000 pieces.
+* `systems`: K = 16 to 128 with one scorer layer against beam 5, with the default model's shape and 3,000 pieces, and
+  with d=512, 6+6 layers and 16,000 pieces.
 * `parts`: encoder, scorer and Viterbi of the same sentences; look-up of a 25-token sentence; Viterbi of 7 lattices of
   30 positions, serial and as a scan; all apart.
 """

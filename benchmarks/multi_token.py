@@ -1,11 +1,11 @@
-"""How many times faster several words a step are, and where the rest of the time goes, on random weights.
+"""How many times faster several words per step are, and where the rest of the time goes, on random weights.
 
     python -m benchmarks.multi_token
     python -m benchmarks.multi_token --rounds 2 --output quick.json   # does it run?
 
 Alone in its batch, every system translates sources of 30 random pieces into 30 words. Its end symbol is out of reach
 and it is cut at the length limit, whose last step is the one that the end would have taken: as many calls as for 30
-words and their end (31, or 16 with two words a step, or 8 with four). One beam is greedy search.
+words and their end (31, or 16 with two words per step, or 8 with four). One beam is greedy search.
 
 * `double_token`: its pair beam against `ar`'s beam, over beams, vocabularies and models.
 * `orders`: every multi-token order against `ar`.

@@ -2,7 +2,7 @@
 
     python -m benchmarks.scale_worker PIECE
 
-Pieces that are no verb of the pipeline: `recombine` makes the corpus, `shards` stands in for a teacher whose
+Pieces that are no command of the pipeline: `recombine` makes the corpus, `shards` stands in for a teacher whose
 translations are the corpus's targets; `merge`, `fingerprint`, `epoch` and `sentencepiece` are measured.
 """
 

@@ -4,8 +4,8 @@ tokens and pieces of which width a compiled step and a compiled encoder are the 
     python -m benchmarks.step
 
 A model with random weights (d=128, 2+2 layers, vocabulary 3,000) is searched on outputs of 20 to 30 words, alone in
-its batch: as users do, where the whole search may be one compiled call, and step by step from Python. There the three
-verbs are the seam: a timer around each of them tells the model's time from the search's own.
+its batch: as users do, where the whole search may be one compiled call, and step by step from Python. There a
+timer around each of the model's methods tells its time from the search's own.
 """
 
 import time
@@ -49,15 +49,15 @@ WAYS = {"compiled": ALWAYS, "torch": NEVER}
 WORDS = range(20, 31)
 """Lengths of the outputs: those of long sentences, half of them odd."""
 SOURCE = 25
-VERBS = ("encode", "start", "step", "select")
+METHODS = ("encode", "start", "step", "select")
 
 
 class Timed:
-    """A model whose verbs add up their seconds."""
+    """A model whose methods add up their seconds."""
 
     def __init__(self, model: Transformer) -> None:
         self.model = model
-        self.seconds = dict.fromkeys(VERBS, 0.0)
+        self.seconds = dict.fromkeys(METHODS, 0.0)
 
     @property
     def kind(self) -> str:
@@ -79,10 +79,10 @@ class Timed:
     def step(self, tokens: Tensor, state: State) -> Tensor:
         return self._timed("step", lambda: self.model.step(tokens, state))
 
-    def _timed(self, verb: str, call: Callable[[], Any]) -> Any:
+    def _timed(self, method: str, call: Callable[[], Any]) -> Any:
         start = time.perf_counter()
         result = call()
-        self.seconds[verb] += time.perf_counter() - start
+        self.seconds[method] += time.perf_counter() - start
         return result
 
 
@@ -99,9 +99,10 @@ def search(model: Any, source: Tensor, words: int, beams: int) -> int:
 
 
 def measure_search(models: dict[str, Transformer], beams: int, source: Tensor, rounds: int) -> dict[str, Any]:
-    """Milliseconds a sentence, and step by step from Python microseconds a call by verb, for both orders in turn."""
+    """Milliseconds per sentence, and step by step from Python microseconds per call by method, for both orders in turn.
+    """
     sentences = rounds * len(WORDS)
-    verbs = {order: np.zeros((sentences, len(VERBS))) for order in models}
+    methods = {order: np.zeros((sentences, len(METHODS))) for order in models}
     calls = {order: np.zeros(sentences) for order in models}
 
     def plain(order: str) -> Turn:
@@ -113,7 +114,7 @@ def measure_search(models: dict[str, Transformer], beams: int, source: Tensor, r
             start = time.perf_counter()
             calls[order][item] = search(model, source, WORDS[item % len(WORDS)], beams)
             seconds = time.perf_counter() - start
-            verbs[order][item] = list(model.seconds.values())
+            methods[order][item] = list(model.seconds.values())
             return seconds
         return turn
 
@@ -122,21 +123,21 @@ def measure_search(models: dict[str, Transformer], beams: int, source: Tensor, r
     return {"beams": beams,
             "orders": {order: {
                 "calls": float(calls[order].mean()), "ms_per_sentence": 1e3 * float(np.median(seconds[order])),
-                "step_by_step": shares(seconds[f"{order}, step by step"], verbs[order], calls[order])}
+                "step_by_step": shares(seconds[f"{order}, step by step"], methods[order], calls[order])}
                 for order in models},
             "interleaved_times_faster": list(speed_ratio(seconds["left_to_right"], seconds["interleaved"]))}
 
 
-def shares(seconds: Floats, verbs: Floats, calls: Floats) -> dict[str, float]:
+def shares(seconds: Floats, methods: Floats, calls: Floats) -> dict[str, float]:
     """Where the time of a sentence goes that is searched step by step from Python: medians over sentences.
 
     Args:
         seconds: (N,) of each sentence.
-        verbs: (N, verbs) seconds in each of the verbs, in the order of `VERBS`; the rest is the search's own.
+        methods: (N, methods) seconds in each of the methods, in the order of `METHODS`; the rest is the search's own.
         calls: (N,) of the decoder.
     """
-    share = dict(zip(VERBS, verbs.T, strict=True))
-    own = seconds - verbs.sum(1)
+    share = dict(zip(METHODS, methods.T, strict=True))
+    own = seconds - methods.sum(1)
     return {
         "ms_per_sentence": 1e3 * float(np.median(seconds)),
         "encode_ms": 1e3 * float(np.median(share["encode"])), "start_ms": 1e3 * float(np.median(share["start"])),

@@ -1,7 +1,7 @@
 """Write a decoder and translate by it: `python examples/own_decoder.py FOLDER`, with a model folder of the family `ar`.
 
 A decoder is a function from a model, padded ids (B, S) and the greatest length of a translation to hypotheses. It knows
-nothing of the model but its order and three verbs:
+nothing of the model but its order and three methods:
 
     encode(source) -> memory        reads the source
     start(memory) -> state          before the first step
@@ -28,7 +28,7 @@ def sample(model: Any, source: Tensor, limit: LengthLimit, *, temperature: float
     """Draw translations by a model that generates one token per step.
 
     Args:
-        model: opened by the Translator: its verbs are compiled where they can be.
+        model: opened by the Translator: its methods are compiled where they can be.
         source: (B, S) ids, padded on the right.
         limit: the greatest length of a translation.
         temperature: above 0; towards 0, the draws become those of greedy search.

@@ -148,7 +148,7 @@ def test_the_console_command_is_the_module(monkeypatch: pytest.MonkeyPatch, caps
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
-def test_every_verb_is_completed(shell: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_every_command_is_completed(shell: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     pytest.importorskip("shtab")
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out

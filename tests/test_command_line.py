@@ -41,7 +41,7 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     assert arguments != ["--help"] or all(f"  {verb} " in printed for verb in COMMANDS)
 
 
-def test_every_verb_has_its_file() -> None:
+def test_every_command_has_its_file() -> None:
     commands = Path(pipeline.__file__).parent / "commands"
     assert {verb.replace("-", "_") for verb in COMMANDS} == {path.stem for path in commands.glob("*.py")} - {"__init__"}
 

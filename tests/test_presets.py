@@ -116,7 +116,8 @@ def test_paper_c_drafts_whole_blocks_with_an_encoder_of_its_own() -> None:
     params = params_of("wmt14_en_de_aggressive")
     drafter = params.family("drafter")
     assert (drafter.network.encoder_layers, drafter.network.decoder_layers, drafter.network.width) == (6, 6, 512)
-    assert drafter.arguments().items() >= {"block": 25, "prefix": "bidirectional", "chained": False}.items()
+    assert drafter.arguments().items() >= {
+        "block": 25, "prefix": "bidirectional", "chained": False, "labels": "data"}.items()
     assert params.family("teacher").network.width == 1024
     assert [params.decoders[name]["block"] for name in params.decoders_of("drafter")] == [0, 0, 0]
 

@@ -24,7 +24,7 @@ STAGES = {
     "export": ("export folder --family ar --output data/export", "data/export"),
     "translate": ("translate --device cpu --family ar --input in.txt --output out.txt", "out.txt"),
 }
-"""The verb of each stage, with its options, and what it writes."""
+"""The command of each stage, with its options, and what it writes."""
 _PAGE = 4096
 """Bytes, of which a file system in memory has a whole number."""
 

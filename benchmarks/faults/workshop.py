@@ -59,11 +59,11 @@ class Ended(NamedTuple):
 
 def call(folder: Path, command: str, before: Callable[[], object] | None = None,
          environment: Mapping[str, str] | None = None, killed_after: float | None = None) -> Ended:
-    """Run a verb in a folder, in a fork of this process, which has the libraries: their import takes seconds.
+    """Run a command in a folder, in a fork of this process, which has the libraries: their import takes seconds.
 
     Args:
         folder: to run in.
-        command: the verb and its options.
+        command: its name and options.
         before: called in the fork first.
         environment: further variables.
         killed_after: seconds after which the fork gets SIGKILL; None: never.

@@ -1,4 +1,4 @@
-"""The verbs of the command line, one file each: `run`, and `add_arguments` if the verb has options.
+"""The commands of the command line, one file each: `run`, and `add_arguments` if the command has options.
 
 Slow imports are inside `run`.
 """

@@ -1,4 +1,4 @@
-"""Print a script with which a shell completes the verbs and options of this command.
+"""Print a script with which a shell completes the commands and options of this program.
 
     fast-nmt completion bash > ~/.local/share/bash-completion/completions/fast-nmt
 
@@ -25,20 +25,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     import shtab
 
-    parser = _every_verb(shtab.FILE)
+    parser = _every_command(shtab.FILE)
     sys.stdout.write(shtab.complete(parser, arguments.shell) + "\n")
 
 
-def _every_verb(paths: Mapping[str, Any]) -> argparse.ArgumentParser:
-    """One parser of all verbs, whose options that take paths are completed by `paths`.
+def _every_command(paths: Mapping[str, Any]) -> argparse.ArgumentParser:
+    """One parser of all commands, whose options that take paths are completed by `paths`.
 
-    The command line itself imports only the verb that is called.
+    The command line itself imports only the command that is called.
     """
     parser = argparse.ArgumentParser(prog=PROGRAM)
-    verbs = parser.add_subparsers()
+    added = parser.add_subparsers()
     for found in pkgutil.iter_modules(commands.__path__):
         module = importlib.import_module(f"{commands.__name__}.{found.name}")
-        own = verbs.add_parser(found.name, help=(module.__doc__ or "").partition("\n")[0])
+        own = added.add_parser(found.name, help=(module.__doc__ or "").partition("\n")[0])
         if hasattr(module, "add_arguments"):
             module.add_arguments(own)
         for option in own._actions:  # where shtab also finds them

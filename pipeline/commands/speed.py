@@ -1,4 +1,4 @@
-"""Time the teacher and all students under all their decoders, interleaved sentence by sentence: reports/speed.json.
+"""Time all systems under all their decoders, and the peers, in turn sentence by sentence: reports/speed.json.
 
 With --model, time only that model folder or checkpoint, under any of its decoders, a checkpoint also by its own
 library, by the block `speed` of params.yaml, and print a table.
