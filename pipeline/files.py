@@ -73,6 +73,17 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def replacing(output: Path) -> Iterator[Path]:
+    """`atomic_path` of a file that the user names: it keeps its permissions, and a link to it remains one."""
+    path = output.resolve() if os.path.islink(output) else output
+    with atomic_path(path) as aside:
+        if path.exists():
+            aside.touch()
+            shutil.copymode(path, aside)
+        yield aside
+
+
+@contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Lock `path`, a file or folder, against writes of other runs; the end of the process also ends the lock.
 

@@ -1,6 +1,7 @@
 """The options of the command line that name a model, and the model that they name."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import PipelineError, one_line
-from pipeline.params import load_params
+from pipeline.params import Params, load_params
 
 if TYPE_CHECKING:
     from pipeline.interop.huggingface import HuggingFaceCheckpoint
@@ -30,6 +31,10 @@ class NamedModel:
     """Of its sources and of its translations; None if unknown, as of a checkpoint of another library."""
     checkpoint: "HuggingFaceCheckpoint | None" = None
     """What it is in its own library, if it is of another one."""
+
+    def decoder(self, given: str | None) -> str:
+        """The decoder that an option names, or else the default."""
+        return self.decoders[0] if given is None else given
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,13 +72,29 @@ def open_model(arguments: argparse.Namespace) -> NamedModel:
 
     if arguments.model is None:
         params, family = load_params(), arguments.family
+        check_trained(params, family)
         model, corpus = open_family(params, family), params.corpus
         return NamedModel(family, model, params, params.decoders_of(family),
                           (corpus.source_language, corpus.target_language))
     folder = Path(arguments.model)
     model, settings = open_folder(folder)
-    return NamedModel(folder.resolve().name, model, settings, list(settings.decoders),
+    return NamedModel(Path(os.path.abspath(folder)).name, model, settings, list(settings.decoders),
                       (settings.source_language, settings.target_language))
+
+
+def check_trained(params: Params, family: str) -> None:
+    """Check that a family has been trained, or will be by this run.
+
+    Raises:
+        PipelineError: it has no checkpoint and will have none.
+    """
+    from pipeline.systems import TEACHER
+    from pipeline.text_model import is_trained
+
+    params.family(family)
+    if not is_trained(family) and family not in (TEACHER, *params.starts):
+        raise PipelineError(f"--family: {family!r} has not been trained, and this run does not train it; add it to "
+                            f"`systems` and run `dvc repro`, or run `python -m pipeline fit --family {family}`")
 
 
 def refuse_languages(arguments: argparse.Namespace) -> None:

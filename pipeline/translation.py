@@ -68,6 +68,8 @@ class Translator:
         """
         if quantization is not None and quantization not in FORMATS:
             raise PipelineError(f"quantization: {quantization!r} is unknown; choose one of {', '.join(FORMATS)}")
+        if not isinstance(nbest, int) or nbest < 1:
+            raise PipelineError(f"nbest: {nbest!r} must be an integer of at least 1")
         limit = params.length_limit(model.longest)
         if isinstance(decoder, str):
             block = with_nbest(decoder, params.decoder(decoder, joint=model.text.joint), nbest, "--nbest")
@@ -103,31 +105,34 @@ class Translator:
             PipelineError: as of `open_folder` and of the constructor.
         """
         model, settings = open_folder(Path(folder))
-        return cls(settings, model, decoder or settings.default_decoder, nbest=nbest, device=device,
-                   batch_tokens=batch_tokens, scores=scores, quantization=quantization)
+        return cls(settings, model, settings.default_decoder if decoder is None else decoder, nbest=nbest,
+                   device=device, batch_tokens=batch_tokens, scores=scores, quantization=quantization)
 
     def translate(self, line: str) -> str:
         """The best translation of one line."""
         [found] = self([line])
         return found.hypotheses[0]
 
-    def __call__(self, lines: Iterable[str], ahead: int = 1024,
-                 prefixes: Iterable[str] | None = None) -> Iterator[Translation]:
+    def __call__(self, lines: Iterable[str], prefixes: Iterable[str] | None = None, *,
+                 ahead: int = 1024) -> Iterator[Translation]:
         """Translate lines lazily.
 
         Args:
             lines: without line ends.
-            ahead: lines to read ahead, so that sentences of similar length can share a batch.
             prefixes: one per line, what its translation must begin with, or nothing; None: nothing for all lines.
+            ahead: lines to read ahead, at least 1, so that sentences of similar length can share a batch.
 
         Raises:
-            PipelineError: the decoder cannot force a prefix; later, when lines are taken: there is not one per line.
+            PipelineError: the decoder cannot force a prefix, or `ahead` is below 1; later, when lines are taken: there
+                is not one prefix per line.
             TypeError: `lines` or `prefixes` is a single text, whose letters would be taken one by one.
         """
         if isinstance(lines, str):
             raise TypeError("a Translator takes a list of lines; translate(line) takes one")
         if isinstance(prefixes, str):
             raise TypeError("a Translator takes a list of prefixes, one per line")
+        if ahead < 1:
+            raise PipelineError(f"ahead: {ahead} must be at least 1")
         if prefixes is not None:
             self._decode.check(self.network, prefixes=True)
         return self._translated(zip(lines, repeat("")) if prefixes is None else _paired(lines, prefixes), ahead)

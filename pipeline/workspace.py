@@ -66,6 +66,8 @@ def preset_of(profile: str) -> Path:
     check_name(profile, "--profile")
     preset = PRESETS / f"{profile}.yaml"
     if not preset.exists():
+        if not PRESETS.is_dir():
+            raise PipelineError(f"--profile: there is no folder {PRESETS} here; run the command in the main folder")
         known = sorted(path.stem for path in PRESETS.glob("*.yaml"))
         raise PipelineError(f"--profile: {profile!r} is unknown; presets has {', '.join(known)}")
     return preset

@@ -198,6 +198,16 @@ def test_of_one_form_the_singular_is_not_translated(tmp_path: Path) -> None:
     assert sources == ["red otters"] and 'msgstr[0] "otters red"' in rendered.decode() and b"fuzzy" not in rendered
 
 
+def test_forms_that_a_person_has_finished_stay(tmp_path: Path) -> None:
+    entry = 'msgid "one {lost}"\nmsgid_plural "red otters"\nmsgstr[0] "by hand"\nmsgstr[1] ""\n'
+    (tmp_path / "in.po").write_text(entry)
+    sources, rendered = catalogue(tmp_path / "in.po")
+    assert sources == ["red otters"] and b"fuzzy" not in rendered
+    assert 'msgstr[0] "by hand"\nmsgstr[1] "otters red"\n' in rendered.decode()
+    (tmp_path / "in.po").write_text(f"#, fuzzy\n{entry}")
+    assert catalogue(tmp_path / "in.po")[0] == ["one {lost}", "red otters"]
+
+
 TMX = '''<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE tmx SYSTEM "tmx14.dtd">
 <tmx version="1.4"><header srclang="en-US" datatype="plaintext"/><body>
@@ -250,6 +260,11 @@ def test_codes_lost_and_added_are_noted(tmp_path: Path, translation: str, notes:
     assert re.findall('<prop type="x-check">(.*?)</prop>', rendered) == notes
 
 
+def test_comments_and_instructions_are_no_codes(tmp_path: Path) -> None:
+    (tmp_path / "in.tmx").write_text(TMX.replace("red &amp; ", "red <!-- a note -->&amp; <?hide it?>"))
+    assert memory(tmp_path / "in.tmx")[0][0] == "red & {1}otter{2}"
+
+
 @pytest.mark.parametrize("empty", ["<seg/>", "<seg></seg>", "<seg>\n </seg>"])
 def test_an_empty_segment_is_filled_in_its_place(tmp_path: Path, empty: str) -> None:
     complete = TMX.replace("<seg>done</seg>", "<seg>done {lost}</seg>")
@@ -295,6 +310,9 @@ def test_documents_by_their_names(translate: Translate, workspace: Path) -> None
     ("in.PO", PO, ("--nbest", "2"), "--nbest: is for text line by line; leave it out with a .po file"),
     ("in.tmx", TMX, ("--format", "json"), "--format json: is for text line by line; leave it out with a .tmx file"),
     ("in.tmx", "<tmx>", (), "in.tmx: not a readable translation memory"),
+    ("in.tmx", TMX, ("--languages", "en", "EN"), "--languages: en is both source and target"),
+    ("in.tmx", TMX, ("--languages", "en", ""), "--languages: '' is not a code such as"),
+    ("in.po.gz", "", (), "in.po.gz: documents are read uncompressed"),
     ("in.tmx", TMX, ("--languages", "it", "de"), "in.tmx: has no unit in the language 'it'; its languages must"),
     ("in.po", 'msgid "a\n', (), "in.po:1: not a line of a gettext catalogue, or its string"),
     ("in.po", f'msgid ""\nmsgstr "X-{"9" * 5000}: a\\n"\n', (), "in.po: not a readable catalogue (Exceeds the limit"),

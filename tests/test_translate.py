@@ -21,6 +21,7 @@ from pipeline.decoding.settings import with_nbest
 from pipeline.documents.plain import read_utf8
 from pipeline.errors import PipelineError
 from pipeline.glossary import Glossary
+from pipeline.model_options import check_trained
 from pipeline.params import load_params
 from pipeline.placeholders import lost_placeholders
 from pipeline.text_model import open_family, open_shortlist
@@ -211,6 +212,7 @@ def test_a_byte_order_mark_is_not_translated(translate: Translate) -> None:
 def test_nothing_in_is_nothing_out(translate: Translate, workspace: Path) -> None:
     for options in ((), ("--format", "json"), ("--nbest", "2", "--decoder", "beam3")):
         assert translate(b"", *options) == (0, b"", "")
+    assert translate(b"", "--decoder", "")[0] == 2  # an unset variable of a shell is not the default
     assert translate(b"", "--output", "out.txt") == (0, b"", "")
     assert (workspace / "out.txt").read_bytes() == b""
 
@@ -221,17 +223,47 @@ def test_an_output_that_exists_survives_an_error(translate: Translate, workspace
     assert (workspace / "out.txt").read_text() == "precious\n"
 
 
+def test_an_output_keeps_its_permissions_and_a_link_to_it_remains_one(translate: Translate, workspace: Path) -> None:
+    (workspace / "real.txt").write_text("old\n")
+    (workspace / "real.txt").chmod(0o600)
+    (workspace / "link.txt").symlink_to("real.txt")
+    assert translate(b"The red otter\n", "--output", "link.txt")[0] == 0
+    assert (workspace / "link.txt").is_symlink() and (workspace / "real.txt").read_text() != "old\n"
+    assert (workspace / "real.txt").stat().st_mode & 0o777 == 0o600
+
+
+def test_lines_are_read_ahead_as_far_as_is_asked_for(translate: Translate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that waits for each answer would otherwise wait for ever."""
+    chunks, chunk = list[int](), Translator._chunk
+
+    def counted(self: Translator, lines: list[str], prefixes: list[str]) -> Any:
+        chunks.append(len(lines))
+        return chunk(self, lines, prefixes)
+
+    monkeypatch.setattr(Translator, "_chunk", counted)
+    monkeypatch.setattr("pipeline.documents.segments.splitter", lambda language: lambda line: [line])
+    text = b"The red otter\nThe pale moth\nThe red snail\n"
+    for options in ((), ("--split",)):
+        for ahead, expected in (((), [3]), (("--ahead", "2"), [2, 1]), (("--ahead", "1"), [1, 1, 1])):
+            chunks.clear()
+            assert translate(text, *options, *ahead)[0] == 0 and chunks == expected
+    status, _, error = translate(b"", "--ahead", "0")
+    assert status == 2 and error == "error: --ahead: 0 must be at least 1\n"
+
+
 @pytest.mark.parametrize(("output", "message"), [
     (".", ".: is a folder; name a file"), ("data", "data: is a folder; name a file"),
     ("/dev/null", "/dev/null: is not a regular file"), ("in.txt", "in.txt: is also the input; name another file"),
-    ("data/../in.txt", "data/../in.txt: is also the input"), ("link.txt", "link.txt: is also the input")])
+    ("data/../in.txt", "data/../in.txt: is also the input"), ("link.txt", "link.txt: is also the input"),
+    ("terms.tsv", "terms.tsv: is also the input"), ("out.zst", "out.zst: would not be compressed; choose a name")])
 def test_an_output_that_would_replace_something_else(
         translate: Translate, workspace: Path, monkeypatch: pytest.MonkeyPatch, output: str, message: str) -> None:
     """Said before a model is loaded."""
     monkeypatch.setattr("pipeline.model_options.load_params", None)
     (workspace / "in.txt").write_text("The red otter\n")
     (workspace / "link.txt").symlink_to("in.txt")
-    status, printed, error = translate(b"", "--input", "in.txt", "--output", output)
+    (workspace / "terms.tsv").write_text("otter\tpuri\n")
+    status, printed, error = translate(b"", "--input", "in.txt", "--glossary", "terms.tsv", "--output", output)
     assert (status, printed) == (2, b"")
     assert error.startswith(f"error: {message}") and error.count("\n") == 1
     assert (workspace / "in.txt").read_text() == "The red otter\n" and Path("/dev/null").is_char_device()
@@ -305,6 +337,14 @@ def test_a_decoder_must_suit_the_model_and_the_number_of_hypotheses(
         Translator(params, model, "masks", nbest=4)
     with pytest.raises(PipelineError, match=r"^--nbest: 3 must not exceed 1, what this search finds; .* than 'drafts'"):
         Translator(params, model, "drafts", nbest=3)
+    for nbest in (0, 2.5):
+        with pytest.raises(PipelineError, match=rf"^nbest: {nbest} must be an integer of at least 1$"):
+            Translator(params, model, "masks", nbest=nbest)  # type: ignore[arg-type]
+    with pytest.raises(PipelineError, match=r"^ahead: 0 must be at least 1$"):
+        Translator(params, model, "greedy")(["The"], ahead=0)
+    for name in ("ar_r2l", "teachers"):
+        with pytest.raises(PipelineError, match=rf"'{name}'"):
+            check_trained(params, name)
 
 
 # Beginnings and terms.

@@ -53,6 +53,13 @@ def test_a_preset_names_no_family_elsewhere(checkout: Path) -> None:
     assert everything(checkout.parent) == before
 
 
+def test_a_folder_without_presets(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as that of a profile."""
+    monkeypatch.setattr("pipeline.workspace.PRESETS", Path("elsewhere"))
+    with pytest.raises(PipelineError, match=r"^--profile: there is no folder elsewhere here; run the command in the "):
+        prepare("mine")
+
+
 @pytest.mark.parametrize("missing", ["pipeline", "dvc.yaml"])
 def test_what_is_missing_is_named(checkout: Path, missing: str) -> None:
     (checkout / missing).unlink()

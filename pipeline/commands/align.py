@@ -117,13 +117,13 @@ def _align_text(arguments: argparse.Namespace, settings: AlignmentSettings) -> N
         raise PipelineError("--table-minimum: has no effect without --table; name a file for the table")
     if not 0 <= minimum <= 1:
         raise PipelineError(f"--table-minimum: {minimum} must be between 0 and 1")
-    if arguments.table == arguments.out:
+    if arguments.table is not None and arguments.table.resolve() == arguments.out.resolve():
         raise PipelineError(f"--table: {arguments.table} is also --out; name another file")
     from pipeline.alignment.bitext import read_text
-    from pipeline.files import check_output
+    from pipeline.documents.plain import check_text_output
 
     for path in filter(None, (arguments.out, arguments.table)):
-        check_output(path, arguments.source, arguments.target)
+        check_text_output(path, arguments.source, arguments.target)
     bitext, source_words, target_words = read_text(arguments.source, arguments.target, bool(arguments.lowercase))
     if arguments.show is not None and not 1 <= arguments.show <= bitext.pairs:
         raise PipelineError(f"--show: {arguments.show} is no line of {arguments.source}, which has {bitext.pairs}")

@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     from pipeline.trace import Tracer, render
 
     opened = open_model(arguments)
-    tracer = Tracer(opened.settings, opened.model, arguments.decoder or opened.decoders[0], device=arguments.device)
+    tracer = Tracer(opened.settings, opened.model, opened.decoder(arguments.decoder), device=arguments.device)
     pieces, colour = opened.model.text.target_pieces, _wants_colour(arguments.color)
     for number, line in enumerate(lines, 1):
         trace = tracer.trace(line)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pipeline.errors import PipelineError
 from pipeline.files import locked
 from pipeline.interop.searchable import searchable
+from pipeline.model_options import check_trained
 from pipeline.params import load_params
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def run(arguments: argparse.Namespace) -> None:
         _check_family(arguments.family, params)
     elif arguments.format == "folder":
         params.family(arguments.family)
+    if arguments.family is not None:
+        check_trained(params, arguments.family)
     with locked(arguments.output):
         {"folder": _export_folder, CORPUS: _export_corpus}.get(arguments.format, _export_library)(arguments, params)
 

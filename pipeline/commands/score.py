@@ -11,6 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from pipeline.model_options import check_trained
 from pipeline.params import load_params
 
 
@@ -32,8 +33,12 @@ def run(arguments: argparse.Namespace) -> None:
     file = str(arguments.input or "standard input")
     lines = read_columns(read_utf8(arguments.input), file, "give SOURCE<TAB>TRANSLATION")
     pairs = (PairLine(f"{file}:{number}", *columns) for number, columns in enumerate(lines, 1))
-    model = (open_folder(Path(arguments.model))[0] if arguments.family is None
-             else open_family(load_params(), arguments.family))
+    if arguments.family is None:
+        model, _ = open_folder(Path(arguments.model))
+    else:
+        params = load_params()
+        check_trained(params, arguments.family)
+        model = open_family(params, arguments.family)
     scorer = Scorer(model, arguments.device)
     while chunk := list(islice(pairs, 64)):
         for pair, (score, slots) in zip(chunk, scorer(chunk), strict=True):

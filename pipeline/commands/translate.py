@@ -14,9 +14,8 @@ from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from pipeline.documents.plain import read_columns, read_utf8
+from pipeline.documents.plain import check_text_output, read_columns, read_utf8
 from pipeline.errors import PipelineError, one_line
-from pipeline.files import check_output
 from pipeline.lines import is_packed
 from pipeline.model_options import add_model_arguments, open_model
 from pipeline.params import load_params
@@ -54,6 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="split lines into sentences, and translate these; needs the extra `split`")
     parser.add_argument("--languages", nargs=2, metavar=("SOURCE", "TARGET"),
                         help="of a .tmx file, and for --split (default: the family's or the model folder's)")
+    parser.add_argument("--ahead", type=int, metavar="N",
+                        help="lines to read before the first of them is translated (default: 1 from a terminal, else "
+                             "32, or 1,024 with --split); 1 for a program that waits for each answer")
     parser.add_argument("--progress", action=argparse.BooleanOptionalAction,
                         help="show progress on standard error (default: for an --input file, if that is a terminal)")
     parser.add_argument("--quantization", choices=("float32", "int8", "bfloat16", "float16"),
@@ -64,10 +66,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     if arguments.nbest < 1:
         raise PipelineError(f"--nbest: {arguments.nbest} must be at least 1")
+    if arguments.ahead is not None and arguments.ahead < 1:
+        raise PipelineError(f"--ahead: {arguments.ahead} must be at least 1")
     # Mistakes in files are reported before a model is loaded.
     lines = read_utf8(arguments.input)
     if arguments.output is not None:
-        check_output(arguments.output, arguments.input)
+        check_text_output(arguments.output, arguments.input, arguments.glossary)
     document = _open_document(arguments)
     from pipeline.documents.segments import splitter, translate_segments, whole_line
     from pipeline.glossary import Glossary
@@ -81,14 +85,14 @@ def run(arguments: argparse.Namespace) -> None:
                             "leave it out")
     shortlist = None if arguments.shortlist is None else open_shortlist(arguments.shortlist)
     opened = open_model(arguments)
-    translator = Translator(opened.settings, opened.model, arguments.decoder or opened.decoders[0],
+    translator = Translator(opened.settings, opened.model, opened.decoder(arguments.decoder),
                             nbest=arguments.nbest, device=arguments.device, scores=arguments.format == "json",
                             glossary=glossary, shortlist=shortlist, quantization=arguments.quantization)
     # A person waits for lines, a file does not.
-    waits = arguments.input is None and sys.stdin.isatty()
+    ahead = 1 if arguments.ahead is None and arguments.input is None and sys.stdin.isatty() else arguments.ahead
     if document is not None or arguments.split:
         found = translate_segments(lines if document is None else document.sources(), split, translator,
-                                   **({"at_once": 1} if waits else {}))
+                                   **({"at_once": ahead} if ahead else {}))
         rendered = _render_segments(document, found, arguments)
     else:
         prefixes = None
@@ -97,21 +101,21 @@ def run(arguments: argparse.Namespace) -> None:
                 lines, str(arguments.input or "standard input"),
                 "with --prefix a line is a source, a tab and the beginning of its translation", optional=True))
             lines, prefixes = (source for source, _ in columns), (prefix for _, prefix in again)
-        results = _with_progress(translator(lines, ahead=1 if waits else 32, prefixes=prefixes),
+        results = _with_progress(translator(lines, prefixes, ahead=ahead or 32),
                                  lambda: _line_count(arguments.input), arguments)
         rendered = (_render(number, result, arguments) for number, result in enumerate(results, 1))
     _write(rendered, arguments.output)
 
 
 def _write(rendered: Iterable[bytes], output: Path | None) -> None:
-    from pipeline.files import atomic_path
+    from pipeline.files import replacing
 
     if output is None:
         for part in rendered:
             sys.stdout.buffer.write(part)
             sys.stdout.buffer.flush()
         return
-    with atomic_path(output) as aside, open(aside, "wb") as file:
+    with replacing(output) as aside, open(aside, "wb") as file:
         file.writelines(rendered)
 
 
@@ -122,6 +126,8 @@ def _open_document(arguments: argparse.Namespace) -> "Catalogue | Memory | None"
         PipelineError: it cannot be read, or an option does not suit the input.
     """
     is_document = _is_document(arguments.input)
+    if arguments.input is not None and is_packed(arguments.input) and _is_document(arguments.input.with_suffix("")):
+        raise PipelineError(f"{arguments.input}: documents are read uncompressed; unpack it first")
     kind = arguments.input.suffix.lower() if is_document else ""
     if is_document or arguments.split:
         for option, given in (("--prefix", arguments.prefix), ("--nbest", arguments.nbest > 1),

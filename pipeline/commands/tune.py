@@ -94,6 +94,9 @@ def _tune_exponent(params: Params, family: str, arguments: argparse.Namespace, c
     """Find the exponent of a length penalty, of equally good ones the smallest; new content of the decoder's entry."""
     from pipeline.evaluation.length_penalties import score_exponents
 
+    for alpha in arguments.alphas or ():
+        if not 0 <= alpha < float("inf"):
+            raise PipelineError(f"--alphas: {alpha} must be finite and at least 0")
     exponents = {*(arguments.alphas or _EXPONENTS), current}
     bleu = score_exponents(params, family, arguments.decoder, exponents, arguments.sentences)
     print(f"{'alpha':>6} {'BLEU':>6}")

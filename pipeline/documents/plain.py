@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pipeline.errors import PipelineError
-from pipeline.lines import decode_lines, read_lines
+from pipeline.files import check_output
+from pipeline.lines import decode_lines, is_packed, read_lines
 
 _REMEDY = "redirect it, or name a file with --input"
 """For standard input, which has no path to check."""
@@ -37,6 +38,17 @@ def _read_standard_input(file: Iterable[bytes], name: str) -> Iterator[str]:
         yield from decode_lines(file, name)
     except OSError as error:  # such as of a descriptor that is open for writing only
         raise PipelineError(f"{name}: cannot be read: {error.strerror}; {_REMEDY}") from None
+
+
+def check_text_output(output: Path, *inputs: Path | None) -> None:
+    """`files.check_output` of a text file, which is written as it is.
+
+    Raises:
+        PipelineError: as of `check_output`, or the name is that of a compressed file.
+    """
+    check_output(output, *inputs)
+    if is_packed(output):
+        raise PipelineError(f"{output}: would not be compressed; choose a name without {output.suffix}")
 
 
 def read_columns(lines: Iterator[str], name: str, form: str, optional: bool = False) -> Iterator[tuple[str, str]]:

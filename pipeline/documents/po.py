@@ -1,8 +1,9 @@
 """Gettext catalogues (.po) by polib: entries without a finished translation get one, the others stay as they are.
 
-The first of several plural forms is translated from the singular and all others, or the only one, from the plural. An
-entry is marked fuzzy, for a person to read, if a placeholder was lost, the translation was cut, or its language has
-more than two plural forms. The header declares UTF-8, in which the catalogue is written.
+The first of several plural forms is translated from the singular and all others, or the only one, from the plural;
+forms that a person has finished stay. An entry is marked fuzzy, for a person to read, if a placeholder was lost, the
+translation was cut, or its language has more than two plural forms. The header declares UTF-8, in which the catalogue
+is written.
 """
 
 import re
@@ -58,13 +59,15 @@ class Catalogue:
 
     def sources(self) -> list[str]:
         """What is to be translated."""
-        return [text for entry in self._entries for text in self._used(entry)]
+        return [text for entry in self._entries for text in dict.fromkeys(self._missing(entry).values())]
 
-    def _used(self, entry: Any) -> list[str]:
-        """The texts of which an entry's translations are made."""
+    def _missing(self, entry: Any) -> dict[int, str]:
+        """What each missing form of an entry is translated from; those of a fuzzy entry are all missing."""
         if not entry.msgid_plural:
-            return [entry.msgid]
-        return [entry.msgid, entry.msgid_plural] if self._forms > 1 else [entry.msgid_plural]
+            return {0: entry.msgid}
+        finished = {} if entry.fuzzy else entry.msgstr_plural
+        return {form: entry.msgid if form == 0 and self._forms > 1 else entry.msgid_plural
+                for form in range(self._forms) if not finished.get(form)}
 
     def rendered(self, segments: list[Segment], lost: Callable[[str, str], list[str]]) -> bytes:
         """The catalogue with the translations of all sources.
@@ -75,13 +78,15 @@ class Catalogue:
         """
         remaining = iter(segments)
         for entry in self._entries:
-            used = [next(remaining) for _ in self._used(entry)]
+            missing = self._missing(entry)
+            found = {text: next(remaining) for text in dict.fromkeys(missing.values())}
             if entry.msgid_plural:
-                entry.msgstr_plural = {form: used[0 if form == 0 else -1].text for form in range(self._forms)}
+                entry.msgstr_plural = {form: found[missing[form]].text if form in missing else entry.msgstr_plural[form]
+                                       for form in range(self._forms)}
             else:
-                entry.msgstr = used[0].text
+                entry.msgstr = found[entry.msgid].text
             doubtful = (entry.msgid_plural and self._forms > 2) or any(
-                one.warnings or lost(one.source, one.text) for one in used)
+                one.warnings or lost(one.source, one.text) for one in found.values())
             if bool(doubtful) != entry.fuzzy:
                 entry.fuzzy = bool(doubtful)
         self._declare_utf8()

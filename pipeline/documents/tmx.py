@@ -15,6 +15,7 @@ from pipeline.documents.segments import Segment
 from pipeline.errors import PipelineError
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+_CODE = re.compile("[A-Za-z0-9]+([-_][A-Za-z0-9]+)*")
 _MARK = re.compile(r"(\{\d+\})")
 
 
@@ -23,8 +24,8 @@ class Memory:
 
     def __init__(self, path: Path, source_language: str, target_language: str) -> None:
         """Raises:
-            PipelineError: lxml is not installed, or the file is not well-formed XML, needs an entity that another file
-                defines, or has no unit in the source language.
+            PipelineError: lxml is not installed; a language has no code, or both are one; or the file is not
+                well-formed XML, needs an entity that another file defines, or has no unit in the source language.
         """
         try:
             from lxml import etree
@@ -32,6 +33,11 @@ class Memory:
             raise PipelineError(f"{path}: needs lxml; run pip install 'fast-nmt-decoding[tmx]'") from None
         from pipeline.sources.readers.tmx import find_segment, segments_of
 
+        for language in (source_language, target_language):
+            if not _CODE.fullmatch(language):
+                raise PipelineError(f"--languages: {language!r} is not a code such as en or de-AT")
+        if source_language.lower() == target_language.lower():
+            raise PipelineError(f"--languages: {source_language} is both source and target; a memory needs two")
         self._etree, self._language = etree, target_language
         try:
             # An untrusted memory must not open other files or addresses.
@@ -75,8 +81,14 @@ class Memory:
 
 
 def _is_empty(segment: Any) -> bool:
-    """Whether a segment has neither text nor children."""
-    return not len(segment) and not (segment.text or "").strip()
+    """Whether a segment has neither text nor elements."""
+    text = "".join([segment.text or "", *(child.tail or "" for child in segment)])
+    return not any(map(_is_element, segment)) and not text.strip()
+
+
+def _is_element(child: Any) -> bool:
+    """Whether a child of a segment is neither a comment nor a processing instruction."""
+    return isinstance(child.tag, str)
 
 
 def _marked(segment: Any) -> tuple[str, dict[str, Any]]:
@@ -84,6 +96,9 @@ def _marked(segment: Any) -> tuple[str, dict[str, Any]]:
     taken = set(_MARK.findall("".join(segment.itertext())))
     text, codes, number = segment.text or "", dict[str, Any](), 0
     for child in segment:
+        if not _is_element(child):
+            text += child.tail or ""
+            continue
         number += 1
         while f"{{{number}}}" in taken:
             number += 1

@@ -43,7 +43,7 @@ def parse(body: bytes, decoders: Mapping[str, Sequence[str]], limits: Limits) ->
     """
     fields = _object(body)
     if unknown := sorted(fields.keys() - set(_FIELDS)):
-        raise NotServed(400, f"{unknown[0]!r} is not a field; the fields are {', '.join(_FIELDS)}")
+        raise NotServed(400, f"{json.dumps(unknown[0])[:100]} is not a field; the fields are {', '.join(_FIELDS)}")
     model = _choice(fields, "model", list(decoders))
     decoder = _choice(fields, "decoder", decoders[model])
     return Wanted(_lines(fields.get("text"), limits), model, decoder)

@@ -124,6 +124,8 @@ def test_threads_do_not_change_a_byte(text: tuple[Path, Path, list[Pair]], tmp_p
      "new/t: cannot be written: there is no folder new; create it first (mkdir -p)"),
     (["--source", "a.en", "--target", "a.xx", "--out", "."], ".: is a folder; name a file in it"),
     (["--source", "a.en", "--target", "a.xx", "--out", "o", "--table", "o"], "--table: o is also --out"),
+    (["--source", "a.en", "--target", "a.xx", "--out", "o", "--table", "new/../o"], "--table: new/../o is also --out"),
+    (["--source", "a.en", "--target", "a.xx", "--out", "o.gz"], "o.gz: would not be compressed"),
     (["--source", "a.en", "--target", "a.xx", "--out", "./a.xx"], "a.xx: is also the input; name another file"),
     (["--source", "a.en", "--target", "a.xx", "--out", "pipe"], "pipe: is not a regular file"),
 ])

@@ -316,7 +316,8 @@ def test_settings_that_the_decoder_refuses_are_left_out(drafting: Path) -> None:
     (["--budget-bleu", "1", "--alphas", "1"], "--alphas: goes with --decoder"),
     (["--decoder", "iad", "--family", "teacher", "--alphas", "1"], "--alphas: is no setting of 'iad'; leave it out"),
     (["--decoder", "beam3", "--family", "teacher", "--blocks", "1"], "--blocks: is no setting of 'beam3'"),
-    (["--decoder", "beam3", "--family", "teacher", "--alphas", "-1"], r"length_penalty.alpha: -1.0 must be at least 0"),
+    (["--decoder", "beam3", "--family", "teacher", "--alphas", "-1"], "--alphas: -1.0 must be finite and at least 0"),
+    (["--decoder", "beam3", "--family", "teacher", "--alphas", "1,nan"], "--alphas: nan must be finite"),
     (["--decoder", "beam3", "--family", "nobody"], "nobody"),
 ])
 def test_mistakes(drafting: Path, options: list[str], message: str) -> None:
