@@ -34,6 +34,11 @@ settings.register_profile("tests", derandomize=True, deadline=None)
 settings.load_profile("tests")
 # The number of threads decides how sums are rounded: processes that the tests start must count like this one.
 os.environ["OMP_NUM_THREADS"] = "1"
+# Tests make repositories of their own. A hook of git, or a rebase, names the user's one, and its settings may ask for
+# signatures.
+for _name in [name for name in os.environ if name.startswith("GIT_") and name != "GIT_EXEC_PATH"]:
+    del os.environ[_name]
+os.environ["GIT_CONFIG_GLOBAL"] = os.environ["GIT_CONFIG_SYSTEM"] = os.devnull
 torch.set_num_threads(1)
 
 Tiny = Callable[..., Transformer]

@@ -193,14 +193,16 @@ def test_a_hub_that_refuses_is_one_line(folder: Path, monkeypatch: pytest.Monkey
         push_to_hub(folder, "me/model")
 
 
+@pytest.mark.parametrize(("options", "private"), [([], True), (["--public"], False)])
 def test_export_uploads_what_it_has_written(workspace: Path, monkeypatch: pytest.MonkeyPatch,
-                                            capsys: pytest.CaptureFixture[str]) -> None:
+                                            capsys: pytest.CaptureFixture[str], options: list[str],
+                                            private: bool) -> None:
     hub = Hub()
     fake = types.ModuleType("huggingface_hub")
     vars(fake)["HfApi"] = lambda **_: hub
     monkeypatch.setitem(sys.modules, "huggingface_hub", fake)
-    export("teacher", "--push-to-hub", "me/model", "--public")
-    assert hub.asked[0] == ("me/model", {"private": False, "exist_ok": True})
+    export("teacher", "--push-to-hub", "me/model", *options)
+    assert hub.asked[0] == ("me/model", {"private": private, "exist_ok": True})
     assert capsys.readouterr().out.endswith("address of the commit\n")
 
 

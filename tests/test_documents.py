@@ -260,6 +260,23 @@ def test_codes_lost_and_added_are_noted(tmp_path: Path, translation: str, notes:
     assert re.findall('<prop type="x-check">(.*?)</prop>', rendered) == notes
 
 
+def test_a_memory_opens_no_other_file(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("hidden words")
+    declared = f'<!DOCTYPE tmx [<!ENTITY other SYSTEM "{tmp_path / "secret"}">]>'
+    (tmp_path / "in.tmx").write_text(TMX.replace('<!DOCTYPE tmx SYSTEM "tmx14.dtd">', declared)
+                                     .replace("<seg>see ", "<seg>see &other; "))
+    with pytest.raises(PipelineError, match="entities of other files are not read"):
+        memory(tmp_path / "in.tmx")
+
+
+def test_a_translation_that_was_cut_is_marked(tmp_path: Path) -> None:
+    (tmp_path / "in.po").write_text('msgid "cut it"\nmsgstr ""\n\nmsgid "go on"\nmsgstr ""\n')
+    assert re.findall('(#, fuzzy\n)?msgid "(c.*|g.*)"', catalogue(tmp_path / "in.po")[1].decode()) == [
+        ("#, fuzzy\n", "cut it"), ("", "go on")]
+    (tmp_path / "in.tmx").write_text(TMX.replace("red &amp; ", "cut "))
+    assert b'<prop type="x-check">cut</prop>' in memory(tmp_path / "in.tmx")[1]
+
+
 def test_comments_and_instructions_are_no_codes(tmp_path: Path) -> None:
     (tmp_path / "in.tmx").write_text(TMX.replace("red &amp; ", "red <!-- a note -->&amp; <?hide it?>"))
     assert memory(tmp_path / "in.tmx")[0][0] == "red & {1}otter{2}"
@@ -312,6 +329,8 @@ def test_documents_by_their_names(translate: Translate, workspace: Path) -> None
     ("in.tmx", "<tmx>", (), "in.tmx: not a readable translation memory"),
     ("in.tmx", TMX, ("--languages", "en", "EN"), "--languages: en is both source and target"),
     ("in.tmx", TMX, ("--languages", "en", ""), "--languages: '' is not a code such as"),
+    ("in.po", 'msgid ""\nmsgstr "Plural-Forms: nplurals=0;\\n"\n', (), "in.po: its header has nplurals=0, but"),
+    ("in.po", 'msgid ""\nmsgstr "Plural-Forms: nplurals=99;\\n"\n', (), "in.po: its header has nplurals=99, but"),
     ("in.po.gz", "", (), "in.po.gz: documents are read uncompressed"),
     ("in.tmx", TMX, ("--languages", "it", "de"), "in.tmx: has no unit in the language 'it'; its languages must"),
     ("in.po", 'msgid "a\n', (), "in.po:1: not a line of a gettext catalogue, or its string"),
@@ -366,6 +385,22 @@ def test_many_lines_are_split_a_part_at_a_time() -> None:
     for number, segment in enumerate(translate_segments(lines(), whole_line, reversed_words, at_once=8)):
         assert segment.text == (f"{number} one" if number % 3 else "") and read[0] <= number // 8 * 8 + 8
     assert read[0] == 100
+
+
+def test_lines_are_split_by_the_rules_of_the_source(workspace: Path, folder: Path, translate: Translate,
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    languages = list[str]()
+
+    def splitter(language: str) -> Callable[[str], list[str]]:
+        languages.append(language)
+        return lambda line: [line]
+
+    monkeypatch.setattr("pipeline.documents.segments.splitter", splitter)
+    text = f"Da {{x}}\n{'otter ' * 10_000}\n".encode()
+    for options in ((), ("--model", str(folder)), ("--languages", "en", "xx")):
+        status, _, error = translate("--split", "--check-placeholders", *options, text=text)
+        assert status == 0 and "line 1: lost {x}\n" in error and "line 2: source cut to " in error
+    assert languages == ["en"] * 3
 
 
 def test_a_model_folder_knows_its_languages(workspace: Path, folder: Path, translate: Translate) -> None:

@@ -22,6 +22,7 @@ class Prepared(Environment):
     def __init__(self, folder: Path, fails: str = "") -> None:
         super().__init__(str(folder))
         self.done: list[str] = []
+        self.asked: tuple[str, ...] = ()
         self.fails = fails
         self.version = "{}.{}".format(*install.sys.version_info)
 
@@ -34,6 +35,7 @@ class Prepared(Environment):
         return subprocess.CompletedProcess(arguments, 0, self.version, "")
 
     def pip_install(self, *arguments: str) -> subprocess.CompletedProcess:
+        self.asked = arguments
         self.done.append(next(one for one in arguments if one.startswith(".[")))
         if self.fails == "killed":
             raise KeyboardInterrupt
@@ -51,6 +53,7 @@ def environment(tmp_path: Path) -> Prepared:
     prepared = Prepared(tmp_path / ".venv")
     install.install(prepared, {"pipeline"}, "")
     assert prepared.done == ["make", ".[pipeline]"]
+    assert prepared.asked == ("--no-compile", "-c", "constraints.txt", "-e", ".[pipeline]")
     prepared.done.clear()
     return prepared
 
@@ -176,7 +179,21 @@ def test_extras_and_the_choice_of_torch_last(environment: Prepared) -> None:
     install.install(environment, {"development"}, "cpu")
     install.install(environment, {"pipeline"}, "")
     assert environment.done == [".[development,pipeline]"]
+    assert environment.asked[-2] == ".[development,pipeline]" and environment.asked[-1].endswith("+cpu")
     assert environment.notes()["torch"] == "cpu"
+
+
+def test_what_the_makefile_asks_for_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = list[tuple[str, set[str], str]]()
+    monkeypatch.setattr(install, "check_machine", lambda *_: None)
+    monkeypatch.setattr(install, "ROOT", str(tmp_path))
+    monkeypatch.setattr(install, "install", lambda environment, extras, torch: asked.append(
+        (environment.folder, extras, torch)))
+    for options in (["pipeline,peers", "--torch=cpu"], ["development", "--torch="]):
+        monkeypatch.setattr(install.sys, "argv", ["install.py", *options])
+        install.main()
+    folder = str(tmp_path / ".venv")
+    assert asked == [(folder, {"pipeline", "peers"}, "cpu"), (folder, {"development"}, "")]
 
 
 @pytest.mark.parametrize("file", ["constraints.txt", "pyproject.toml"])

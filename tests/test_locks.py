@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipeline.cli import main
-from pipeline.files import locked, write_json
+from pipeline.files import is_alive, locked, write_json
 
 
 def contents() -> dict[Path, bytes]:
@@ -16,13 +16,13 @@ def contents() -> dict[Path, bytes]:
 
 @pytest.mark.parametrize(("place", "command"), [
     ("data/corpus", "corpus"), ("data/bpe", "bpe"), ("data/distilled", "distill"), ("data/alignment", "align"),
-    ("data/counts", "counts"), ("checkpoints/teacher", "fit --family teacher"),
+    ("data/counts", "counts"), ("data/models", "models"), ("checkpoints/teacher", "fit --family teacher"),
     ("data/hypotheses/teacher", "test --family teacher"), ("data/peers", "peers"),
     ("reports/analyses", "analyse"), ("reports", "report"),
     ("out/model", "export hf --family teacher --output out/model"),
     ("checkpoints/mean", "average checkpoints/teacher --output checkpoints/mean"),
 ], ids=lambda text: text.partition(" ")[0])
-def test_two_runs_of_a_verb_do_not_write_one_folder(workspace: Path, capsys: pytest.CaptureFixture[str], place: str,
+def test_two_runs_of_a_command_do_not_write_one_folder(workspace: Path, capsys: pytest.CaptureFixture[str], place: str,
                                                     command: str) -> None:
     with locked(Path(place)):
         before = contents()
@@ -32,7 +32,16 @@ def test_two_runs_of_a_verb_do_not_write_one_folder(workspace: Path, capsys: pyt
     assert told.startswith(f"error: {place}: another run (process {os.getpid()} on ") and told.count("\n") == 1
 
 
-def test_a_verb_leaves_no_lock(workspace: Path) -> None:
+def test_another_user_s_process_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose unfinished write must not be cleared up."""
+    def refuse(process: int, number: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", refuse)
+    assert is_alive(1)
+
+
+def test_a_command_leaves_no_lock(workspace: Path) -> None:
     assert main(["average", "checkpoints/teacher", "--output", "mean"]) == 0
     assert main(["average", "checkpoints/teacher", "--output", "mean"]) == 2  # it exists
     assert not list(workspace.rglob(".*.lock"))

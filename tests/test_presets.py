@@ -158,8 +158,8 @@ def test_every_preset_trains_longer_than_it_warms_up_and_is_documented(preset: s
 @pytest.mark.parametrize("preset", ["wikilarge", "gigaword", "gec_en", "iwslt14_de_en"])
 def test_the_user_s_files_are_in_the_repository_s_data(preset: str) -> None:
     corpus = params_of(preset).corpus
-    folders = {Path("profiles", preset, path).parent for path in corpus.reader.inputs(corpus.block)}
-    assert {path.resolve() for path in folders} == {Path("data", preset.removesuffix("_de_en")).resolve()}
+    folders = {Path(ROOT, "profiles", preset, path).parent for path in corpus.reader.inputs(corpus.block)}
+    assert {path.resolve() for path in folders} == {Path(ROOT, "data", preset.removesuffix("_de_en")).resolve()}
 
 
 @pytest.mark.parametrize(("preset", "message"), [

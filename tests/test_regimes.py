@@ -16,7 +16,7 @@ DRAFTS = {"ar iad": "reports/decoders.json", "correction iad_whole": "reports/ge
 @pytest.fixture()
 def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A report of two widths, in which 32 sentences at once double every speed, and a trained run of width 512."""
-    report = json.loads(Path("benchmarks/results/rows.json").read_text())
+    report = json.loads(Path(__file__).parents[1].joinpath("benchmarks/results/rows.json").read_text())
     results = [{"width": width, "precision": precision, "sentences": size, "rows": [
         {"search": name, "over_greedy": [speed * (1 + (size > 1)), 0.0, 9.0],
          "tokens_per_call": TOKENS.get(name), "tokens_per_call_of": DRAFTS.get(name)}

@@ -80,6 +80,15 @@ def test_the_longest_source_that_is_read_whole_has_a_score(workspace: Path, monk
     assert scored(f"{text}o\tlumo\n", "teacher", monkeypatch, capsysbinary)[0] == 2
 
 
+def test_however_many_pairs_are_scored_each_is(workspace: Path, monkeypatch: pytest.MonkeyPatch,
+                                               capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    pairs = [[f"The red otter no {number}", "mip"] for number in range(130)]
+    text = "".join("\t".join(pair) + "\n" for pair in pairs)
+    status, rows, _ = scored(text, "teacher", monkeypatch, capsysbinary)
+    assert status == 0 and [row[2:] for row in rows] == pairs
+    assert "standard input:131: " in scored(f"{text}no tab\n", "teacher", monkeypatch, capsysbinary)[2]
+
+
 def test_a_score_of_nothing_is_nothing(workspace: Path, monkeypatch: pytest.MonkeyPatch,
                                        capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     assert scored("", "teacher", monkeypatch, capsysbinary) == (0, [], "")
@@ -117,6 +126,17 @@ def test_families_are_not_averaged_with_each_other(workspace: Path, capsys: pyte
     assert main(["average", *folders, "--output", "mean"]) == 2
     assert "its order differs" in capsys.readouterr().err
     assert not Path("mean").exists()
+
+
+def test_checkpoints_of_other_vocabularies_are_not_averaged(workspace: Path,
+                                                            capsys: pytest.CaptureFixture[str]) -> None:
+    """Whose pieces have other meanings under the same numbers."""
+    folder = layout.checkpoint("teacher")
+    network, config = load_checkpoint(folder)
+    vocabulary = VocabularySettings(**{**config["vocabulary"], "digest": "0" * 64})
+    save_checkpoint(Path("other"), network, vocabulary, unique_weights(network), config["training"])
+    assert main(["average", str(folder), "other", "--output", "mean"]) == 2
+    assert "its vocabulary differs" in capsys.readouterr().err and not Path("mean").exists()
 
 
 def test_an_average_overwrites_nothing(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:

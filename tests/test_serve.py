@@ -34,14 +34,14 @@ from pipeline.blocks import merge
 from pipeline.cli import main
 from pipeline.commands.serve import listen
 from pipeline.errors import PipelineError
-from pipeline.params import parse_params
+from pipeline.params import load_params, parse_params
 from pipeline.service import batching
 from pipeline.service.app import make_server
 from pipeline.service.limits import Limits
 from pipeline.service.models import Explanation, Model, Searched
 from pipeline.service.requests import NotServed, Wanted, parse
 from pipeline.strict_yaml import read_yaml
-from pipeline.text_model import open_family
+from pipeline.text_model import is_trained, open_family
 from pipeline.trace import Fate, Marked, MarkedRound, Trace
 from pipeline.translation import Translation
 
@@ -247,6 +247,13 @@ def test_other_paths_and_methods(client: Client) -> None:
     for method, path, status in (("GET", "/translate", 405), ("POST", "/models", 405), ("GET", "/../params.yaml", 404),
                                  ("GET", "/models/", 404), ("POST", "/translate/", 404)):
         assert answer_of(client.send(method, path))[0] == status
+    described = json.loads(client.get("/models"))["models"]
+    assert [(one["name"], one["decoders"]) for one in described] == [
+        ("teacher", ["greedy", "beam3", "iad"]), ("interleaved", ["beam3", "greedy"])]
+    page = client.send("GET", "/").getresponse()
+    assert page.status == 200 and "default-src 'none'" in page.headers["Content-Security-Policy"]
+    metrics = client.get("/metrics")  # with one label for all paths that strangers may invent
+    assert 'path="other",status="404"' in metrics and "/models/" not in metrics and "params.yaml" not in metrics
     with socket.create_connection(("127.0.0.1", client.port)) as raw:
         raw.sendall(b"no HTTP at all\r\n\r\n")
         assert raw.makefile("rb").readline().startswith(b"HTTP/1.1 400 ")
@@ -320,6 +327,14 @@ def test_a_window_is_over_when_a_batch_is_full(held: Held) -> None:
     with serving([held], Limits(batch_rows=2, window=1e6)) as client:
         assert [texts(answer_of(one)) for one in [ask(client, "a"), ask(client, "b")]] == [["A"], ["B"]]
     assert [set(batch) for batch in held.batches] == [{"a", "b"}]
+
+
+def test_a_window_is_of_milliseconds(held: Held) -> None:
+    held.released.set()
+    with serving([held], Limits(batch_rows=2, window=50)) as client:
+        began = monotonic()
+        assert texts(answer_of(ask(client, "a"))) == ["A"]
+    assert 0.05 <= monotonic() - began < 25
 
 
 def test_a_line_that_has_waited_for_a_batch_waits_no_window(held: Held) -> None:
@@ -492,9 +507,11 @@ def test_the_end_does_not_wait_for_a_search(held: Held, monkeypatch: pytest.Monk
     answers: list[tuple[int, Any]] = []
 
     def stop(address: str) -> None:
-        searched = ask(Client(int(address.rpartition(":")[2])), "a")
-        assert held.begun.wait(60)
-        os.kill(os.getpid(), signal.SIGTERM)
+        try:
+            searched = ask(Client(int(address.rpartition(":")[2])), "a")
+            assert held.begun.wait(60)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
         answers.append(answer_of(searched))
 
     with ThreadPoolExecutor(1) as stopping:
@@ -502,7 +519,7 @@ def test_the_end_does_not_wait_for_a_search(held: Held, monkeypatch: pytest.Monk
         monkeypatch.setattr("pipeline.commands.serve.print", lambda address, **_: stopping.submit(stop, address),
                             raising=False)
         monkeypatch.setattr("os._exit", ended.append)
-        assert main(["serve", "--port", "0", "--patience", "0.05"]) == 0
+        assert main(["serve", "--port", "0", "--patience", "1"]) == 0
     assert answers == [(503, {"error": "the service is stopping"})]
     assert ended == [0] and "Traceback" not in caplog.text
 
@@ -542,6 +559,24 @@ def test_a_model_folder_is_named_as_the_folder(folder: Path, tmp_path: Path, mon
     (tmp_path / "current").symlink_to(folder.resolve())  # which clients need not notice when it is set to another one
     assert main(["serve", "--port", "0", "--device", "cpu", "--model", str(tmp_path / "current")]) == 2
     assert served == [(name, ("greedy", "beam3"), ("en", "xx")) for name in ("teacher", "current")]
+
+
+def test_the_first_family_that_is_named_is_the_default(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any, all systems that have been trained are served, in their order."""
+    served: list[str] = []
+
+    def stop(models: list[Searched], limits: Limits) -> None:
+        served.extend(model.name for model in models)
+        raise PipelineError("enough")
+
+    monkeypatch.setattr("pipeline.service.app.make_server", stop)
+    trained = [family for family in load_params().systems if is_trained(family)]
+    assert len(trained) > 1
+    for options, expected in (([], trained), (["--family", "teacher", "--family", "interleaved"],
+                                              ["teacher", "interleaved"]),
+                              (["--family", "interleaved", "--family", "teacher"], ["interleaved", "teacher"])):
+        served.clear()
+        assert main(["serve", "--port", "0", "--device", "cpu", *options]) == 2 and served == expected
 
 
 @pytest.mark.parametrize(("options", "message"), [

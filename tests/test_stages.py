@@ -20,14 +20,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline import guard, stages
+from pipeline.blocks import merge
 from pipeline.cli import main
 from pipeline.dvc_index import PIPELINE, read_stages
 from pipeline.errors import PipelineError
 from pipeline.files import locked
-from pipeline.params import load_params
+from pipeline.params import load_params, parse_params
 from pipeline.schedule import choose, length, simulate
 from pipeline.stage_graph import find_stages
 from pipeline.stages import ask_dvc, default_jobs, shares, with_followers
+from pipeline.strict_yaml import read_yaml
 
 ROOT = Path(__file__).parents[1]
 TRAIN = """\
@@ -94,10 +96,17 @@ def test_the_longest_chain_of_those_that_can_begin_is_first(
 
 
 def test_as_many_at_once_as_have_cores_for_their_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    params = load_params(ROOT / "params.yaml")
-    for cores, jobs in ((1, 1), (2, 2), (5, 5), (64, 8)):
-        monkeypatch.setattr(stages, "usable_cores", lambda cores=cores: cores)
-        assert default_jobs(params) == jobs
+    import torch
+
+    settings = read_yaml(ROOT / "params.yaml")
+    for threads, expected in ((1, {1: 1, 2: 2, 5: 5, 64: 8}), (2, {1: 1, 5: 2, 64: 8}), (20, {64: 3})):
+        params = parse_params(merge(settings, {"training": {"threads": threads}}))
+        for cores, jobs in expected.items():
+            monkeypatch.setattr(stages, "usable_cores", lambda cores=cores: cores)
+            assert default_jobs(params) == jobs
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    assert default_jobs(params) == 3
 
 
 def dvc_project(folder: Path, dvc_yaml: str) -> Path:
@@ -257,6 +266,9 @@ def test_one_that_fails_is_named_and_the_others_end(project: Path, capsys: pytes
     assert "fit@ar: ar cannot be trained\n" in printed.out and "dvc.yaml: fit@ar failed" in printed.err
     locked = yaml.safe_load((project / "dvc.lock").read_text())["stages"]
     assert "fit@nat" in locked and "fit@ar" not in locked and not (project / "table").exists()
+    with pytest.raises(SystemExit) as left:  # with the status of DVC, which had the stage by name
+        repro("fit@ar")
+    assert left.value.code
 
 
 def began(project: Path, *, ignoring: str = "pass") -> subprocess.Popen[str]:

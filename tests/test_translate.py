@@ -251,6 +251,32 @@ def test_lines_are_read_ahead_as_far_as_is_asked_for(translate: Translate, monke
     assert status == 2 and error == "error: --ahead: 0 must be at least 1\n"
 
 
+def test_a_person_gets_each_line_as_soon_as_it_is_translated(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = list[str]()
+
+    class Terminal(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    class Input(io.BytesIO):
+        def __next__(self) -> bytes:
+            events.append("read")
+            return super().__next__()
+
+    class Output(io.BytesIO):
+        def write(self, text: Any) -> int:
+            events.append("write")
+            return super().write(text)
+
+        def flush(self) -> None:
+            events.append("flush")
+
+    monkeypatch.setattr(sys, "stdin", Terminal(Input(b"The red otter\nThe pale moth\n")))
+    monkeypatch.setattr(sys, "stdout", Terminal(Output()))
+    assert main(["translate", "--family", "teacher", "--device", "cpu"]) == 0
+    assert events[:7] == ["read", "write", "flush"] * 2 + ["read"]
+
+
 @pytest.mark.parametrize(("output", "message"), [
     (".", ".: is a folder; name a file"), ("data", "data: is a folder; name a file"),
     ("/dev/null", "/dev/null: is not a regular file"), ("in.txt", "in.txt: is also the input; name another file"),
@@ -490,6 +516,12 @@ def test_a_shortlist_by_the_counts_of_the_corpus(lattice_family: Path, translate
                                      ("5", "lattice8", "error: decoders.lattice8: lattice cannot search a shortlist")):
         status, printed, error = translate(text, "--shortlist", number, "--decoder", decoder, family="lattice")
         assert status == 2 and not printed and error.startswith(message) and error.count("\n") == 1
+
+
+def test_a_shortlist_is_of_a_run(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The counts in the current folder are of other pieces than those of a model folder."""
+    assert main(["translate", "--model", "elsewhere", "--shortlist", "5", "--input", "params.yaml"]) == 2
+    assert capsys.readouterr().err.startswith("error: --shortlist: is made of the count model of a run's corpus; give ")
 
 
 def test_a_shortlist_without_counts(translate: Translate) -> None:
