@@ -9,6 +9,7 @@ import tomllib
 from functools import partial
 from itertools import repeat
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -46,6 +47,21 @@ def test_every_line_has_a_prefix(folder: Path, prefixes: list[str], missing: str
         list(translator(iter(LINES), prefixes=iter(prefixes)))
     # Lines without an end are read ahead, and no further.
     assert next(translator(repeat(LINES[0]), prefixes=repeat(""), ahead=2)).source == LINES[0]
+
+
+def test_lines_are_translated_within_a_budget(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    translator, shapes = Translator.from_pretrained(folder, device="cpu", batch_tokens=60), list[tuple[int, ...]]()
+    decode = translator._decode
+
+    def noted(model: Any, source: torch.Tensor, *forced: Any) -> Any:
+        shapes.append(tuple(source.shape))
+        return decode(model, source, *forced)
+
+    monkeypatch.setattr(translator, "_decode", noted)
+    lines = [line for line in LINES if line] * 8
+    assert [one.source for one in translator(lines)] == lines
+    assert sum(rows for rows, _ in shapes) == len(lines) and max(rows for rows, _ in shapes) > 1
+    assert all(rows == 1 or rows * pieces <= 60 for rows, pieces in shapes)
 
 
 def test_a_score_in_python_is_that_of_the_family(folder: Path) -> None:

@@ -178,6 +178,13 @@ def test_lines_are_explained(run_explain: Explain) -> None:
     assert "\x1b" not in printed
 
 
+def test_a_source_that_was_cut_is_noted(run_explain: Explain, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", noted)
+    run_explain(f"{LINE}\n{'otter ' * 1000}\n".encode(), "--decoder", "iad")
+    assert noted.getvalue().startswith("line 2: source cut to the model's ")
+
+
 def test_relaxation_shows(run_explain: Explain) -> None:
     first = run_explain(LINE.encode(), "--decoder", "iad++").splitlines()[1]
     pieces = Tokenizer.load(layout.BPE)
