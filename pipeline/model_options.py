@@ -68,12 +68,11 @@ def open_model(arguments: argparse.Namespace) -> NamedModel:
     if arguments.model is not None and arguments.model.startswith(PREFIX):
         return _open_checkpoint(arguments)
     refuse_languages(arguments)
-    from pipeline.text_model import open_family, open_folder
+    from pipeline.text_model import open_folder
 
     if arguments.model is None:
         params, family = load_params(), arguments.family
-        check_trained(params, family)
-        model, corpus = open_family(params, family), params.corpus
+        model, corpus = open_trained(params, family), params.corpus
         return NamedModel(family, model, params, params.decoders_of(family),
                           (corpus.source_language, corpus.target_language))
     folder = Path(arguments.model)
@@ -95,6 +94,18 @@ def check_trained(params: Params, family: str) -> None:
     if not is_trained(family) and family not in (TEACHER, *params.starts):
         raise PipelineError(f"--family: {family!r} has not been trained, and this run does not train it; add it to "
                             f"`systems` and run `dvc repro`, or run `python -m pipeline fit --family {family}`")
+
+
+def open_trained(params: Params, family: str) -> "TextModel":
+    """A family of the current folder that the user names.
+
+    Raises:
+        PipelineError: as of `check_trained`, or its checkpoint is missing or damaged.
+    """
+    from pipeline.text_model import open_family
+
+    check_trained(params, family)
+    return open_family(params, family)
 
 
 def refuse_languages(arguments: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from pipeline.model_options import check_trained
+from pipeline.model_options import open_trained
 from pipeline.params import load_params
 
 
@@ -28,17 +28,13 @@ def run(arguments: argparse.Namespace) -> None:
 
     from pipeline.documents.plain import read_columns, read_utf8
     from pipeline.scoring import PairLine, Scorer
-    from pipeline.text_model import open_family, open_folder
+    from pipeline.text_model import open_folder
 
     file = str(arguments.input or "standard input")
     lines = read_columns(read_utf8(arguments.input), file, "give SOURCE<TAB>TRANSLATION")
     pairs = (PairLine(f"{file}:{number}", *columns) for number, columns in enumerate(lines, 1))
-    if arguments.family is None:
-        model, _ = open_folder(Path(arguments.model))
-    else:
-        params = load_params()
-        check_trained(params, arguments.family)
-        model = open_family(params, arguments.family)
+    model = (open_folder(Path(arguments.model))[0] if arguments.family is None
+             else open_trained(load_params(), arguments.family))
     scorer = Scorer(model, arguments.device)
     while chunk := list(islice(pairs, 64)):
         for pair, (score, slots) in zip(chunk, scorer(chunk), strict=True):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, get_type_hints
 
 from pipeline.checks import Refused
 from pipeline.errors import PipelineError
-from pipeline.model_options import add_checkpoint_arguments, check_trained, open_model, refuse_languages
+from pipeline.model_options import add_checkpoint_arguments, open_model, open_trained, refuse_languages
 from pipeline.params import Params, load_params
 from pipeline.service.limits import Limits
 
@@ -110,7 +110,6 @@ def listen(host: str, port: str) -> socket.socket:
 def _open_models(arguments: argparse.Namespace) -> "list[Searched]":
     """The models that the options name, in their order."""
     from pipeline.service.models import Searched
-    from pipeline.text_model import open_family
 
     if arguments.model is not None:
         opened = open_model(arguments)
@@ -120,9 +119,8 @@ def _open_models(arguments: argparse.Namespace) -> "list[Searched]":
     params, models = load_params(), []
     languages = params.corpus.source_language, params.corpus.target_language
     for family in dict.fromkeys(arguments.family or _trained(params)):
-        check_trained(params, family)
         print(f"opening {family}", file=sys.stderr, flush=True)
-        models.append(Searched(family, params.decoders_of(family), params, open_family(params, family),
+        models.append(Searched(family, params.decoders_of(family), params, open_trained(params, family),
                                languages=languages, device=arguments.device))
     return models
 
