@@ -140,7 +140,8 @@ _ORDERS = (
      "Double-token bidirectional decoding (Imamura and Sumita, section 3, Figures 1b and 2): the slots of the "
      "interleaved order, but each side has its own start symbol, and one or two `<eod>` end the sentence. The paper's "
      "positions are learned (`network: {positions: learned}`): every slot has its own vector, which starts from the "
-     "sinusoid of the position drawn."),
+     "sinusoid of the position drawn. The setting makes those of the encoder learned, too, which the paper leaves "
+     "open."),
     (OrderSettings("double_token_l2r"),
      "Double-token decoding of two neighbours, for comparison (Imamura and Sumita, section 4.1)."),
     (OrderSettings("double_token_r2l"),
