@@ -24,6 +24,8 @@ _MOST = 2048
 """Tokens that are measured; a batch may have many times as many, and would take as many times as long."""
 _EXACT = "32-true"
 """The precision in which every processor multiplies."""
+_DEAR = 1.2
+"""How many times as long as in that one a product may take."""
 _STEPS, _SECONDS = 5, 3.0
 """The most steps, and the seconds after which none begins."""
 
@@ -52,20 +54,21 @@ def family_seconds(params: Params, families: list[str]) -> dict[str, float]:
             for name, family in ((name, params.family(name)) for name in families)}
 
 
-def precision_costs(params: Params, families: list[str]) -> dict[str, float]:
-    """By each other precision than 32-true of these families, how many times as long a product takes in it.
+def dear_precisions(params: Params, families: list[str]) -> dict[str, float]:
+    """By each precision of bfloat16 of these families, how many times as long a product takes in it as in 32-true.
 
     Two bytes are quicker only where the processor multiplies them; elsewhere they are converted at every use. Measured
-    with the first family of each precision, and not by whole steps, each of which might take a minute.
+    with the first family of each precision, and not by whole steps, each of which might take a minute. Precisions that
+    are quicker are left out, and those that are slower by no more than measurements differ.
     """
     costs = dict[str, float]()
     for family in map(params.family, families):
         chosen = family.training.precision
-        if chosen not in (_EXACT, *costs):
+        if _is_bfloat16(chosen) and chosen not in costs:
             own, exact = (seconds_a_product(family.network, family.data.batch_tokens, precision)
                           for precision in (chosen, _EXACT))
             costs[chosen] = own / exact
-    return costs
+    return {precision: cost for precision, cost in costs.items() if cost > _DEAR}
 
 
 def seconds_a_product(settings: NetworkSettings, batch_tokens: int, precision: str) -> float:
@@ -114,4 +117,8 @@ def seconds_a_step(settings: NetworkSettings, batch_tokens: int, vocabulary: int
 
 def _in_precision(precision: str) -> torch.autocast:
     """A block that computes on the CPU as a training in one of Lightning's precisions does."""
-    return torch.autocast("cpu", torch.bfloat16, enabled="bf16" in precision)
+    return torch.autocast("cpu", torch.bfloat16, enabled=_is_bfloat16(precision))
+
+
+def _is_bfloat16(precision: str) -> bool:
+    return precision.startswith("bf16")

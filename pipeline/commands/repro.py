@@ -137,21 +137,20 @@ def check_decoders(params: "Params") -> None:
 def _announce(params: "Params", folder: Path, jobs: int) -> None:
     """Print how many steps the training of the families without a checkpoint has, and on a CPU how long it takes.
 
-    There, also a precision that takes longer than the exact one.
+    There, also a precision that takes longer than 32-true.
     """
     import torch
 
-    from pipeline.estimate import precision_costs, training_time, untrained
+    from pipeline.estimate import dear_precisions, training_time, untrained
 
     families = untrained(params, folder)
     if families:
         steps = sum(params.family(name).training.steps for name in families)
         # Steps are measured on the CPU, and do not predict those of an accelerator.
         accelerated = torch.accelerator.is_available()
-        for precision, cost in ({} if accelerated else precision_costs(params, families)).items():
-            if cost > 1:
-                print(f"training.precision: {precision}: a product takes {cost:.1f} times as long as in 32-true on "
-                      "this processor; set training.precision to 32-true in the preset or in params.yaml", flush=True)
+        for precision, cost in ({} if accelerated else dear_precisions(params, families)).items():
+            print(f"training.precision: {precision}: a product takes {cost:.1f} times as long as in 32-true on this "
+                  "processor; set training.precision to 32-true in the preset or in params.yaml", flush=True)
         duration = "" if accelerated else f", about {training_time(params, families, jobs) / 60:.0f} minutes"
         together = f" with up to {jobs} students at once" if jobs > 1 else ""
         print(f"{len(families)} systems have no checkpoint in {folder / 'checkpoints'}: {steps:,} training steps"
