@@ -134,7 +134,7 @@ class Environment:
         self._notes = os.path.join(folder, ".installed")
 
     def notes(self) -> dict:
-        """The notes that `write` wrote last; empty for an environment that the user has made."""
+        """The notes that `write` wrote last; empty before the first installation."""
         try:
             with open(self._notes, encoding="utf-8") as file:
                 return dict(json.load(file))
@@ -219,10 +219,12 @@ def install(environment: Environment, extras: set, torch: str) -> None:
     for name in ("constraints.txt", "pyproject.toml"):
         with open(os.path.join(ROOT, name), "rb") as file:
             digest.update(file.read())
+    new = not (os.path.isdir(environment.folder) and os.listdir(environment.folder))
     notes = environment.notes()
     wanted: dict = {
         "folder": environment.folder, "python": list(sys.version_info[:2]), "files": digest.hexdigest(),
-        "extras": sorted(extras.union(notes.get("extras", ()))), "torch": torch or notes.get("torch", "")}
+        "extras": sorted(extras.union(notes.get("extras", ()))), "torch": torch or notes.get("torch", ""),
+        "made": new or notes.get("made", False)}  # here; else it may hold what only the user can make anew
     if notes == wanted:
         return
     with open(os.path.join(ROOT, "constraints.txt"), encoding="utf-8") as file:
@@ -231,9 +233,8 @@ def install(environment: Environment, extras: set, torch: str) -> None:
     if os.path.exists(environment.folder) and not os.path.isdir(environment.folder):
         raise Refusal(f"{environment.folder}: is not a folder; remove it or move it away, and run the same command "
                       "again")
-    new = not (os.path.isdir(environment.folder) and os.listdir(environment.folder))
     flaw = "" if new else environment.flaw()
-    if flaw and not notes:  # it may hold what only the user can make anew
+    if flaw and not wanted["made"]:
         raise Refusal(f"{environment.folder}: was not made by install.py and cannot be used: {flaw}; remove it or move "
                       "it away, and run the same command again")
     if flaw:
@@ -241,7 +242,7 @@ def install(environment: Environment, extras: set, torch: str) -> None:
     if new or flaw:
         environment.clear()
         check_space(environment.folder, "cpu")
-    if new or notes:  # not one of the user's own
+    if wanted["made"]:
         environment.write({**wanted, "unfinished": True})
     if new or flaw:
         environment.make()

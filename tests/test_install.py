@@ -339,6 +339,35 @@ def test_an_environment_of_the_users_own_is_kept(tmp_path: Path) -> None:
     assert prepared.notes()["extras"] == ["pipeline"]
 
 
+@pytest.mark.parametrize("change, reason", [
+    ("moved", "it was moved from .*"), ("python", "its Python is 3.9, not .*"),
+    ("broken", "its Python or its pip does not run"), ("killed", ""), ("full", ""),
+])
+def test_an_environment_of_the_users_own_stays_so_after_an_installation(change: str, reason: str,
+                                                                        tmp_path: Path) -> None:
+    """Notes on what is installed there do not tell that it was made here."""
+    prepared = Prepared(tmp_path / ".venv")
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv/own").write_text("kept")
+    install.install(prepared, {"pipeline"}, "")
+    if change == "moved":
+        shutil.move(prepared.folder, tmp_path / "moved")
+        prepared = Prepared(tmp_path / "moved")
+    prepared.version = {"python": "3.9", "broken": ""}.get(change, prepared.version)
+    prepared.done, prepared.fails = [], {"killed": "killed", "full": "No space left on device"}.get(change, "")
+    if reason:
+        with pytest.raises(Refusal, match=f"^{prepared.folder}: was not made by .* cannot be used: {reason}; remove"):
+            install.install(prepared, {"development"}, "")
+        assert prepared.done == []
+    else:
+        with pytest.raises((Refusal, KeyboardInterrupt)):
+            install.install(prepared, {"development"}, "")
+        prepared.fails = ""
+        install.install(prepared, {"development"}, "")
+        assert prepared.done == [".[development,pipeline]"] * 2
+    assert Path(prepared.folder, "own").read_text() == "kept"
+
+
 def test_a_second_installation_waits_for_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done, told, waiting = list[str](), list[str](), Event()
 
