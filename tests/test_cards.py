@@ -141,11 +141,16 @@ def test_datasets_loads_the_corpus(workspace: Path, monkeypatch: pytest.MonkeyPa
 class Hub:
     """What is asked of the hub."""
 
-    def __init__(self) -> None:
+    def __init__(self, *files: str) -> None:
+        self.files = [".gitattributes", *files]
         self.asked: list[tuple[str, dict[str, Any]]] = []
 
     def create_repo(self, name: str, **options: Any) -> None:
         self.asked.append((name, options))
+
+    def list_repo_files(self, name: str) -> list[str]:
+        assert self.asked[-1][0] == name  # which exists by now
+        return self.files
 
     def upload_folder(self, **options: Any) -> types.SimpleNamespace:
         self.asked.append((options.pop("repo_id"), options))
@@ -165,9 +170,24 @@ def test_what_is_uploaded_is_the_model_and_nothing_else(folder: Path) -> None:
     assert hub.asked[2][1]["private"] is False
 
 
+@pytest.mark.parametrize("files", [[], ["README.md"], ["README.md", "old.txt", MARKER]])
+def test_an_earlier_export_is_replaced(folder: Path, files: list[str]) -> None:
+    assert push_to_hub(folder, "me/model", api=Hub(*files)) == "address of the commit"
+
+
+@pytest.mark.parametrize("files", [["thesis.pdf"], ["README.md", "data/train.txt"], [f"old/{MARKER}"]])
+def test_nothing_else_on_the_hub_is_deleted(folder: Path, files: list[str]) -> None:
+    hub = Hub(*files)
+    with pytest.raises(PipelineError, match=rf"^me/model: exists and is not an earlier export \(it has {files[-1]} and "
+                                            f"no {MARKER}.*; name another repository, or delete this one first$"):
+        push_to_hub(folder, "me/model", api=hub)
+    assert len(hub.asked) == 1  # nothing is uploaded
+
+
 def test_the_library_has_what_is_asked_of_the_hub(folder: Path) -> None:
     library = pytest.importorskip("huggingface_hub")
     hub = create_autospec(library.HfApi, instance=True)  # refuses arguments that the library does not have
+    hub.list_repo_files.return_value = []
     push_to_hub(folder, "me/model", api=hub)
     assert hub.create_repo.call_count == hub.upload_folder.call_count == 1
 

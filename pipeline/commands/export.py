@@ -6,7 +6,8 @@ tokenizer, decoders, and a model card. `translate --model FOLDER` and `Translato
 The other libraries need nothing but the folder; its tokenizer is the family's, for text in the Unicode form of
 params.yaml. With `corpus` instead of a format, the corpus and its data card are written, as `datasets` loads them.
 
-An existing output is replaced only if it is an earlier export.
+An existing output is replaced only if it is an earlier export, and so is an existing repository of the Hugging Face
+Hub, whose other files are deleted.
 """
 
 import argparse
@@ -40,9 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--licence", metavar="ID", help="for the card, as the Hugging Face Hub names it: apache-2.0, "
                                                         "cc-by-4.0, … (default: the corpus's, if it is known)")
     parser.add_argument("--push-to-hub", metavar="USER/NAME", help="also upload the model folder to the Hugging Face "
-                                                                   "Hub, as a private repository")
+                                                                   "Hub; a new repository is private, and all other "
+                                                                   "files of an earlier export are deleted")
     parser.add_argument("--public", action="store_true", default=None,
-                        help="with --push-to-hub, create a public repository")
+                        help="with --push-to-hub, a new repository is public; an existing one stays as it is")
 
 
 def run(arguments: argparse.Namespace) -> None:
