@@ -2,8 +2,10 @@
 
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pipeline.checks import Refused
@@ -12,14 +14,26 @@ from pipeline.errors import PipelineError
 T = TypeVar("T")
 
 
-def build(kind: type[T], block: Any, where: str) -> T:
+@contextmanager
+def mistakes_in(file: Path | str) -> Iterator[None]:
+    """Let the error messages of what is done within begin with `file`, which the blocks are from.
+
+    Settings, which check their own values, cannot know it: they name params.yaml, or a key alone.
+    """
+    try:
+        yield
+    except PipelineError as error:
+        raise PipelineError(f"{file}: {str(error).removeprefix('params.yaml: ')}") from None
+
+
+def build(kind: type[T], block: Any, where: str = "") -> T:
     """A dataclass from a mapping.
 
     Args:
         kind: a dataclass of plain types, optional ones, tuples, dictionaries and other such dataclasses. If it has a
             class method `variant(block, where)`, this returns the subclass to build.
         block: the parsed YAML.
-        where: its dotted name, for error messages.
+        where: its dotted name, for error messages; empty for the content of a file.
 
     Raises:
         PipelineError: a key is unknown or missing, or a value has another type or is refused by its type (`checks`).
@@ -38,16 +52,17 @@ def build(kind: type[T], block: Any, where: str) -> T:
     known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
     for key in block:
         if key not in known:
-            raise PipelineError(f"params.yaml: {where}.{key} is unknown; {_suggestion(str(key), list(known), where)}")
+            raise PipelineError(f"params.yaml: {_within(where, key)} is unknown; "
+                                f"{_suggestion(str(key), list(known), where)}")
     for name, field in known.items():
         if name not in block and field.default is MISSING and field.default_factory is MISSING:
-            raise PipelineError(f"params.yaml: {where}.{name} is missing; add it")
+            raise PipelineError(f"params.yaml: {_within(where, name)} is missing; add it")
     hints = typing.get_type_hints(kind)
-    converted = {key: convert(hints[key], value, f"{where}.{key}") for key, value in block.items()}
+    converted = {key: convert(hints[key], value, _within(where, key)) for key, value in block.items()}
     try:
         return kind(**converted)
     except Refused as error:
-        raise PipelineError(f"params.yaml: {where}.{error}") from None
+        raise PipelineError(f"params.yaml: {_within(where, error)}") from None
 
 
 def merge(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,4 +137,8 @@ def _suggestion(key: str, known: list[str], where: str) -> str:
     import difflib  # only needed for an error
 
     near = difflib.get_close_matches(key, known, 1)
-    return f"did you mean {where}.{near[0]}?" if near else f"choose among {', '.join(known)}"
+    return f"did you mean {_within(where, near[0])}?" if near else f"choose among {', '.join(known)}"
+
+
+def _within(where: str, key: object) -> str:
+    return f"{where}.{key}" if where else str(key)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.alignment.settings import AlignmentSettings, CountSettings
 from pipeline.analysis_settings import AnalysesSettings
-from pipeline.blocks import build, merge
+from pipeline.blocks import build, merge, mistakes_in
 from pipeline.checks import Amount, Checked, Natural, Positive, Seed
 from pipeline.corpus.settings import BpeSettings
 from pipeline.errors import PipelineError
@@ -260,8 +260,12 @@ class Params(Checked):
         return counterparts | {name: name for name in own}
 
 
-def parse_params(content: dict[str, Any]) -> Params:
+def parse_params(content: dict[str, Any], file: Path = PARAMS) -> Params:
     """Parameters from the content of params.yaml.
+
+    Args:
+        content: the parsed YAML.
+        file: which it is from, for error messages.
 
     Raises:
         PipelineError: an unknown, missing or impossible value.
@@ -271,9 +275,10 @@ def parse_params(content: dict[str, Any]) -> Params:
     if isinstance(families, dict):
         families = {name: merge(defaults, block) if isinstance(block, dict) else block
                     for name, block in families.items()}
-    return build(Params, {**content, "families": families}, "params")
+    with mistakes_in(file):
+        return build(Params, {**content, "families": families})
 
 
 def load_params(path: Path = PARAMS) -> Params:
     """The parameters of the folder in which a command is run."""
-    return parse_params(read_yaml(path))
+    return parse_params(read_yaml(path), path)

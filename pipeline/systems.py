@@ -5,12 +5,12 @@ and `lattices`, which give for every family that the systems need the one that i
 """
 
 import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pipeline.blocks import convert, merge
+from pipeline.blocks import convert, merge, mistakes_in
 from pipeline.errors import PipelineError
 from pipeline.families.settings import KINDS, FamilySettings, kind_settings
 from pipeline.names import check_name
@@ -31,17 +31,47 @@ def lay_over(content: dict[str, Any], preset: Path) -> dict[str, Any]:
         PipelineError: the preset, or one that it extends, cannot be read, or contains a table that follows from its
             systems; or it extends itself.
     """
-    for changes in _extended(preset, []):
+    for _, changes in _extended(preset, []):
         content = merge(content, changes)
     return with_students(content)
 
 
-def _extended(preset: Path, extending: list[Path]) -> list[dict[str, Any]]:
+def check_preset(content: dict[str, Any], preset: Path, check: Callable[[dict[str, Any]], object]) -> None:
+    """Check the content of params.yaml updated by a preset.
+
+    Args:
+        content: of params.yaml.
+        preset: a file.
+        check: raises a PipelineError if it refuses such content.
+
+    Raises:
+        PipelineError: it is refused. The message begins with the file since which it is: params.yaml, the preset, or
+            one that this extends.
+    """
+    origin, refusal = "", ""
+    for file, changes in (("params.yaml", {}), *_extended(preset, [])):
+        content, found = merge(content, changes), ""
+        try:
+            check(with_students(content))
+        except PipelineError as error:
+            found = str(error)
+        if found.partition(";")[0] != refusal.partition(";")[0]:  # a remedy may list what another file has added
+            origin = file
+        refusal = found
+    if refusal:
+        with mistakes_in(origin):
+            raise PipelineError(refusal)
+
+
+def _extended(preset: Path, extending: list[Path]) -> list[tuple[str, dict[str, Any]]]:
     """The changes that a preset makes, in their order: those of the presets that it `extends` come first.
 
     Args:
         preset: a file.
         extending: the presets that extend it, directly or indirectly.
+
+    Returns:
+        Per file its name, for error messages with those of the presets that extend it, and its changes.
     """
     if preset in extending:
         raise PipelineError(f"{extending[-1]}: extends: {preset.stem} extends it as well; remove one of them")
@@ -50,14 +80,13 @@ def _extended(preset: Path, extending: list[Path]) -> list[dict[str, Any]]:
         if table in changes:
             raise PipelineError(f"{preset}: {table} follows from `systems`; remove it, and give each family of yours "
                                 "that does not start from the teacher a `start`")
-    if "extends" not in changes:
-        return [changes]
-    where, named = f"{preset}: extends", changes.pop("extends")
-    names = convert(tuple[str, ...], named, where) if isinstance(named, list) else (convert(str, named, where),)
-    for name in names:
-        check_name(name, where)
+    named = changes.pop("extends", [])
+    with mistakes_in(preset):
+        names = convert(tuple[str, ...], named if isinstance(named, list) else [named], "extends")
+        for name in names:
+            check_name(name, "extends")
     earlier = [_extended(preset.with_name(f"{name}.yaml"), [*extending, preset]) for name in names]
-    return [*chain.from_iterable(earlier), changes]
+    return [*chain.from_iterable(earlier), (", extended by ".join(map(str, [preset, *reversed(extending)])), changes)]
 
 
 def with_students(content: dict[str, Any]) -> dict[str, Any]:
@@ -75,7 +104,7 @@ def with_students(content: dict[str, Any]) -> dict[str, Any]:
         return content  # `parse_params` will refuse it
 
     def start_of(name: str) -> str:
-        return convert(str, blocks[name].get("start") or TEACHER, f"params.families.{name}.start")
+        return convert(str, blocks[name].get("start") or TEACHER, f"families.{name}.start")
 
     for system in systems:
         chain = list[str]()
@@ -83,7 +112,7 @@ def with_students(content: dict[str, Any]) -> dict[str, Any]:
             chain.append(system)
             system = start_of(system)
         starts |= {name: start_of(name) for name in reversed(chain)}
-    tables = {name: FamilySettings.variant(merge({}, blocks[name]), f"params.families.{name}").table  # without nulls
+    tables = {name: FamilySettings.variant(merge({}, blocks[name]), f"families.{name}").table  # without nulls
               for name in starts}
     return {**content, **{table: {name: start for name, start in starts.items() if tables[name] == table}
                           for table in TABLES}}

@@ -8,6 +8,7 @@ dvc.yaml and therefore the same in all profiles, so what two of them have in com
 
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import chdir, suppress
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,11 @@ from pipeline.family_facts import describe_decoders, describe_distillation, desc
 from pipeline.files import atomic_path, remove, write_json, write_text
 from pipeline.git import git
 from pipeline.names import check_name
-from pipeline.params import PARAMS, load_params, parse_params
+from pipeline.params import PARAMS, Params, load_params, parse_params
 from pipeline.sources.inputs import describe_inputs
 from pipeline.stages import REPRO, environment
 from pipeline.strict_yaml import read_yaml
-from pipeline.systems import TEACHER, lay_over
+from pipeline.systems import TEACHER, check_preset, lay_over
 
 PRESETS = Path("presets")
 PROFILES = Path("profiles")
@@ -44,9 +45,9 @@ def prepare(profile: str) -> Path:
     Raises:
         PipelineError: there is no such preset, the merged parameters are not valid, or the checkout lacks a file.
     """
+    check_params(profile, _check_evaluation)
     preset = preset_of(profile)
     params = lay_over(read_yaml(PARAMS), preset)
-    parse_params(params)
     folder = PROFILES / profile
     if (folder / PARAMS).exists() and _differs(folder / PARAMS, params):
         print(f"{folder / PARAMS}: written anew from {PARAMS} and {preset}; write into the preset what is to stay of "
@@ -73,6 +74,19 @@ def preset_of(profile: str) -> Path:
     return preset
 
 
+def check_params(profile: str, check: Callable[[Params], object]) -> None:
+    """Check the parameters of a profile.
+
+    Args:
+        profile: a file of `presets` without its ending.
+        check: raises a PipelineError if it refuses such parameters.
+
+    Raises:
+        PipelineError: there is no such preset, or the parameters are refused; see `check_preset`.
+    """
+    check_preset(read_yaml(PARAMS), preset_of(profile), lambda content: check(parse_params(content)))
+
+
 def write_facts(folder: Path) -> None:
     """Write the facts on which a run depends and that DVC cannot see by itself: the machine, the corpus's files, the
     settings of each training, and what the decoders of each system and of distillation are.
@@ -87,8 +101,7 @@ def write_facts(folder: Path) -> None:
     with chdir(folder):  # to which the paths of params.yaml are relative
         _check_profile()
         params = load_params()
-        check_scorers(params.evaluation)
-        check_baseline(params)
+        _check_evaluation(params)
         write_json(layout.MACHINE, describe_machine())
         write_json(layout.INPUTS, describe_inputs(params.corpus))
         write_json(layout.DISTILLATION, describe_distillation(params))
@@ -125,6 +138,12 @@ def publish(folder: Path, out: Path) -> None:
 def differs_from_commit(folder: Path) -> bool:
     """Whether git has anything to commit in a profile's folder; not outside of a repository."""
     return bool(git("status", "--porcelain", "--", str(folder)))
+
+
+def _check_evaluation(params: Params) -> None:
+    """Raise a PipelineError unless all that `params` ask for can be scored and compared."""
+    check_scorers(params.evaluation)
+    check_baseline(params)
 
 
 def _read(path: Path) -> str:

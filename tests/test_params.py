@@ -1,6 +1,7 @@
 """params.yaml and the presets: all that is shipped parses, and every mistake is one line."""
 
 import copy
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -130,12 +131,12 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("path", "value", "message"), [
-    ("coprus", {}, r"params.coprus is unknown; did you mean params.corpus\?"),
-    ("corpus", ..., "params.corpus is missing"),
-    ("corpus", None, "params.corpus must be a block of keys, not None"),
-    ("seed", "one", "params.seed is 'one'; it must be of type int"),
-    ("seed", True, "params.seed is True; it must be of type int"),
-    ("network.widht", 3, r"network.widht is unknown; did you mean params.families.teacher.network.width\?"),
+    ("coprus", {}, r"^params.yaml: coprus is unknown; did you mean corpus\?"),
+    ("corpus", ..., "^params.yaml: corpus is missing"),
+    ("corpus", None, "^params.yaml: corpus must be a block of keys, not None"),
+    ("seed", "one", "^params.yaml: seed is 'one'; it must be of type int"),
+    ("seed", True, "^params.yaml: seed is True; it must be of type int"),
+    ("network.widht", 3, r"network.widht is unknown; did you mean families.teacher.network.width\?"),
     ("network.width", "128", "network.width is '128'; it must be of type int"),
     ("network.width", 130, "network.width: 130 must be even and divisible by network.heads = 4"),
     ("network", 5, "network must be a block of keys, not 5"),
@@ -161,7 +162,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("students.ar", "nobody", "students.nobody starts from None; it must be teacher or a student"),
     ("students.ar", "drafter", "students.drafter starts from 'ar'; it must be teacher or a student"),
     ("students.double_token", "teacher", "families.double_token.start is 'interleaved', but .* have 'teacher'"),
-    ("students.ar", None, "params.students.ar is None; it must be of type str"),
+    ("students.ar", None, "^params.yaml: students.ar is None; it must be of type str"),
     ("default_decoders", ["beam99"], "default_decoders: decoder 'beam99' is unknown"),
     ("families.ar.decoders", ["beam99"], "families.ar.decoders: decoder 'beam99' is unknown; params.yaml has greedy"),
     ("families.ar.decoders", "greedy", "families.ar.decoders must be a list, not 'greedy'"),
@@ -174,7 +175,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("students", {"ar": "teacher"}, "systems: interleaved is not trained; add interleaved: teacher to students"),
     ("students", ["ar"], r"students must be a block of keys, not \['ar'\]"),
     ("lattices", {}, "systems: lattice is not trained; add lattice: ar to lattices"),
-    ("lattices", None, "params.lattices must be a block of keys, not None"),
+    ("lattices", None, "^params.yaml: lattices must be a block of keys, not None"),
     ("lattices.lattice", "nobody", "students.nobody starts from None; it must be teacher or a student"),
     ("lattices.lattice", "lattice", "lattices.lattice starts from 'lattice'; it must be teacher or a student"),
     ("students.lattice", "teacher", "students.lattice: a family of kind lattice does not belong there; `lattices` tr"),
@@ -182,9 +183,9 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("alignment.tension", 0, "alignment.tension: 0.0 must be above 0"),
     ("alignment.symmetrise", "diagonal", "alignment.symmetrise is 'diagonal'; choose one of forward"),
     ("counts.top", 0, "counts.top: 0 must be at least 1"),
-    ("counts.smoothing", 0.1, "params.counts.smoothing is unknown"),
+    ("counts.smoothing", 0.1, "^params.yaml: counts.smoothing is unknown"),
     ("baseline", "nobody", "baseline: 'nobody' is not among the systems, teacher, ar, interleaved"),
-    ("decoders.greedy", "greedy", "params.decoders.greedy must be a block of keys, not 'greedy'"),
+    ("decoders.greedy", "greedy", "^params.yaml: decoders.greedy must be a block of keys, not 'greedy'"),
     ("decoders.beam5", ..., "decoder 'beam5' is unknown"),
     ("distillation.decoder", "beam99", "distillation.decoder: decoder 'beam99' is unknown"),
     ("distillation.length_penalty", [-1], r"distillation.length_penalty\[0\]: -1.0 must be at least 0"),
@@ -196,28 +197,28 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("families.drafter.start_with.family", "interleaved",
      r"families.drafter.start_with.family: 'interleaved' is not what its start began with; choose one of ar, teacher$"),
     ("families.ar.network.width", 256, "families.ar.network.positions: sinusoidal: a network that begins with the"),
-    ("limit.ratio", "twice", "params.limit.ratio is 'twice'; it must be of type float"),
-    ("evaluation.batch_row", 3, "params.evaluation.batch_row is unknown"),
-    ("seed", -1, "^params.yaml: params.seed: -1 must be at least 0 and at most 4294967295$"),
-    ("seed", 2 ** 32, "params.seed: 4294967296 must be at least 0 and at most 4294967295"),
-    ("distillation.shard_rows", 0, "^params.yaml: params.distillation.shard_rows: 0 must be at least 1$"),
-    ("distillation.batch_tokens", 0, "params.distillation.batch_tokens: 0 must be at least 1"),
-    ("evaluation.batch_tokens", 0, "params.evaluation.batch_tokens: 0 must be at least 1"),
-    ("speed.repetitions", 0, "params.speed.repetitions: 0 must be at least 1"),
-    ("limit.extra", -50, "params.limit.extra: -50 must be at least 0"),
-    ("limit.ratio", float("inf"), "params.limit.ratio: inf must be finite and at least 0"),
+    ("limit.ratio", "twice", "^params.yaml: limit.ratio is 'twice'; it must be of type float"),
+    ("evaluation.batch_row", 3, "^params.yaml: evaluation.batch_row is unknown"),
+    ("seed", -1, "^params.yaml: seed: -1 must be at least 0 and at most 4294967295$"),
+    ("seed", 2 ** 32, "^params.yaml: seed: 4294967296 must be at least 0 and at most 4294967295"),
+    ("distillation.shard_rows", 0, "^params.yaml: distillation.shard_rows: 0 must be at least 1$"),
+    ("distillation.batch_tokens", 0, "^params.yaml: distillation.batch_tokens: 0 must be at least 1"),
+    ("evaluation.batch_tokens", 0, "^params.yaml: evaluation.batch_tokens: 0 must be at least 1"),
+    ("speed.repetitions", 0, "^params.yaml: speed.repetitions: 0 must be at least 1"),
+    ("limit.extra", -50, "^params.yaml: limit.extra: -50 must be at least 0"),
+    ("limit.ratio", float("inf"), "^params.yaml: limit.ratio: inf must be finite and at least 0"),
     ("optimisation.betas", [2, 3], r"families.teacher.optimisation.betas\[0\]: 2.0 must be at least 0 and below 1"),
     ("optimisation.learning_rate", float("nan"), "optimisation.learning_rate: nan must be finite and above 0"),
-    ("corpus.keep", {"train": 0}, "params.corpus.keep.train: 0 must be at least 1"),
-    ("families.ar.training", {"clip": float("nan")}, "params.families.ar.training.clip: nan must be finite"),
-    ("peers.hf_greedy.beams", 0, "params.peers.hf_greedy.beams: 0 must be at least 1"),
-    ("decoders", {5: {}}, "params.decoders: the name 5 is read as int, not as text; put it in quotes"),
-    ("families", {False: {}}, "params.families: the name False is read as bool, not as text; put it in quotes"),
+    ("corpus.keep", {"train": 0}, "^params.yaml: corpus.keep.train: 0 must be at least 1"),
+    ("families.ar.training", {"clip": float("nan")}, "^params.yaml: families.ar.training.clip: nan must be finite"),
+    ("peers.hf_greedy.beams", 0, "^params.yaml: peers.hf_greedy.beams: 0 must be at least 1"),
+    ("decoders", {5: {}}, "^params.yaml: decoders: the name 5 is read as int, not as text; put it in quotes"),
+    ("families", {False: {}}, "^params.yaml: families: the name False is read as bool, not as text; put it in quotes"),
 ])
 def test_one_mistake(path: str, value: Any, message: str) -> None:
     with pytest.raises(PipelineError, match=message) as caught:
         parse_params(changed(path, value))
-    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith("params.yaml: ") and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("path", "value", "message"), [
@@ -247,6 +248,13 @@ def test_a_decoder_that_no_stage_could_search_with(path: str, value: Any, messag
     assert "\n" not in str(caught.value)
 
 
+def test_the_file_of_a_mistake_is_named(tmp_path: Path) -> None:
+    """Also where a check knows only the key."""
+    (tmp_path / "params.yaml").write_text(json.dumps(changed("systems", ["teacher", "interleavd"])))
+    with pytest.raises(PipelineError, match=f"^{tmp_path}/params.yaml: systems: family 'interleavd' is unknown; did"):
+        load_params(tmp_path / "params.yaml")
+
+
 def test_a_corpus_without_further_sources_is_named() -> None:
     content = changed("distillation.extra_sources", True)
     assert parse_params(content).distillation.extra_sources
@@ -264,7 +272,7 @@ NO_NAMES = ["", ".", "..", "../../x", "a/b", "a\\b", ".work", "-rf", "a b", "a;b
 def test_a_name_is_no_path_and_nothing_to_a_shell(block: str, name: str) -> None:
     content = shipped()
     content[block][name] = next(iter(content[block].values()))
-    with pytest.raises(PipelineError, match=rf"^params.yaml: params.{block}: .* must be a name") as caught:
+    with pytest.raises(PipelineError, match=rf"^params.yaml: {block}: .* must be a name") as caught:
         parse_params(content)
     assert repr(name) in str(caught.value) and "\n" not in str(caught.value)
 

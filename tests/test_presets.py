@@ -10,7 +10,7 @@ from test_params import PRESETS, ROOT, shipped
 from pipeline.errors import PipelineError
 from pipeline.model.settings import OrderSettings
 from pipeline.params import Params, parse_params
-from pipeline.systems import TEACHER, lay_over
+from pipeline.systems import TEACHER, check_preset, lay_over
 
 DOCUMENTED = (ROOT / "docs/tasks.md").read_text(encoding="utf-8")
 
@@ -215,7 +215,7 @@ def test_the_user_s_files_are_in_the_repository_s_data(preset: str) -> None:
 @pytest.mark.parametrize(("preset", "message"), [
     ("systems: [teacher, ar, interleved]", "systems: family 'interleved' is unknown; did you mean interleaved"),
     ("families: {interleved: {training: {steps: 5}}}", "a family of kind ordered must name `order`"),
-    ("families: {ar: {start: [teacher]}}", r"params.families.ar.start is \['teacher'\]; it must be of type str"),
+    ("families: {ar: {start: [teacher]}}", r"families.ar.start is \['teacher'\]; it must be of type str"),
     ("families: {teacher: {data: {side: both}}}", "families.teacher.data.side is 'both', .* set it to raw"),
     ("distillation: {sentences: 9}", "families.ar.data.side is 'both', but distillation.sentences .* only 9 sentences"),
     ("families: {ar: {data: {side: synthetic}}}", "families.ar.data.side is 'synthetic', .* set corpus.noise"),
@@ -227,9 +227,36 @@ def test_the_user_s_files_are_in_the_repository_s_data(preset: str) -> None:
 ])
 def test_a_preset_that_cannot_be_trained_is_one_line(tmp_path: Path, preset: str, message: str) -> None:
     (tmp_path / "mine.yaml").write_text(preset, encoding="utf-8")
-    with pytest.raises(PipelineError, match=message) as caught:
-        parse_params(lay_over(shipped(), tmp_path / "mine.yaml"))
+    with pytest.raises(PipelineError, match=f"^{tmp_path}/mine.yaml: .*{message}") as caught:
+        check_preset(shipped(), tmp_path / "mine.yaml", parse_params)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("presets", "message"), [
+    ({"mine": "sytems: [teacher]"}, r"mine.yaml: sytems is unknown; did you mean systems\?$"),
+    ({"mine": "corpus: {filters: {min_wrods: 3}}"}, "mine.yaml: corpus.filters.min_wrods is unknown; did you mean"),
+    ({"mine": "extends: base", "base": "sytems: [teacher]"}, "base.yaml, extended by {}/mine.yaml: sytems is unknown"),
+    ({"mine": "extends: middle", "middle": "extends: base", "base": "seed: one"},
+     "base.yaml, extended by {0}/middle.yaml, extended by {0}/mine.yaml: seed is 'one'"),
+    ({"mine": "extends: base\nseed: one", "base": "seed: 2"}, "mine.yaml: seed is 'one'"),
+    ({"mine": "extends: base\nfamilies: {mine: {order: {name: left_to_right}}}",
+      "base": "systems: [teacher, interleavd]"},
+     "base.yaml, extended by {}/mine.yaml: systems: family 'interleavd' is unknown; .*, mine$"),
+    ({"mine": "extends: [base, rest]\nsytems: []", "base": "network: {heads: 5}", "rest": "network: {width: 160}"},
+     "mine.yaml: sytems is unknown"),
+])
+def test_the_file_of_a_mistake_is_named(tmp_path: Path, presets: dict[str, str], message: str) -> None:
+    """With those that extend it; a preset may be one that only others complete."""
+    for name, text in presets.items():
+        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(PipelineError, match=f"^{tmp_path}/{message.format(tmp_path)}"):
+        check_preset(shipped(), tmp_path / "mine.yaml", parse_params)
+
+
+def test_a_mistake_of_params_yaml_is_not_one_of_a_preset(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("seed: 2", encoding="utf-8")
+    with pytest.raises(PipelineError, match=r"^params.yaml: sytems is unknown"):
+        check_preset({**shipped(), "sytems": []}, tmp_path / "mine.yaml", parse_params)
 
 
 @pytest.mark.parametrize("tokenizer", ["zh", "char", "none"])

@@ -130,7 +130,7 @@ def test_a_hostile_name_executes_nothing(tmp_path: Path) -> None:
     done = subprocess.run([*stages.DVC, "repro"], cwd=project, capture_output=True, text=True, check=False,
                           env={**stages.environment(), "PYTHONPATH": str(ROOT)})
     line, *after = done.stderr.splitlines()
-    assert done.returncode and line.startswith("error: params.yaml: params.families: ") and "must be a name: " in line
+    assert done.returncode and line.startswith("error: params.yaml: families: ") and "must be a name: " in line
     assert [text.startswith("ERROR: failed to reproduce 'facts'") for text in after] == [True]
     assert not list(project.rglob("executed"))
 

@@ -1,5 +1,6 @@
 """A profile's folder: made where its name says, of a whole checkout, and nothing is written or removed elsewhere."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -48,9 +49,21 @@ def test_a_profile_stays_in_its_folder(checkout: Path, profile: str) -> None:
 def test_a_preset_names_no_family_elsewhere(checkout: Path) -> None:
     (checkout / "presets/mine.yaml").write_text("families: {../../outside: {order: {name: left_to_right}}}\n")
     before = everything(checkout.parent)
-    with pytest.raises(PipelineError, match=r"^params.yaml: params.families: '../../outside' must be a name: "):
+    with pytest.raises(PipelineError, match=r"^presets/mine.yaml: families: '../../outside' must be a name: "):
         prepare("mine")
     assert everything(checkout.parent) == before
+
+
+@pytest.mark.parametrize(("preset", "message"), [
+    ("families: {ar: {decoders: [greedy]}}", "families.ar.decoders: the baseline lacks beam5, with which"),
+    ("evaluation: {bleu_tokenizer: words}", "evaluation: BLEU tokenizer 'words' is unknown"),
+    ("decoders: {beam5: {beasm: 5}}", r"decoders.beam5.beasm is unknown; did you mean decoders.beam5.beams\?"),
+])
+def test_what_a_preset_asks_of_others_is_its_own_mistake(checkout: Path, capsys: pytest.CaptureFixture[str],
+                                                         preset: str, message: str) -> None:
+    (checkout / "presets/mine.yaml").write_text(preset)
+    assert main(["repro", "--profile", "mine", "--force"]) == 2
+    assert re.match(f"error: presets/mine.yaml: {message}", capsys.readouterr().err)
 
 
 def test_a_folder_without_presets(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ def _check_option(option: str) -> None:
 def _reproduce(profile: str, jobs: int | None, options: list[str]) -> None:
     from pipeline.params import PARAMS, load_params
     from pipeline.stages import ask_dvc, default_jobs, reproduce_families
-    from pipeline.workspace import prepare, reproduce, write_facts
+    from pipeline.workspace import check_params, prepare, reproduce, write_facts
 
     load_params()  # a mistake in params.yaml is reported before anything starts
     folder = prepare(profile) if profile else Path()
@@ -74,7 +74,10 @@ def _reproduce(profile: str, jobs: int | None, options: list[str]) -> None:
         _publish(profile, folder)  # which may have failed, or not followed a plain `dvc repro`
         return
     params = load_params(folder / PARAMS)
-    check_decoders(params)
+    if profile:
+        check_params(profile, check_decoders)
+    else:
+        check_decoders(params)
     if not options:
         jobs = jobs or default_jobs(params)
         _announce(params, folder, jobs)
