@@ -177,7 +177,9 @@ def _check_profile() -> None:
         PipelineError: see `write_facts`.
     """
     here = Path.cwd()
-    if here.parent.name != PROFILES.name:
+    main = here.parent.parent
+    # A checkout, which has presets of its own, may be in any folder, also in one named profiles.
+    if here.parent.name != PROFILES.name or PRESETS.is_dir() or not (main / PARAMS).is_file():
         return
     name = PROFILES / here.name
     if not CODE.is_symlink():

@@ -104,6 +104,27 @@ def test_a_copy_of_the_code_never_runs(checkout: Path, capsys: pytest.CaptureFix
     assert code.readlink() == Path("../../pipeline")
 
 
+@pytest.mark.parametrize(("presets", "params_above", "profile"), [
+    (True, False, False), (True, True, False), (False, False, False), (False, True, True),
+])
+def test_a_checkout_may_be_in_a_folder_named_profiles(checkout: Path, presets: bool, params_above: bool,
+                                                      profile: bool) -> None:
+    """Also in that of another checkout."""
+    folder = shutil.copytree(checkout, checkout.parent / "profiles/clone", symlinks=True)
+    (folder / "pipeline").unlink()
+    (folder / "pipeline").mkdir()  # the code itself and no link
+    if not presets:
+        shutil.rmtree(folder / "presets")
+    if params_above:
+        shutil.copy(checkout / "params.yaml", checkout.parent)
+    if profile:
+        with pytest.raises(PipelineError, match=r"^profiles/clone/pipeline: a copy of the code"):
+            write_facts(folder)
+    else:
+        write_facts(folder)
+        assert (folder / "data/machine.json").exists()
+
+
 def test_a_profile_of_an_earlier_version_joins_the_project(checkout: Path) -> None:
     """It was a DVC project of its own, with a copy of the code; its lock and its models stay."""
     folder = prepare("mine")
