@@ -168,11 +168,14 @@ def reproduce_together(folder: Path, after: After, steps: dict[str, int], free: 
             free.append(share)
             if process.wait():
                 failed.append(stage)
+                others = f", and what still runs is finished first: {', '.join(running)}" if running else ""
+                print(f"{stage}: failed; nothing new starts{others}", flush=True)
             guard.stop([process])
     finally:
         guard.stop([process for process, _ in running.values()])
     if failed:
-        raise PipelineError(f"{PIPELINE}: {', '.join(failed)} failed; see the lines above that begin with it. The "
+        names = "its name" if len(failed) == 1 else "their names"
+        raise PipelineError(f"{PIPELINE}: {', '.join(failed)} failed; see the lines above that begin with {names}. The "
                             "same command continues from here")
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -269,6 +270,31 @@ def test_one_that_fails_is_named_and_the_others_end(project: Path, capsys: pytes
     with pytest.raises(SystemExit) as left:  # with the status of DVC, which had the stage by name
         repro("fit@ar")
     assert left.value.code
+
+
+@pytest.mark.parametrize(("failing", "told", "message"), [
+    ("a", "a: failed; nothing new starts, and what still runs is finished first: b, c\n",
+     "dvc.yaml: a failed; see the lines above that begin with its name. The same command"),
+    ("c", "c: failed; nothing new starts\n", "dvc.yaml: c failed; see "),
+    ("bc", "b: failed; nothing new starts, and what still runs is finished first: c\nc: failed; nothing new starts\n",
+     "dvc.yaml: b, c failed; see the lines above that begin with their names. The same command"),
+])
+def test_a_failure_is_told_at_once(failing: str, told: str, message: str, monkeypatch: pytest.MonkeyPatch,
+                                   capsys: pytest.CaptureFixture[str]) -> None:
+    """Three stages end in the order in which they have begun; a fourth would follow them."""
+    begun = list[str]()
+
+    def start(folder: Path, stage: str, share: dict[str, str], output: stages.Output) -> SimpleNamespace:
+        begun.append(stage)
+        output.put((stage, None))
+        return SimpleNamespace(wait=lambda: int(stage in failing))
+
+    monkeypatch.setattr(stages, "_start", start)
+    monkeypatch.setattr(guard, "stop", lambda processes: None)
+    after = {name: frozenset[str]() for name in "abc"} | {"d": frozenset("abc")}
+    with pytest.raises(PipelineError, match=f"^{message}"):
+        stages.reproduce_together(Path(), after, dict.fromkeys(after, 1), [{}, {}, {}])
+    assert capsys.readouterr().out == told and begun == ["a", "b", "c"]
 
 
 def began(project: Path, *, ignoring: str = "pass") -> subprocess.Popen[str]:
