@@ -1,18 +1,24 @@
 """`score` gives a translation the score that a search gives it; `average` is the mean of the weights."""
 
 import io
+import shutil
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import torch
+from drafters import drafter
 from safetensors.torch import load_file
 
 from pipeline import layout
 from pipeline.cli import main
 from pipeline.corpus.bpe import Tokenizer
 from pipeline.model.checkpoint import load_checkpoint, save_checkpoint, unique_weights
+from pipeline.model.lattice import LatticeTransformer
+from pipeline.model.networks import rebuild
 from pipeline.model.settings import VocabularySettings
+from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import EOS
 
 PAIRS = [("The tiny otter paints the ladder no 1 .", "mip lumo"), ("The red snail", ""),
@@ -137,6 +143,48 @@ def test_checkpoints_of_other_vocabularies_are_not_averaged(workspace: Path,
     save_checkpoint(Path("other"), network, vocabulary, unique_weights(network), config["training"])
     assert main(["average", str(folder), "other", "--output", "mean"]) == 2
     assert "its vocabulary differs" in capsys.readouterr().err and not Path("mean").exists()
+
+
+def other_verifier(change: str) -> Transformer:
+    """The teacher with other weights, or with a setting that no shape shows."""
+    teacher, config = load_checkpoint(layout.checkpoint("teacher"))
+    if change == "dropout":
+        config["network"]["dropout"] += 0.25
+        return cast(Transformer, rebuild(config, VocabularySettings(**config["vocabulary"])))
+    next(teacher.parameters()).mul_(2)
+    return teacher
+
+
+@pytest.mark.parametrize(("changes", "verifier", "key"), [
+    ({"seed": 4}, "", ""), ({"prefix": "bidirectional"}, "", "prefix"), ({"block": 3}, "", "block"),
+    ({"chained": True}, "", "chained"), ({}, "dropout", "verifier"), ({}, "weights", "copy of the verifier"),
+])
+@torch.no_grad()
+def test_drafters_are_averaged_only_if_they_draft_alike_for_one_verifier(
+        workspace: Path, changes: dict[str, Any], verifier: str, key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    teacher, config = load_checkpoint(layout.checkpoint("teacher"))
+    vocabulary, same = VocabularySettings(**config["vocabulary"]), {"tied_embeddings": "all", "max_length": 64}
+    drafters = {"one": drafter(teacher, **same),
+                "other": drafter(other_verifier(verifier) if verifier else teacher, **{**same, **changes})}
+    for name, network in drafters.items():
+        save_checkpoint(Path(name), network, vocabulary, unique_weights(network), {"steps": name})
+    assert main(["average", "one", "other", "--output", "mean"]) == (2 if key else 0)
+    assert capsys.readouterr().err == (
+        f"error: other: its {key} differs from one's; average checkpoints of one family only\n" if key else "")
+    assert Path("mean").exists() == (not key)
+
+
+def test_lattices_are_averaged_only_if_they_have_the_same_counts(lattice_family: Path,
+                                                                 capsys: pytest.CaptureFixture[str]) -> None:
+    folder = layout.checkpoint("lattice")
+    shutil.copytree(folder, "other")
+    assert main(["average", str(folder), "other", "--output", "mean"]) == 0
+    network, config = load_checkpoint(folder)
+    assert isinstance(network, LatticeTransformer)
+    network.attach_counts(network.counts._replace(tension=2.0))
+    save_checkpoint(Path("other"), network, VocabularySettings(**config["vocabulary"]), unique_weights(network), {})
+    assert main(["average", str(folder), "other", "--output", "another"]) == 2
+    assert f"other: its counts.safetensors differs from {folder}'s; " in capsys.readouterr().err
 
 
 def test_an_average_overwrites_nothing(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
