@@ -11,8 +11,8 @@ import re
 import shutil
 import socket
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,6 +29,8 @@ _ASIDE = re.compile(rf"((\d{{1,9}})-\d+@{_HOST})(\.old)?\.aside")
 """Hidden names of a write: its process, how many writes that process began before it, and its host."""
 _HIDDEN = re.compile(r"\A\.(.+)\.\d+-\d+@[0-9a-f]{8}\.aside\Z")
 """The hidden name of a file or folder that any process is writing."""
+Writing = Callable[[Path], AbstractContextManager[Path]]
+"""`atomic_path` or `replacing`."""
 
 
 @contextmanager
@@ -232,15 +234,15 @@ def reading(path: Path) -> Iterator[None]:
                             "`dvc repro` to produce it again") from None
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically (UTF-8, line feeds as given)."""
-    with atomic_path(path) as aside:
+def write_text(path: Path, text: str, by: Writing = atomic_path) -> None:
+    """Write a text file atomically (UTF-8, line feeds as given), one that the user names by `replacing`."""
+    with by(path) as aside:
         aside.write_bytes(text.encode("utf-8"))
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON atomically with stable key order and a final newline, so that equal content is equal bytes."""
-    write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+def write_json(path: Path, value: Any, by: Writing = atomic_path) -> None:
+    """Write JSON as `write_text` with stable key order and a final newline, so that equal content is equal bytes."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n", by)
 
 
 def read_json(path: Path) -> Any:

@@ -112,6 +112,9 @@ def test_a_folder_is_tested_timed_and_inspected_under_its_own_decoders(
     pictures = ["ddg", LINES[3], "--device", "cpu", "--output"]
     by_family = run("", *pictures, "of_family", "--family", "teacher")
     change_params(short)
+    for name in ("quality.json", "speed.json"):  # they stay links to a file that only its owner can read
+        Path(f"real_{name}").touch(0o600)
+        Path(name).symlink_to(f"real_{name}")
     status, printed, _ = run("", "test", "--model", f"{folder}/", "--output", "quality.json")
     figures = json.loads(Path("quality.json").read_text())["decoders"]
     texts = [one.hypotheses[0] for one in Translator.from_pretrained(folder, "beam3", device="cpu")(
@@ -121,6 +124,8 @@ def test_a_folder_is_tested_timed_and_inspected_under_its_own_decoders(
     status, printed, _ = run("", "speed", "--model", str(folder), "--output", "speed.json")
     rows = json.loads(Path("speed.json").read_text())["decoders"]
     assert status == 0 and [row["name"] for row in rows] == ["greedy", "beam3"] and printed.count("\n") == 3
+    assert [(path.is_symlink(), path.stat().st_mode & 0o777) for path in map(Path, ("quality.json", "speed.json"))] == [
+        (True, 0o600)] * 2
     assert run("", "speed", "--model", str(folder), "--peer", "x")[2].startswith("error: --peer: other libraries")
     Path("params.yaml").unlink()
     assert run("", *pictures, "of_folder", "--model", str(folder)) == (

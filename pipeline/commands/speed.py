@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
     from pipeline.evaluation.machine import describe_machine
     from pipeline.evaluation.one_model import peers_of, time_model
     from pipeline.evaluation.peers import Numbering
-    from pipeline.files import write_json
+    from pipeline.files import replacing, write_json
 
     opened = open_model(arguments)
     model, settings, checkpoint = opened.model, opened.settings, opened.checkpoint
@@ -58,7 +58,8 @@ def run(arguments: argparse.Namespace) -> None:
         rows = time_model(settings, params.speed, model, arguments.decoder or opened.decoders, lines)
     print(_table(rows))
     if arguments.output is not None:
-        write_json(arguments.output, {"model": arguments.model, "machine": describe_machine(), "decoders": rows})
+        write_json(arguments.output, {"model": arguments.model, "machine": describe_machine(), "decoders": rows},
+                   replacing)
 
 
 def _refuse(arguments: argparse.Namespace, *names: str) -> None:

@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
 
     from pipeline.corpus.padding import count_cut, report_cut
     from pipeline.evaluation.one_model import score_model
-    from pipeline.files import write_json
+    from pipeline.files import replacing, write_json
 
     evaluation, opened = load_params().evaluation, open_model(arguments)
     model, decoders = opened.model, arguments.decoder or (opened.decoders if opened.checkpoint is None else ["greedy"])
@@ -79,4 +79,4 @@ def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
         print(f"{arguments.model} {name}: BLEU {one['bleu']:.2f}, chrF {one['chrf']:.2f}, TER {one['ter']:.2f}, "
               f"{one['calls']:.2f} calls per sentence")
     if arguments.output is not None:
-        write_json(arguments.output, {"model": arguments.model, "sources_cut": cut, "decoders": figures})
+        write_json(arguments.output, {"model": arguments.model, "sources_cut": cut, "decoders": figures}, replacing)

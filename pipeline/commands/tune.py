@@ -134,7 +134,7 @@ def write_decoders(path: Path, found: Mapping[str, Mapping[str, Any]]) -> None:
     from ruamel.yaml.error import YAMLError
 
     from pipeline.blocks import merge
-    from pipeline.files import write_text
+    from pipeline.files import replacing, write_text
     from pipeline.strict_yaml import load_yaml
 
     given = path.read_bytes().decode("utf-8")
@@ -152,7 +152,7 @@ def write_decoders(path: Path, found: Mapping[str, Mapping[str, Any]]) -> None:
     if not is_right:
         raise PipelineError(f"{path}: left as it is, because other values would change as well; write the block above "
                             "into it yourself")
-    write_text(path, edited.replace("\n", "\r\n") if "\r\n" in given else edited)
+    write_text(path, edited.replace("\n", "\r\n") if "\r\n" in given else edited, replacing)
 
 
 def _lay_over(block: Any, changes: Mapping[str, Any]) -> None:

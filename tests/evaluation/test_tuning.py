@@ -230,6 +230,15 @@ def test_the_comment_of_the_next_block_stays_where_it_is(tmp_path: Path) -> None
                                 "  greedy: {algorithm: greedy}\n")
 
 
+def test_the_file_keeps_its_permissions_and_a_link_to_it_remains_one(tmp_path: Path) -> None:
+    (tmp_path / "real.yaml").write_text("decoders: {iad: {algorithm: iad}}\n")
+    (tmp_path / "real.yaml").chmod(0o600)
+    path = tmp_path / "params.yaml"
+    path.symlink_to("real.yaml")
+    command.write_decoders(path, {"iad": {"block": 2}})
+    assert path.is_symlink() and path.stat().st_mode & 0o777 == 0o600 and "block: 2" in path.read_text()
+
+
 @pytest.mark.parametrize("text", [
     "one: &one {algorithm: iad}\ndecoders:\n  iad: *one\n  iad++: {algorithm: iad, acceptance: {beta: 5, tau: 1}}\n",
     "decoders:\n  iad: {algorithm: iad}\n  iad++: {acceptance: &one {beta: 5, tau: 1}}\n  gad: {acceptance: *one}\n",
