@@ -122,7 +122,7 @@ def explain(output: str, torch: str) -> str:
         return (f"pip knows no {torch}; name PyTorch's own index of CPU builds (pytorch.org shows its address for pip "
                 "and CPU): make TORCH=cpu PIP_EXTRA_INDEX_URL=ADDRESS ...")
     reason = (["it gives no reason", *re.findall("^ERROR: (.*)", output, re.MULTILINE)])[-1]
-    return f"pip could not install what constraints.txt lists ({reason}); mend that and run the same command again"
+    return f"pip could not install what constraints.txt lists ({reason}); fix that and run the same command again"
 
 
 class Environment:
@@ -309,7 +309,7 @@ def main() -> None:
         sys.exit(f"error: {refusal}")
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        sys.exit(f"error: {where}{error.strerror or error}; mend that and run the same command again")
+        sys.exit(f"error: {where}{error.strerror or error}; fix that and run the same command again")
     except KeyboardInterrupt:
         sys.exit("interrupted; the same command continues")
 

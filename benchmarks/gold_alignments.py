@@ -124,7 +124,7 @@ def _read_groups(wheel: Path) -> Iterator[tuple[list[str], list[str]]]:
         for record in json.loads(_read(wheel, GROUPS))["records"]:
             yield record["source"], record["target"]
     except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise PipelineError(f"{wheel.name}: {GROUPS} is no list of groups ({error!r}); "
+        raise PipelineError(f"{wheel.name}: {GROUPS} is not a list of groups ({error!r}); "
                             "get the published file") from None
 
 

@@ -29,7 +29,7 @@ COMMANDS = {
     "speed": "time all systems under their decoders, and other libraries, side by side",
     "analyse": "the papers' tables and figures of this run",
     "report": "write the table, the picture and the page",
-    "translate": "translate standard input",
+    "translate": "translate text line by line, or a document (.po, .pot, .tmx)",
     "serve": "translate over HTTP, with a page that compares the decoders",
     "explain": "show how drafts are verified, call by call",
     "ddg": "show which token of a translation depends on which (Jacobi decoding)",

@@ -41,7 +41,7 @@ def find_stages(stages: Mapping[str, Stage], params: Params) -> Stages:
         if not of_group or not stage.is_of_pipeline:
             continue
         if family not in params.families:
-            raise PipelineError(f"{PIPELINE}: stage {name}: {family!r} is no family of params.yaml; give {group} a "
+            raise PipelineError(f"{PIPELINE}: stage {name}: {family!r} is not a family of params.yaml; give {group} a "
                                 "foreach or a matrix over nothing but families, or run `dvc repro`")
         trains = layout.checkpoint(family).as_posix() in stage.outputs
         steps[name] = params.family(family).training.steps if trains else _DECODER * len(params.decoders_of(family))

@@ -309,8 +309,8 @@ def test_a_file_in_place_of_the_environment_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error, line", [
-    (PermissionError(13, "Permission denied", "/one/file"), "error: /one/file: Permission denied; mend that and run"),
-    (OSError("a reason alone"), "error: a reason alone; mend that and run"),
+    (PermissionError(13, "Permission denied", "/one/file"), "error: /one/file: Permission denied; fix that and run"),
+    (OSError("a reason alone"), "error: a reason alone; fix that and run"),
 ])
 def test_an_error_of_the_system_becomes_a_line(error: OSError, line: str, tmp_path: Path,
                                                monkeypatch: pytest.MonkeyPatch) -> None:

@@ -228,7 +228,8 @@ BAD = {
     "no model": ({"text": "The", "model": None}, 400, "model: null is unknown"),
     "too many lines": ({"text": ["The"] * 5}, 400, "text has 5 lines, and at most 4"),
     "ten thousand words": ({"text": ["The", "otter " * 10_000]}, 400, "line 2 of text has 10000 words, and at most"),
-    "half of a surrogate pair": (b'{"text": "The \\ud800"}', 400, "line 1 of text has half of a surrogate pair"),
+    "half of a surrogate pair": (b'{"text": "The \\ud800"}', 400,
+                                 "line 1 of text has half of a surrogate pair, which is not a character"),
     "a body that is too large": ({"text": "o" * 1_000_000}, 413, "the body has 1000012 bytes, and at most 100000"),
 }
 
@@ -587,7 +588,7 @@ def test_the_first_family_that_is_named_is_the_default(workspace: Path, monkeypa
     (["--port", "0", "--host", 70 * "ä"], f"--host {70 * 'ä'} --port 0: cannot listen there: not a name; choose"),
     (["--port", "0", "--host", "192.0.2.1"], "--host 192.0.2.1 --port 0: cannot listen there"),
     (["--port", "0", "--host", "no host"], "--host no host --port 0: cannot listen there"),
-    (["--port", "0", "--host", ""], "--host: '' is no address; give one of this machine, or 0.0.0.0 for all"),
+    (["--port", "0", "--host", ""], "--host: '' is not an address; give one of this machine, or 0.0.0.0 for all"),
     (["--port", "0", "--max-body", "0"], "--max-body: 0 must be at least 1"),
     (["--port", "0", "--window", "-1"], "--window: -1.0 must be at least 0"),
     (["--port", "0", "--patience", "0"], "--patience: 0.0 must be above 0"),

@@ -161,8 +161,8 @@ def test_a_folder_that_holds_an_output_is_a_dependency_on_it(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("block", "reason"), [
-    ("matrix: {family: [ar], decoder: [beam5]}", "stage evaluate@ar-beam5: 'ar-beam5' is no family of params.yaml"),
-    ("foreach: {nobody: teacher}\n    do: {cmd: a}", "stage evaluate@nobody: 'nobody' is no family of params.yaml"),
+    ("matrix: {family: [ar], decoder: [beam5]}", "stage evaluate@ar-beam5: 'ar-beam5' is not a family of params.yaml"),
+    ("foreach: {nobody: teacher}\n    do: {cmd: a}", "stage evaluate@nobody: 'nobody' is not a family of params.yaml"),
     ("foreach: '${nothing}'\n    do: {cmd: a}", "Could not find 'nothing'")])
 def test_stages_of_an_unknown_shape_are_refused_in_one_line(tmp_path: Path, block: str, reason: str) -> None:
     cmd = "" if "do" in block else "    cmd: a\n"

@@ -126,7 +126,8 @@ def _align_text(arguments: argparse.Namespace, settings: AlignmentSettings) -> N
         check_text_output(path, arguments.source, arguments.target)
     bitext, source_words, target_words = read_text(arguments.source, arguments.target, bool(arguments.lowercase))
     if arguments.show is not None and not 1 <= arguments.show <= bitext.pairs:
-        raise PipelineError(f"--show: {arguments.show} is no line of {arguments.source}, which has {bitext.pairs}")
+        raise PipelineError(f"--show: {arguments.show} is not a line of {arguments.source}, which has {bitext.pairs} "
+                            "lines")
     from pipeline.alignment.directions import links_of
     from pipeline.alignment.group import launched_group
     from pipeline.alignment.pharaoh import write_pharaoh

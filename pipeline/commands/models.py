@@ -1,7 +1,7 @@
 """Write every system as a model folder, data/models/FAMILY, with its card.
 
 `translate --model FOLDER` and `Translator.from_pretrained` open one, wherever it then stands. `export folder` writes a
-folder elsewhere, under another licence, or for a family that is no system.
+folder elsewhere, under another licence, or for a family that is not a system.
 """
 
 import argparse

@@ -84,10 +84,10 @@ def listen(host: str, port: str) -> socket.socket:
     """A socket that listens on a port, 0 for any free one.
 
     Raises:
-        PipelineError: the port is none, or is in use; or the host is not an address of this machine.
+        PipelineError: the port is not a port number, or is in use; or the host is not an address of this machine.
     """
     if not host:  # which would be all addresses
-        raise PipelineError("--host: '' is no address; give one of this machine, or 0.0.0.0 for all")
+        raise PipelineError("--host: '' is not an address; give one of this machine, or 0.0.0.0 for all")
     number = int(port) if port.isascii() and port.isdigit() and len(port) <= _DIGITS else -1
     if not 0 <= number < 2**16:
         raise PipelineError(f"--port: {port!r} must be a number from 0 (any free port) to {2**16 - 1}")

@@ -52,8 +52,7 @@ def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
         return
     lightning = overrides + ["--help-lightning"] * arguments.help_lightning + ["--in-place"] * arguments.in_place
     if lightning:
-        raise PipelineError(f"{lightning[0]}: is no option of test --model, which does not "
-                            "use Lightning")
+        raise PipelineError(f"{lightning[0]}: is not an option of test --model, which does not use Lightning")
     if (arguments.input is None) != (arguments.reference is None):
         raise PipelineError("--input, --reference: belong together; give both, or none for the test split")
     files = [arguments.input or layout.CORPUS / "test.source", *(arguments.reference or layout.references("test"))]

@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
     penalty = getattr(read_entry(arguments.decoder, block).settings, "length_penalty", None)
     for option in ("alphas",) if penalty is None else SEARCHED:
         if getattr(arguments, option) is not None:
-            raise PipelineError(f"--{option}: is no setting of {arguments.decoder!r}; leave it out")
+            raise PipelineError(f"--{option}: is not a setting of {arguments.decoder!r}; leave it out")
     found = (_tune_drafts(params, family, arguments) if penalty is None
              else _tune_exponent(params, family, arguments, penalty.alpha))
     print(yaml.safe_dump({"decoders": found}, sort_keys=False, default_flow_style=None), end="")

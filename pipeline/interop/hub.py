@@ -23,7 +23,7 @@ def push_to_hub(folder: str | Path, name: str, *, private: bool = True, api: Any
         The address of the commit.
 
     Raises:
-        PipelineError: it is no complete model folder, huggingface_hub is not installed, the repository has files and
+        PipelineError: it is not a complete model folder, huggingface_hub is not installed, the repository has files and
             is not an earlier export, or the hub refuses it or cannot be reached.
     """
     folder = Path(folder)

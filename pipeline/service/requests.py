@@ -80,5 +80,5 @@ def _lines(text: Any, limits: Limits) -> list[str]:
             raise NotServed(400, f"line {number} of text has {words} words, and at most {limits.max_words} are "
                                  "translated; split it into sentences")
         if any("\ud800" <= letter <= "\udfff" for letter in line):
-            raise NotServed(400, f"line {number} of text has half of a surrogate pair, which is no character")
+            raise NotServed(400, f"line {number} of text has half of a surrogate pair, which is not a character")
     return lines

@@ -54,7 +54,7 @@ def test_a_line_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert main([*options, "--reverse", "--show", "4"]) == 0
     assert "lumo  <- " in capsys.readouterr().out
     assert main([*options, "--show", "5"]) == 2
-    assert "--show: 5 is no line of" in capsys.readouterr().err
+    assert capsys.readouterr().err == f"error: --show: 5 is not a line of {tmp_path / 'a.en'}, which has 4 lines\n"
 
 
 @pytest.mark.parametrize("options", [(), ("--reverse",), ("--symmetrise", "grow-diag-final-and"),

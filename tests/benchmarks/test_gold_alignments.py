@@ -71,8 +71,8 @@ def test_a_link_to_punctuation_is_no_link(tmp_path: Path) -> None:
     ({GREEK: None}, f"{GREEK} cannot be read"),
     ({ENGLISH: "id\ttext\n"}, f"{ENGLISH} has no column exclude, source_verse"),
     ({GREEK: ""}, f"{GREEK} has no column id, text"),
-    ({GROUPS: "[1, 2"}, f"{GROUPS} is no list of groups"),
-    ({GROUPS: '{"records": [{"source": []}]}'}, f"{GROUPS} is no list of groups .*target"),
+    ({GROUPS: "[1, 2"}, f"{GROUPS} is not a list of groups"),
+    ({GROUPS: '{"records": [{"source": []}]}'}, f"{GROUPS} is not a list of groups .*target"),
     ({GROUPS: '{"records": [{"source": ["n9"], "target": ["40001001001"]}]}'}, f"aligns the word 'n9', which {GREEK}"),
 ])
 def test_what_is_not_the_published_file_is_refused(tmp_path: Path, changed: Mapping[str, str | None],

@@ -363,7 +363,7 @@ def test_a_checkpoint_is_timed_beside_its_own_library(run: Run, folders: Callabl
 
 
 @pytest.mark.parametrize(("command", "message"), [
-    (["test", "--model", "hf:{marian}", "--trainer.devices", "2"], "--trainer.devices: is no option of test --model"),
+    (["test", "--model", "hf:{marian}", "--trainer.devices", "2"], "--trainer.devices: is not an option of test --"),
     (["test", "--model", "hf:{marian}", "--input", "x"], "--input, --reference: belong together"),
     (["test", "--family", "teacher", "--input", "x"], "--input: is of --model"),
     (["test", "--model", "hf:{marian}", "--input", "data/corpus/test.source",
