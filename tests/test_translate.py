@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -247,8 +248,46 @@ def test_lines_are_read_ahead_as_far_as_is_asked_for(translate: Translate, monke
         for ahead, expected in (((), [3]), (("--ahead", "2"), [2, 1]), (("--ahead", "1"), [1, 1, 1])):
             chunks.clear()
             assert translate(text, *options, *ahead)[0] == 0 and chunks == expected
-    status, _, error = translate(b"", "--ahead", "0")
-    assert status == 2 and error == "error: --ahead: 0 must be at least 1\n"
+    for option in ("--ahead", "--batch-tokens"):
+        status, _, error = translate(b"", option, "0")
+        assert status == 2 and error == f"error: {option}: 0 must be at least 1\n"
+
+
+def test_a_file_is_read_further_ahead_than_a_pipe(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for its first line; also where the shell has redirected it. The writer of a pipe may wait."""
+    ahead, call = list[int](), Translator.__call__
+
+    def noted(self: Translator, lines: Any, prefixes: Any = None, **options: int) -> Any:
+        ahead.append(options["ahead"])
+        return call(self, lines, prefixes, **options)
+
+    monkeypatch.setattr(Translator, "__call__", noted)
+    text, verb = workspace / "in.txt", ["translate", "--family", "teacher", "--device", "cpu"]
+    text.write_text("The red otter\n")
+    ends = os.pipe()
+    os.write(ends[1], text.read_bytes())
+    os.close(ends[1])
+    with text.open() as redirected, open(ends[0]) as pipe:
+        for standard_input, options in ((sys.stdin, ["--input", "in.txt"]), (redirected, []), (pipe, []),
+                                        (sys.stdin, ["--input", "in.txt", "--ahead", "5"])):
+            monkeypatch.setattr(sys, "stdin", standard_input)
+            assert main([*verb, *options]) == 0
+    assert ahead == [1024, 1024, 32, 5]
+
+
+def test_batches_are_of_the_size_that_is_asked_for(translate: Translate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By default that of a Translator."""
+    sizes, make = list[int](), Translator.__init__
+
+    def noted(self: Translator, *arguments: Any, batch_tokens: int, **options: Any) -> None:
+        sizes.append(batch_tokens)
+        make(self, *arguments, batch_tokens=batch_tokens, **options)
+
+    default = signature(Translator).parameters["batch_tokens"].default
+    monkeypatch.setattr(Translator, "__init__", noted)
+    for options in ((), ("--batch-tokens", "4096")):
+        assert translate(b"The red otter\n", *options)[0] == 0
+    assert sizes == [default, 4096]
 
 
 def test_a_person_gets_each_line_as_soon_as_it_is_translated(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

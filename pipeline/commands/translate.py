@@ -14,6 +14,7 @@ from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from pipeline.batch_options import FAR, add_batch_arguments, check_batch_arguments, lines_ahead
 from pipeline.documents.plain import check_text_output, read_columns, read_utf8
 from pipeline.errors import PipelineError, one_line
 from pipeline.lines import is_packed
@@ -53,9 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="split lines into sentences, and translate these; needs the extra `split`")
     parser.add_argument("--languages", nargs=2, metavar=("SOURCE", "TARGET"),
                         help="of a .tmx file, and for --split (default: the family's or the model folder's)")
-    parser.add_argument("--ahead", type=int, metavar="N",
-                        help="lines to read before the first of them is translated (default: 1 from a terminal, else "
-                             "32, or 1,024 with --split); 1 for a program that waits for each answer")
+    add_batch_arguments(parser, piped=f"32, or {FAR:,} with --split")
     parser.add_argument("--progress", action=argparse.BooleanOptionalAction,
                         help="show progress on standard error (default: for an --input file, if that is a terminal)")
     parser.add_argument("--quantization", choices=("float32", "int8", "bfloat16", "float16"),
@@ -66,8 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     if arguments.nbest < 1:
         raise PipelineError(f"--nbest: {arguments.nbest} must be at least 1")
-    if arguments.ahead is not None and arguments.ahead < 1:
-        raise PipelineError(f"--ahead: {arguments.ahead} must be at least 1")
+    check_batch_arguments(arguments)
     # Mistakes in files are reported before a model is loaded.
     lines = read_utf8(arguments.input)
     if arguments.output is not None:
@@ -86,13 +84,12 @@ def run(arguments: argparse.Namespace) -> None:
     shortlist = None if arguments.shortlist is None else open_shortlist(arguments.shortlist)
     opened = open_model(arguments)
     translator = Translator(opened.settings, opened.model, opened.decoder(arguments.decoder),
-                            nbest=arguments.nbest, device=arguments.device, scores=arguments.format == "json",
-                            glossary=glossary, shortlist=shortlist, quantization=arguments.quantization)
-    # A person waits for lines, a file does not.
-    ahead = 1 if arguments.ahead is None and arguments.input is None and sys.stdin.isatty() else arguments.ahead
+                            nbest=arguments.nbest, device=arguments.device, batch_tokens=arguments.batch_tokens,
+                            scores=arguments.format == "json", glossary=glossary, shortlist=shortlist,
+                            quantization=arguments.quantization)
     if document is not None or arguments.split:
         found = translate_segments(lines if document is None else document.sources(), split, translator,
-                                   **({"at_once": ahead} if ahead else {}))
+                                   lines_ahead(arguments, piped=FAR))
         rendered = _render_segments(document, found, arguments)
     else:
         prefixes = None
@@ -101,7 +98,7 @@ def run(arguments: argparse.Namespace) -> None:
                 lines, str(arguments.input or "standard input"),
                 "with --prefix a line is a source, a tab and the beginning of its translation", optional=True))
             lines, prefixes = (source for source, _ in columns), (prefix for _, prefix in again)
-        results = _with_progress(translator(lines, prefixes, ahead=ahead or 32),
+        results = _with_progress(translator(lines, prefixes, ahead=lines_ahead(arguments)),
                                  lambda: _line_count(arguments.input), arguments)
         rendered = (_render(number, result, arguments) for number, result in enumerate(results, 1))
     _write(rendered, arguments.output)
