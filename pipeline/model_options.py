@@ -37,11 +37,15 @@ class NamedModel:
         return self.decoders[0] if given is None else given
 
 
-def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name one model: a family or --model."""
+def add_model_arguments(parser: argparse.ArgumentParser, *, checkpoints: bool = True) -> None:
+    """Add the options that name one model: a family or --model, which can be a checkpoint of another library or not."""
     model = parser.add_mutually_exclusive_group(required=True)
     model.add_argument("--family", help="a trained block of `families` in params.yaml")
-    add_checkpoint_arguments(parser, model)
+    if checkpoints:
+        add_checkpoint_arguments(parser, model)
+    else:
+        model.add_argument("--model", metavar="FOLDER", help="a model folder (`export folder`)")
+        parser.set_defaults(source_language=None, target_language=None)
 
 
 def add_checkpoint_arguments(parser: argparse.ArgumentParser, group: Any = None) -> None:
@@ -55,6 +59,13 @@ def add_checkpoint_arguments(parser: argparse.ArgumentParser, group: Any = None)
     parser.add_argument("--target-language", metavar="CODE", help="of a multilingual --model")
 
 
+def is_checkpoint(model: str | None) -> bool:
+    """Whether --model names a checkpoint of another library."""
+    from pipeline.interop.huggingface import PREFIX
+
+    return model is not None and model.startswith(PREFIX)
+
+
 def open_model(arguments: argparse.Namespace) -> NamedModel:
     """The model that the options name; notes go to standard error.
 
@@ -63,9 +74,7 @@ def open_model(arguments: argparse.Namespace) -> NamedModel:
     Raises:
         PipelineError: there is no such model, or the options do not suit it.
     """
-    from pipeline.interop.huggingface import PREFIX
-
-    if arguments.model is not None and arguments.model.startswith(PREFIX):
+    if is_checkpoint(arguments.model):
         return _open_checkpoint(arguments)
     refuse_languages(arguments)
     from pipeline.text_model import open_folder

@@ -57,6 +57,14 @@ class Scorer:
         [found] = self([PairLine("pair", source, translation)])
         return found
 
+    def check(self, pair: PairLine) -> None:
+        """Check that a pair has a score.
+
+        Raises:
+            PipelineError: its source or its translation is longer than the model's limit.
+        """
+        self._encoded([pair])
+
     def __call__(self, pairs: Sequence[PairLine]) -> list[tuple[float, int]]:
         """Score pairs, those of similar length together.
 
@@ -64,15 +72,9 @@ class Scorer:
             Per pair, in their order, the summed log-probability of its slots, end symbols included, and their number.
 
         Raises:
-            PipelineError: a source or a translation is longer than the model's limit.
+            PipelineError: as of `check`.
         """
-        sources = self.tokenizer.encode_source([normalise(pair.source, self.unicode) for pair in pairs])
-        targets = self.tokenizer.encode_target([normalise(pair.translation, self.unicode) for pair in pairs])
-        for pair, left, right in zip(pairs, sources, targets, strict=True):
-            for what, ids in (("source", left), ("translation", right)):
-                if len(ids) >= self.longest:
-                    raise PipelineError(f"{pair.name}: a {what} of {len(ids)} pieces is longer than the model's "
-                                        f"{self.longest - 1}; split the pair, or leave it out")
+        sources, targets = self._encoded(pairs)
         lengths = np.array([1 + max(map(len, sides)) for sides in zip(sources, targets, strict=True)], np.int64)
         longest_first, found = np.argsort(-lengths, kind="stable"), dict[int, tuple[float, int]]()
         for together in by_tokens(lengths[longest_first], self._batch_tokens):
@@ -80,6 +82,17 @@ class Scorer:
             scores = self._scored([sources[row] for row in rows], [targets[row] for row in rows])
             found |= zip(rows, scores, strict=True)
         return [found[row] for row in range(len(pairs))]
+
+    def _encoded(self, pairs: Sequence[PairLine]) -> tuple[list[list[int]], list[list[int]]]:
+        """The ids of sources and of translations, all of which have been checked."""
+        sources = self.tokenizer.encode_source([normalise(pair.source, self.unicode) for pair in pairs])
+        targets = self.tokenizer.encode_target([normalise(pair.translation, self.unicode) for pair in pairs])
+        for pair, left, right in zip(pairs, sources, targets, strict=True):
+            for what, ids in (("source", left), ("translation", right)):
+                if len(ids) >= self.longest:
+                    raise PipelineError(f"{pair.name}: a {what} of {len(ids)} pieces is longer than the model's "
+                                        f"{self.longest - 1}; split the pair, or leave it out")
+        return sources, targets
 
     @torch.inference_mode()
     def _scored(self, sources: list[list[int]], targets: list[list[int]]) -> list[tuple[float, int]]:

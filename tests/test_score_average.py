@@ -3,6 +3,7 @@
 import io
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from pipeline.model.lattice import LatticeTransformer
 from pipeline.model.networks import rebuild
 from pipeline.model.settings import VocabularySettings
 from pipeline.model.transformer import Transformer
+from pipeline.scoring import PairLine, Scorer
 from pipeline.vocabulary import EOS
 
 PAIRS = [("The tiny otter paints the ladder no 1 .", "mip lumo"), ("The red snail", ""),
@@ -26,9 +28,9 @@ PAIRS = [("The tiny otter paints the ladder no 1 .", "mip lumo"), ("The red snai
 
 
 def scored(lines: str, family: str, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes],
-           ) -> tuple[int, list[list[str]], str]:
+           *options: str) -> tuple[int, list[list[str]], str]:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
-    status = main(["score", "--family", family, "--device", "cpu"])
+    status = main(["score", "--family", family, "--device", "cpu", *options])
     printed = capsysbinary.readouterr()
     rows = [line.split("\t") for line in printed.out.decode().split("\n")[:-1]]
     return status, rows, printed.err.decode()
@@ -57,10 +59,10 @@ def test_a_score_is_the_score_of_teacher_forcing(family: str, workspace: Path, m
 def test_a_line_without_exactly_one_tab_is_named(workspace: Path, monkeypatch: pytest.MonkeyPatch,
                                                  capsysbinary: pytest.CaptureFixture[bytes], line: str,
                                                  tabs: str) -> None:
-    """A second tab would be scored as a blank of the translation."""
+    """A second tab would be scored as a blank of the translation. The lines before it have their scores."""
     status, rows, error = scored(f"a red moth\tlumo\n{line}\n", "teacher", monkeypatch, capsysbinary)
-    assert (status, rows) == (2, []) and error == (
-        f"error: standard input:2: has {tabs}; give SOURCE<TAB>TRANSLATION\n")
+    assert status == 2 and error == f"error: standard input:2: has {tabs}; give SOURCE<TAB>TRANSLATION\n"
+    assert rows == scored("a red moth\tlumo\n", "teacher", monkeypatch, capsysbinary)[1]
 
 
 @pytest.mark.parametrize("side", ["source", "translation"])
@@ -72,7 +74,7 @@ def test_two_long_texts_do_not_share_a_score(workspace: Path, monkeypatch: pytes
         text = "otter " * 80 + last
         lines.append(f"{text}\tlumo" if side == "source" else f"a red moth\t{text}")
     status, rows, error = scored("".join(line + "\n" for line in lines), "teacher", monkeypatch, capsysbinary)
-    assert status == 2 and rows == []
+    assert status == 2 and [row[2:] for row in rows] == [["a red moth", "lumo"]]  # of before
     assert error.startswith(f"error: standard input:2: a {side} of ") and error.count("\n") == 1
     assert error.endswith(" pieces is longer than the model's 63; split the pair, or leave it out\n")
 
@@ -90,9 +92,44 @@ def test_however_many_pairs_are_scored_each_is(workspace: Path, monkeypatch: pyt
                                                capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     pairs = [[f"The red otter no {number}", "mip"] for number in range(130)]
     text = "".join("\t".join(pair) + "\n" for pair in pairs)
-    status, rows, _ = scored(text, "teacher", monkeypatch, capsysbinary)
-    assert status == 0 and [row[2:] for row in rows] == pairs
-    assert "standard input:131: " in scored(f"{text}no tab\n", "teacher", monkeypatch, capsysbinary)[2]
+    whole = scored(text, "teacher", monkeypatch, capsysbinary)
+    assert whole[0] == 0 and [row[2:] for row in whole[1]] == pairs
+    status, rows, error = scored(f"{text}no tab\n", "teacher", monkeypatch, capsysbinary)
+    assert (status, rows) == (2, whole[1]) and error.startswith("error: standard input:131: ")
+
+
+def test_pairs_are_read_ahead_as_far_as_is_asked_for(workspace: Path, monkeypatch: pytest.MonkeyPatch,
+                                                     capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    """A program that waits for each score would otherwise wait for ever."""
+    chunks, score, text = list[int](), Scorer.__call__, "a red moth\tlumo\n" * 33
+
+    def counted(self: Scorer, pairs: Sequence[PairLine]) -> list[tuple[float, int]]:
+        chunks.append(len(pairs))
+        return score(self, pairs)
+
+    monkeypatch.setattr(Scorer, "__call__", counted)
+    Path("pairs.tsv").write_text(text)
+    for options, expected in (([], [32, 1]), (["--ahead", "1"], [1] * 33), (["--input", "pairs.tsv"], [33])):
+        chunks.clear()
+        status, rows, _ = scored(text, "teacher", monkeypatch, capsysbinary, *options)
+        assert status == 0 and len(rows) == 33 and list(filter(None, chunks)) == expected
+    for option in ("--ahead", "--batch-tokens"):
+        assert scored("", "teacher", monkeypatch, capsysbinary, option, "0") == (
+            2, [], f"error: {option}: 0 must be at least 1\n")
+
+
+def test_a_checkpoint_of_another_library_gives_no_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                        capsys: pytest.CaptureFixture[str]) -> None:
+    """Said before anything is fetched."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("pipeline.commands.score.open_model", None)
+    assert main(["score", "--model", "hf:someone/model"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: --model: hf:someone/model is a checkpoint of transformers, which is opened to be ")
+    assert "; name a family or a model folder" in error and error.count("\n") == 1
+    with pytest.raises(SystemExit):
+        main(["score", "--help"])
+    assert "hf:NAME" not in capsys.readouterr().out
 
 
 def test_a_score_of_nothing_is_nothing(workspace: Path, monkeypatch: pytest.MonkeyPatch,

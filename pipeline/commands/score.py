@@ -3,40 +3,73 @@
 Reads SOURCE<TAB>TRANSLATION lines from --input or standard input. The sum is over every slot that a search would have
 filled, end symbols included, so it equals the search's own score of the translation before any length penalty.
 
-A pair with a side that is longer than the model's limit has no score: the command names its line and ends there. The
-output of an empty input is empty.
+A line without one tab, or with a side that is longer than the model's limit, has no score: the command prints those of
+the lines before it, names it, and ends. The output of an empty input is empty.
 """
 
 import argparse
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pipeline.model_options import open_trained
-from pipeline.params import load_params
+from pipeline.batch_options import add_batch_arguments, check_batch_arguments, lines_ahead
+from pipeline.documents.plain import read_columns, read_utf8
+from pipeline.errors import PipelineError
+from pipeline.model_options import add_model_arguments, is_checkpoint, open_model
+
+if TYPE_CHECKING:
+    from pipeline.scoring import PairLine, Scorer
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    model = parser.add_mutually_exclusive_group(required=True)
-    model.add_argument("--family", help="a trained block of `families` in params.yaml")
-    model.add_argument("--model", metavar="FOLDER", help="a model folder (`export folder`)")
+    add_model_arguments(parser, checkpoints=False)
     parser.add_argument("--input", type=Path, help="tab-separated file (default: standard input)")
+    add_batch_arguments(parser)
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from itertools import islice
+    check_batch_arguments(arguments)
+    if is_checkpoint(arguments.model):
+        raise PipelineError(f"--model: {arguments.model} is a checkpoint of transformers, which is opened to be "
+                            "searched step by step and gives a whole translation no score; name a family or a model "
+                            "folder, or take the loss that transformers computes")
+    lines = read_utf8(arguments.input)  # a missing file is reported before a model is loaded
+    from pipeline.scoring import Scorer
 
-    from pipeline.documents.plain import read_columns, read_utf8
-    from pipeline.scoring import PairLine, Scorer
-    from pipeline.text_model import open_folder
-
-    file = str(arguments.input or "standard input")
-    lines = read_columns(read_utf8(arguments.input), file, "give SOURCE<TAB>TRANSLATION")
-    pairs = (PairLine(f"{file}:{number}", *columns) for number, columns in enumerate(lines, 1))
-    model = (open_folder(Path(arguments.model))[0] if arguments.family is None
-             else open_trained(load_params(), arguments.family))
-    scorer = Scorer(model, arguments.device)
-    while chunk := list(islice(pairs, 64)):
+    scorer = Scorer(open_model(arguments).model, arguments.device, arguments.batch_tokens)
+    pairs = _pairs(lines, str(arguments.input or "standard input"), scorer)
+    for chunk in _chunks(pairs, lines_ahead(arguments)):
         for pair, (score, slots) in zip(chunk, scorer(chunk), strict=True):
             sys.stdout.buffer.write(f"{score:.6f}\t{slots}\t{pair.source}\t{pair.translation}\n".encode())
         sys.stdout.buffer.flush()
+
+
+def _pairs(lines: Iterator[str], file: str, scorer: "Scorer") -> "Iterator[PairLine]":
+    """The pairs of a file's lines, which have scores.
+
+    Raises:
+        PipelineError: a line has none.
+    """
+    from pipeline.scoring import PairLine
+
+    for number, columns in enumerate(read_columns(lines, file, "give SOURCE<TAB>TRANSLATION"), 1):
+        pair = PairLine(f"{file}:{number}", *columns)
+        scorer.check(pair)
+        yield pair
+
+
+def _chunks(pairs: "Iterable[PairLine]", size: int) -> "Iterator[list[PairLine]]":
+    """The pairs, `size` at a time; those before a line that has no score come before its error."""
+    chunk = []
+    try:
+        for pair in pairs:
+            chunk.append(pair)
+            if len(chunk) == size:
+                yield chunk
+                chunk = []
+    except PipelineError:
+        yield chunk
+        raise
+    yield chunk
