@@ -5,6 +5,7 @@ library, by the block `speed` of params.yaml, and print a table.
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                              "several")
     parser.add_argument("--input", type=Path, help="text file for the --model (default: the test split)")
     parser.add_argument("--output", type=Path, help="JSON of the --model's figures")
+    parser.add_argument("--device", help="cpu, cuda or auto, for the --model (default: that of the block `speed`)")
 
 
 def run(arguments: argparse.Namespace) -> None:
     params = load_params()
     if arguments.model is None:
-        _refuse(arguments, "decoder", "peer", "input", "output", "source_language", "target_language")
+        _refuse(arguments, "decoder", "peer", "input", "output", "device", "source_language", "target_language")
         from pipeline.evaluation.clock import time_all
 
         time_all(params, layout.REPORTS / "speed.json")
@@ -47,15 +49,16 @@ def run(arguments: argparse.Namespace) -> None:
 
     opened = open_model(arguments)
     model, settings, checkpoint = opened.model, opened.settings, opened.checkpoint
+    clock = params.speed if arguments.device is None else replace(params.speed, device=arguments.device)
     if checkpoint is not None:
         numbering = Numbering(checkpoint.network.source_ids, checkpoint.network.symbols.first)
-        rows = time_model(settings, params.speed, model, arguments.decoder or ["greedy"], lines,
-                               peers_of(params, arguments.peer or ()), checkpoint.folder, numbering)
+        rows = time_model(settings, clock, model, arguments.decoder or ["greedy"], lines,
+                          peers_of(params, arguments.peer or ()), checkpoint.folder, numbering)
     elif arguments.peer:
         raise PipelineError("--peer: other libraries search checkpoints of transformers; export the family to hf and "
                             "name that folder, --model hf:FOLDER")
     else:
-        rows = time_model(settings, params.speed, model, arguments.decoder or opened.decoders, lines)
+        rows = time_model(settings, clock, model, arguments.decoder or opened.decoders, lines)
     print(_table(rows))
     if arguments.output is not None:
         write_json(arguments.output, {"model": arguments.model, "machine": describe_machine(), "decoders": rows},
@@ -65,8 +68,8 @@ def run(arguments: argparse.Namespace) -> None:
 def _refuse(arguments: argparse.Namespace, *names: str) -> None:
     for name in names:
         if getattr(arguments, name) is not None:
-            raise PipelineError(f"--{name.replace('_', '-')}: is of --model; without it, the families, decoders and "
-                                "peers are those of params.yaml")
+            raise PipelineError(f"--{name.replace('_', '-')}: is of --model; without it, the families, decoders, "
+                                "peers and the device are those of params.yaml")
 
 
 def _table(rows: list[dict[str, Any]]) -> str:

@@ -374,6 +374,7 @@ def test_a_checkpoint_is_timed_beside_its_own_library(run: Run, folders: Callabl
     (["speed", "--model", "hf:{marian}", "--output", "data/corpus/test.source"], "test.source: is also the input"),
     (["test", "--model", "hf:{marian}", "--decoder", "none"], "decoder 'none' is unknown"),
     (["speed", "--decoder", "greedy"], "--decoder: is of --model"),
+    (["speed", "--device", "cpu"], "--device: is of --model; without it, the families, decoders, peers and the "),
     (["speed", "--model", "hf:{marian}", "--peer", "none"], "--peer: 'none' is unknown"),
     (["speed", "--model", "hf:{marian}", "--peer", "ct2"], "--peer: 'ct2' is of ctranslate2"),
     (["speed", "--model", "hf:{marian}", "--input", "absent.txt"], "absent.txt: cannot be read"),
