@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pipeline.errors import PipelineError
+    from pipeline.glossary import Glossary
     from pipeline.interop.hub import push_to_hub
     from pipeline.scoring import PairLine, Scorer
     from pipeline.translation import Translation, Translator
 
 __version__ = "0.1.0"
-__all__ = ["PairLine", "PipelineError", "Scorer", "Translation", "Translator", "push_to_hub"]
+__all__ = ["Glossary", "PairLine", "PipelineError", "Scorer", "Translation", "Translator", "push_to_hub"]
 
-_HOMES = {"PairLine": "scoring", "PipelineError": "errors", "Scorer": "scoring", "Translation": "translation",
-          "Translator": "translation", "push_to_hub": "interop.hub"}
+_HOMES = {"Glossary": "glossary", "PairLine": "scoring", "PipelineError": "errors", "Scorer": "scoring",
+          "Translation": "translation", "Translator": "translation", "push_to_hub": "interop.hub"}
 """The modules of these names."""
 
 

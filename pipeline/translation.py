@@ -93,20 +93,21 @@ class Translator:
     @classmethod
     def from_pretrained(cls, folder: str | Path, decoder: str | Search | None = None, *, nbest: int = 1,
                         device: str = "auto", batch_tokens: int = 512, scores: bool = False,
-                        quantization: str | None = None) -> Self:
+                        glossary: Glossary | None = None, quantization: str | None = None) -> Self:
         """A translator by the model of a model folder (`python -m pipeline export folder`).
 
         Args:
             folder: wherever it stands; no other file is read.
             decoder: one of the folder's, which its card lists, or a function; None: the folder's first.
-            nbest, device, batch_tokens, scores, quantization: as of the constructor.
+            nbest, device, batch_tokens, scores, glossary, quantization: as of the constructor.
 
         Raises:
             PipelineError: as of `open_folder` and of the constructor.
         """
         model, settings = open_folder(Path(folder))
         return cls(settings, model, settings.default_decoder if decoder is None else decoder, nbest=nbest,
-                   device=device, batch_tokens=batch_tokens, scores=scores, quantization=quantization)
+                   device=device, batch_tokens=batch_tokens, scores=scores, glossary=glossary,
+                   quantization=quantization)
 
     def translate(self, line: str) -> str:
         """The best translation of one line."""

@@ -16,11 +16,10 @@ import torch
 from model_folders import LINES, export
 
 import pipeline
-from pipeline import PairLine, PipelineError, Scorer, Translator
+from pipeline import Glossary, PairLine, PipelineError, Scorer, Translator
 from pipeline.cli import COMMANDS, main
-from pipeline.glossary import Glossary
 from pipeline.params import load_params
-from pipeline.text_model import open_family, open_folder
+from pipeline.text_model import open_family
 
 ROOT = Path(__file__).parents[1]
 
@@ -62,6 +61,14 @@ def test_lines_are_translated_within_a_budget(folder: Path, monkeypatch: pytest.
     assert [one.source for one in translator(lines)] == lines
     assert sum(rows for rows, _ in shapes) == len(lines) and max(rows for rows, _ in shapes) > 1
     assert all(rows == 1 or rows * pieces <= 60 for rows, pieces in shapes)
+
+
+def test_the_terms_of_a_glossary_are_placed(folder: Path) -> None:
+    """As the command line places them with the same folder."""
+    plain = Translator.from_pretrained(folder, "beam3", device="cpu").translate("The red otter")
+    term = "mip" if "mip" not in plain else "lumo"
+    translator = Translator.from_pretrained(folder, "beam3", device="cpu", glossary=Glossary({"otter": term}))
+    assert term in translator.translate("The red otter")
 
 
 def test_a_score_in_python_is_that_of_the_family(folder: Path) -> None:
@@ -108,9 +115,8 @@ def test_a_function_that_can_force_nothing_says_so_in_a_line(folder: Path) -> No
     translator = Translator.from_pretrained(folder, greedy.search, device="cpu")
     with pytest.raises(PipelineError, match=f"^{message}$"):
         translator(LINES, prefixes=["mip"] * len(LINES))
-    model, settings = open_folder(folder)
     with pytest.raises(PipelineError, match=f"^{message}$"):
-        Translator(settings, model, greedy.search, device="cpu", glossary=Glossary({"moth": "lumo"}))
+        Translator.from_pretrained(folder, greedy.search, device="cpu", glossary=Glossary({"moth": "lumo"}))
     with pytest.raises(PipelineError, match=r"^nbest: 3: a decoder that is a function finds as many hypotheses as "):
         Translator.from_pretrained(folder, greedy.search, nbest=3, device="cpu")
 
