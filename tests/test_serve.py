@@ -323,6 +323,22 @@ def test_what_waits_is_searched_together_while_the_service_answers(held: Held) -
         assert line in metrics.splitlines(), metrics
 
 
+def test_a_translation_waits_for_one_line_that_is_explained(held: Held) -> None:
+    """Not for all of them, each of which is searched several times."""
+    with serving([held]) as client:
+        first = ask(client, "a")
+        assert held.begun.wait(60)
+        explained = client.send("POST", "/explain", json.dumps({"text": ["x", "y", "z"]}).encode(),
+                                Content_Type="application/json")
+        client.until_waiting(3)
+        others = [ask(client, "b"), ask(client, "c")]
+        client.until_waiting(5)
+        held.released.set()
+        assert [texts(answer_of(one)) for one in (first, *others)] == [["A"], ["B"], ["C"]]
+        assert [one["text"] for one in answer_of(explained)[1]["explanations"]] == ["X", "Y", "Z"]
+    assert [set(batch) for batch in held.batches] == [{"a"}, {"x"}, {"b", "c"}, {"y"}, {"z"}]
+
+
 def test_a_window_is_over_when_a_batch_is_full(held: Held) -> None:
     held.released.set()
     with serving([held], Limits(batch_rows=2, window=1e6)) as client:

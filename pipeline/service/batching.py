@@ -63,6 +63,8 @@ class Queue:
         self._batch: Future[list[Any]] | None = None
         self._lines = 0
         """Of the batch that is being searched."""
+        self._explained = False
+        """Whether the last batch was a line that is explained."""
         self._idle_since = -math.inf
         """By the clock of the event loop: the end of the last batch."""
 
@@ -124,12 +126,18 @@ class Queue:
                     await self._arrived.wait()
 
     def _take(self) -> tuple[Search, dict[Found, str]]:
-        """The search of the line that has waited longest, and the first lines with the same one."""
-        search = next(iter(self._waiting.values())).search
+        """The search of the line that has waited longest, and the first lines with the same one.
+
+        A line that is explained is searched several times. It is a batch of its own, after which a translation has its
+        turn, if one waits.
+        """
+        waiting = [one.search for one in self._waiting.values()]
+        search = next((one for one in waiting if not one.explained), waiting[0]) if self._explained else waiting[0]
         same = ((found, one.line) for found, one in self._waiting.items() if one.search == search)
-        batch = dict(islice(same, self._limits.batch_rows))
+        batch = dict(islice(same, 1 if search.explained else self._limits.batch_rows))
         for found in batch:
             del self._waiting[found]
+        self._explained = search.explained
         return search, batch
 
     async def _search(self, thread: ThreadPoolExecutor, search: Search, batch: dict[Found, str]) -> None:
