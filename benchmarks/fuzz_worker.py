@@ -18,7 +18,7 @@ HANG = 10
 """Seconds after which an input has hung its reader."""
 MEMORY = 1 << 30
 """Bytes of address space that a reader may take more than it has after its sound inputs."""
-ALLOWED = ("PipelineError", "NotServed")
+ALLOWED = ("PipelineError", "RequestError")
 """The names of the errors that a reader may raise."""
 _CODE = ("pipeline", "yaml", "polib")
 _COMPILED = ("pipeline.engine", "pipeline.model", "pipeline.decoding", "pipeline.alignment", "pipeline.compiled",

@@ -47,13 +47,13 @@ class Translation:
 class Translator:
     """Translates lines in batches and returns one translation per line, in their order."""
 
-    def __init__(self, params: SearchSettings, model: TextModel, decoder: str | Search, *, nbest: int = 1,
+    def __init__(self, settings: SearchSettings, model: TextModel, decoder: str | Search, *, nbest: int = 1,
                  device: str = "auto", batch_tokens: int = 512, scores: bool = False, glossary: Glossary | None = None,
                  shortlist: Shortlist | None = None, quantization: str | None = None) -> None:
         """Args:
-            params: with the decoder and the length limit.
+            settings: with the decoder and the length limit.
             model: is moved to the device.
-            decoder: a name in params, or a function.
+            decoder: a name in these settings, or a function.
             nbest: hypotheses per line.
             device: cpu, cuda or auto.
             batch_tokens: source tokens searched together, padding included, or one sentence that has more.
@@ -70,9 +70,9 @@ class Translator:
             raise PipelineError(f"quantization: {quantization!r} is unknown; choose one of {', '.join(FORMATS)}")
         if not isinstance(nbest, int) or nbest < 1:
             raise PipelineError(f"nbest: {nbest!r} must be an integer of at least 1")
-        limit = params.length_limit(model.longest)
+        limit = settings.length_limit(model.longest)
         if isinstance(decoder, str):
-            block = with_nbest(decoder, params.decoder(decoder, joint=model.text.joint), nbest, "--nbest")
+            block = with_nbest(decoder, settings.decoder(decoder, joint=model.text.joint), nbest, "--nbest")
             if quantization is not None:
                 block["quantization"] = quantization
             self._quantization = block.setdefault("quantization", FORMATS[0])

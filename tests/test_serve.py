@@ -38,8 +38,8 @@ from pipeline.params import load_params, parse_params
 from pipeline.service import batching
 from pipeline.service.app import make_server
 from pipeline.service.limits import Limits
-from pipeline.service.models import Explanation, Model, Searched
-from pipeline.service.requests import NotServed, Wanted, parse
+from pipeline.service.models import Explanation, Model, ServedModel
+from pipeline.service.requests import RequestError, TranslationRequest, parse
 from pipeline.strict_yaml import read_yaml
 from pipeline.text_model import is_trained, open_family
 from pipeline.trace import Fate, Marked, MarkedRound, Trace
@@ -112,7 +112,7 @@ def models(toy_folder: Path) -> list[Model]:
     with chdir(toy_folder):
         params = parse_params(merge(read_yaml(Path("params.yaml")), {"decoders": {"iad": {"algorithm": "iad",
                                                                                           "block": 2}}}))
-        return [Searched(family, decoders, params, open_family(params, family), languages=("en", "de"), device="cpu")
+        return [ServedModel(family, decoders, params, open_family(params, family), languages=("en", "de"), device="cpu")
                 for family, decoders in (("teacher", ["greedy", "beam3", "iad"]),
                                          ("interleaved", ["beam3", "greedy"]))]
 
@@ -282,11 +282,12 @@ _JSON = _VALUE | st.dictionaries(st.sampled_from(["text", "model", "decoder", "o
 @given(_JSON.map(lambda content: json.dumps(content).encode()) | st.binary(max_size=30))
 def test_a_body_is_understood_or_refused(body: bytes) -> None:
     try:
-        wanted = parse(body, {"ar": ["greedy"]}, LIMITS)
-    except NotServed as refused:
+        asked = parse(body, {"ar": ["greedy"]}, LIMITS)
+    except RequestError as refused:
         assert 400 <= refused.status < 500 and "\n" not in str(refused)
     else:
-        assert wanted == Wanted(wanted.lines, "ar", "greedy") and all(isinstance(line, str) for line in wanted.lines)
+        assert asked == TranslationRequest(asked.lines, "ar", "greedy")
+        assert all(isinstance(line, str) for line in asked.lines)
 
 
 def test_drafts_and_verdicts_are_explained(client: Client, models: list[Model]) -> None:
@@ -503,7 +504,7 @@ def test_a_signal_between_the_address_and_the_service_is_not_lost(
     stopped: list[bool] = []
 
     class Server:
-        should_exit = searching = False
+        should_exit = is_searching = False
 
         def run(self, _: list[socket.socket]) -> None:
             stopped.append(self.should_exit)
@@ -567,7 +568,7 @@ def test_a_model_folder_is_named_as_the_folder(folder: Path, tmp_path: Path, mon
     """Not by its path, which is of this machine, and which requests would have to repeat."""
     served: list[tuple[Any, ...]] = []
 
-    def stop(models: list[Searched], limits: Limits) -> None:
+    def stop(models: list[ServedModel], limits: Limits) -> None:
         served.extend((model.name, model.decoders, model.languages) for model in models)
         raise PipelineError("enough")
 
@@ -582,7 +583,7 @@ def test_the_first_family_that_is_named_is_the_default(workspace: Path, monkeypa
     """Without any, all systems that have been trained are served, in their order."""
     served: list[str] = []
 
-    def stop(models: list[Searched], limits: Limits) -> None:
+    def stop(models: list[ServedModel], limits: Limits) -> None:
         served.extend(model.name for model in models)
         raise PipelineError("enough")
 

@@ -21,7 +21,7 @@ from pipeline.params import Params, load_params
 from pipeline.service.limits import Limits
 
 if TYPE_CHECKING:
-    from pipeline.service.models import Searched
+    from pipeline.service.models import ServedModel
 
 _DIGITS = 9
 """The most of a port, leading zeros included: Python refuses to read numbers of thousands of digits."""
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
         host, port = listening.getsockname()[:2]
         print(f"http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
         server.run([listening])
-    if server.searching:  # Python's own end would wait for the thread
+    if server.is_searching:  # Python's own end would wait for the thread
         sys.stderr.flush()
         os._exit(0)
 
@@ -107,20 +107,20 @@ def listen(host: str, port: str) -> socket.socket:
                             "for any free one, and an address of this machine") from None
 
 
-def _open_models(arguments: argparse.Namespace) -> "list[Searched]":
+def _open_models(arguments: argparse.Namespace) -> "list[ServedModel]":
     """The models that the options name, in their order."""
-    from pipeline.service.models import Searched
+    from pipeline.service.models import ServedModel
 
     if arguments.model is not None:
         opened = open_model(arguments)
-        return [Searched(opened.name, opened.decoders, opened.settings, opened.model, languages=opened.languages,
+        return [ServedModel(opened.name, opened.decoders, opened.settings, opened.model, languages=opened.languages,
                          device=arguments.device)]
     refuse_languages(arguments)
     params, models = load_params(), []
     languages = params.corpus.source_language, params.corpus.target_language
     for family in dict.fromkeys(arguments.family or _trained(params)):
         print(f"opening {family}", file=sys.stderr, flush=True)
-        models.append(Searched(family, params.decoders_of(family), params, open_trained(params, family),
+        models.append(ServedModel(family, params.decoders_of(family), params, open_trained(params, family),
                                languages=languages, device=arguments.device))
     return models
 

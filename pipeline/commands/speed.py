@@ -49,16 +49,16 @@ def run(arguments: argparse.Namespace) -> None:
 
     opened = open_model(arguments)
     model, settings, checkpoint = opened.model, opened.settings, opened.checkpoint
-    clock = params.speed if arguments.device is None else replace(params.speed, device=arguments.device)
+    speed = params.speed if arguments.device is None else replace(params.speed, device=arguments.device)
     if checkpoint is not None:
         numbering = Numbering(checkpoint.network.source_ids, checkpoint.network.symbols.first)
-        rows = time_model(settings, clock, model, arguments.decoder or ["greedy"], lines,
+        rows = time_model(settings, speed, model, arguments.decoder or ["greedy"], lines,
                           peers_of(params, arguments.peer or ()), checkpoint.folder, numbering)
     elif arguments.peer:
         raise PipelineError("--peer: other libraries search checkpoints of transformers; export the family to hf and "
                             "name that folder, --model hf:FOLDER")
     else:
-        rows = time_model(settings, clock, model, arguments.decoder or opened.decoders, lines)
+        rows = time_model(settings, speed, model, arguments.decoder or opened.decoders, lines)
     print(_table(rows))
     if arguments.output is not None:
         write_json(arguments.output, {"model": arguments.model, "machine": describe_machine(), "decoders": rows},

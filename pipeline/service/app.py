@@ -26,7 +26,7 @@ from pipeline.service.connections import impatient
 from pipeline.service.limits import Limits
 from pipeline.service.measures import CONTENT_TYPE, Measures
 from pipeline.service.models import Model
-from pipeline.service.requests import NotServed, Wanted, parse
+from pipeline.service.requests import RequestError, TranslationRequest, parse
 
 _PAGE = Path(__file__).with_name("page.html")
 
@@ -42,9 +42,9 @@ class Server(uvicorn.Server):
         self._service = service
 
     @property
-    def searching(self) -> bool:
+    def is_searching(self) -> bool:
         """Whether a batch is being searched."""
-        return any(queue.searching for queue in self._service.queues.values())
+        return any(queue.is_searching for queue in self._service.queues.values())
 
 
 def make_server(models: Sequence[Model], limits: Limits) -> Server:
@@ -64,9 +64,9 @@ def _make_app(service: "_Service") -> Starlette:
         Route("/metrics", service.metrics), Route("/translate", service.translate, methods=["POST"]),
         Route("/explain", service.explain, methods=["POST"])]
     app = Starlette(
-        routes=routes, lifespan=service.searching,
+        routes=routes, lifespan=service.run_queues,
         middleware=[Middleware(_Measured, measures=service.measures, paths={route.path for route in routes})],
-        exception_handlers={HTTPException: _plain_refusal, NotServed: _refusal, ClientDisconnect: _nobody_listens,
+        exception_handlers={HTTPException: _plain_refusal, RequestError: _refusal, ClientDisconnect: _nobody_listens,
                             Exception: _failure})
     app.router.redirect_slashes = False  # a redirect leads to the Host that the client names
     return app
@@ -86,7 +86,7 @@ class _Service:
         self._page_headers = {"Content-Security-Policy": _policy(self._page.decode()), "Cache-Control": "no-cache"}
 
     @asynccontextmanager
-    async def searching(self, _: Starlette) -> AsyncIterator[None]:
+    async def run_queues(self, _: Starlette) -> AsyncIterator[None]:
         """Search what waits, until the service is stopped."""
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(queue.run()) for queue in self.queues.values()]
@@ -107,37 +107,37 @@ class _Service:
         return Response(self.measures.text(), headers={"Content-Type": CONTENT_TYPE})
 
     async def translate(self, request: Request) -> Response:
-        wanted = await self._wanted(request)
-        found = await self._search(request, wanted, Search(wanted.decoder))
-        return JSONResponse({"model": wanted.model, "decoder": wanted.decoder,
+        asked = await self._parsed(request)
+        found = await self._search(request, asked, Search(asked.decoder))
+        return JSONResponse({"model": asked.model, "decoder": asked.decoder,
                              "translations": [translation_fields(one) for one in found]})
 
     async def explain(self, request: Request) -> Response:
-        wanted = await self._wanted(request)
-        found = await self._search(request, wanted, Search(wanted.decoder, explained=True))
-        return JSONResponse({"model": wanted.model, "decoder": wanted.decoder,
+        asked = await self._parsed(request)
+        found = await self._search(request, asked, Search(asked.decoder, explained=True))
+        return JSONResponse({"model": asked.model, "decoder": asked.decoder,
                              "explanations": [explanation_fields(one) for one in found]})
 
-    async def _wanted(self, request: Request) -> Wanted:
+    async def _parsed(self, request: Request) -> TranslationRequest:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         body = await _read(request, self._limits)
         if kind != "application/json":  # which pages of other sites cannot send
-            raise NotServed(415, "send the body as Content-Type: application/json")
+            raise RequestError(415, "send the body as Content-Type: application/json")
         return parse(body, self._decoders, self._limits)
 
-    async def _search(self, request: Request, wanted: Wanted, search: Search) -> list[Any]:
+    async def _search(self, request: Request, asked: TranslationRequest, search: Search) -> list[Any]:
         """The results for all lines.
 
         Raises:
-            NotServed: too many lines wait, or the service is stopped and waits no longer.
+            RequestError: too many lines wait, or the service is stopped and waits no longer.
             ClientDisconnect: the client has gone away; what has not begun is dropped.
         """
-        queue = self.queues[wanted.model]
+        queue = self.queues[asked.model]
         try:
-            found = queue.put(search, wanted.lines)
+            found = queue.put(search, asked.lines)
         except Full as full:
-            raise NotServed(503, f"too many lines wait for {wanted.model}; try again in {full.seconds} s",
-                            {"Retry-After": str(full.seconds)}) from None
+            raise RequestError(503, f"too many lines wait for {asked.model}; try again in {full.seconds} s",
+                               {"Retry-After": str(full.seconds)}) from None
         everything, gone = asyncio.gather(*found), asyncio.create_task(_until_gone(request))
         everything.add_done_callback(_retrieve)
         first: set[asyncio.Future[Any]] = {everything, gone}
@@ -147,7 +147,7 @@ class _Service:
                 raise ClientDisconnect
             return everything.result()
         except asyncio.CancelledError:
-            raise NotServed(503, "the service is stopping") from None
+            raise RequestError(503, "the service is stopping") from None
         finally:
             gone.cancel()
             queue.withdraw(found)
@@ -166,9 +166,9 @@ async def _read(request: Request, limits: Limits) -> bytes:
                 if size <= limits.max_body:
                     body += chunk
     except TimeoutError:
-        raise NotServed(408, f"the body has not arrived within {limits.patience:g} s") from None
+        raise RequestError(408, f"the body has not arrived within {limits.patience:g} s") from None
     if size > limits.max_body:
-        raise NotServed(413, f"the body has {size} bytes, and at most {limits.max_body} are read")
+        raise RequestError(413, f"the body has {size} bytes, and at most {limits.max_body} are read")
     return bytes(body)
 
 

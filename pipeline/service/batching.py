@@ -73,7 +73,7 @@ class Queue:
         return len(self._waiting)
 
     @property
-    def searching(self) -> bool:
+    def is_searching(self) -> bool:
         """Whether a batch is being searched, which may go on after `run` has been cancelled."""
         return self._batch is not None and not self._batch.done()
 

@@ -22,8 +22,8 @@ class Measures:
         self._latency = Histogram("nmt_request_seconds", "From the request's head to the end of the answer.", ["path"],
                                   buckets=_SECONDS, registry=self._registry)
         self._lines = Counter("nmt_lines", "Lines searched.", ["model", "decoder"], registry=self._registry)
-        self._searching = Counter("nmt_search_seconds", "Time that the search of batches has taken.",
-                                  ["model", "decoder"], registry=self._registry)
+        self._search_seconds = Counter("nmt_search_seconds", "Time that the search of batches has taken.",
+                                       ["model", "decoder"], registry=self._registry)
         self._batches = Histogram("nmt_batch_lines", "Lines per batch.", ["model"], buckets=_LINES,
                                   registry=self._registry)
         self._waiting = Gauge("nmt_waiting_lines", "Lines that wait for a model.", ["model"], registry=self._registry)
@@ -40,7 +40,7 @@ class Measures:
     def batch(self, model: str, search: Search, lines: int, seconds: float) -> None:
         """Count a searched batch."""
         self._lines.labels(model, search.decoder).inc(lines)
-        self._searching.labels(model, search.decoder).inc(seconds)
+        self._search_seconds.labels(model, search.decoder).inc(seconds)
         self._batches.labels(model).observe(lines)
 
     def text(self) -> bytes:

@@ -50,10 +50,10 @@ class Model(Protocol):
         """The translation of a line, and how it was found."""
 
 
-class Searched:
+class ServedModel:
     """A `Model` that this pipeline searches."""
 
-    def __init__(self, name: str, decoders: Sequence[str], params: SearchSettings, model: TextModel, *,
+    def __init__(self, name: str, decoders: Sequence[str], settings: SearchSettings, model: TextModel, *,
                  languages: tuple[str, str] | None = None, device: str) -> None:
         """Args: languages, if known, and those of `pipeline.translation.Translator`.
 
@@ -62,7 +62,7 @@ class Searched:
         """
         self.name, self.decoders, self.languages = name, tuple(decoders), languages
         self._pieces = model.text.target_pieces
-        self._searches = {decoder: Tracer(params, model, decoder, device=device) for decoder in decoders}
+        self._searches = {decoder: Tracer(settings, model, decoder, device=device) for decoder in decoders}
         # The first search of a process compiles code, or reads what another process has compiled.
         self._drafting = {decoder for decoder, search in self._searches.items() if _drafts(search)}
 
