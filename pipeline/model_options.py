@@ -13,6 +13,7 @@ from pipeline.params import Params, load_params
 
 if TYPE_CHECKING:
     from pipeline.interop.huggingface import HuggingFaceCheckpoint
+    from pipeline.interop.model_folder import ModelSettings
     from pipeline.text_model import SearchSettings, TextModel
 
 
@@ -77,17 +78,33 @@ def open_model(arguments: argparse.Namespace) -> NamedModel:
     if is_checkpoint(arguments.model):
         return _open_checkpoint(arguments)
     refuse_languages(arguments)
+    if arguments.model is None:
+        return open_trained(load_params(), arguments.family)
     from pipeline.text_model import open_folder
 
-    if arguments.model is None:
-        params, family = load_params(), arguments.family
-        model, corpus = open_trained(params, family), params.corpus
-        return NamedModel(family, model, params, params.decoders_of(family),
-                          (corpus.source_language, corpus.target_language))
     folder = Path(arguments.model)
     model, settings = open_folder(folder)
     return NamedModel(Path(os.path.abspath(folder)).name, model, settings, list(settings.decoders),
-                      (settings.source_language, settings.target_language))
+                      _languages(settings))
+
+
+def languages_of(arguments: argparse.Namespace) -> tuple[str, str] | None:
+    """The languages of the model that the options name, before it is opened; None if unknown, as of a checkpoint.
+
+    Raises:
+        PipelineError: there is no such model folder, or no params.yaml.
+    """
+    if is_checkpoint(arguments.model):
+        return None
+    if arguments.model is None:
+        return load_params().languages
+    from pipeline.interop.model_folder import read_settings
+
+    return _languages(read_settings(Path(arguments.model)))
+
+
+def _languages(settings: "ModelSettings") -> tuple[str, str]:
+    return settings.source_language, settings.target_language
 
 
 def check_trained(params: Params, family: str) -> None:
@@ -105,7 +122,7 @@ def check_trained(params: Params, family: str) -> None:
                             f"`systems` and run `dvc repro`, or run `python -m pipeline fit --family {family}`")
 
 
-def open_trained(params: Params, family: str) -> "TextModel":
+def open_trained(params: Params, family: str) -> NamedModel:
     """A family of the current folder that the user names.
 
     Raises:
@@ -114,7 +131,7 @@ def open_trained(params: Params, family: str) -> "TextModel":
     from pipeline.text_model import open_family
 
     check_trained(params, family)
-    return open_family(params, family)
+    return NamedModel(family, open_family(params, family), params, params.decoders_of(family), params.languages)
 
 
 def refuse_languages(arguments: argparse.Namespace) -> None:

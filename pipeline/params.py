@@ -190,6 +190,11 @@ class Params(Checked):
                                 "no sentences without translations; set extra_sources to false")
 
     @property
+    def languages(self) -> tuple[str, str]:
+        """Of the corpus's sources and of its targets, which are those of all families."""
+        return self.corpus.source_language, self.corpus.target_language
+
+    @property
     def starts(self) -> dict[str, str]:
         """The family that must be trained before each student, lattices included: its `start`."""
         return {**self.students, **self.lattices}

@@ -60,8 +60,6 @@ def run(arguments: argparse.Namespace) -> None:
     params = load_params()
     if arguments.format in ("hf", "ctranslate2"):
         _check_family(arguments.family, params)
-    elif arguments.format == "folder":
-        params.family(arguments.family)
     if arguments.family is not None:
         check_trained(params, arguments.family)
     with locked(arguments.output):

@@ -11,12 +11,13 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, get_type_hints
 
 from pipeline.checks import Refused
 from pipeline.errors import PipelineError
-from pipeline.model_options import add_checkpoint_arguments, open_model, open_trained, refuse_languages
+from pipeline.model_options import NamedModel, add_checkpoint_arguments, open_model, open_trained, refuse_languages
 from pipeline.params import Params, load_params
 from pipeline.service.limits import Limits
 
@@ -108,21 +109,23 @@ def listen(host: str, port: str) -> socket.socket:
 
 
 def _open_models(arguments: argparse.Namespace) -> "list[ServedModel]":
-    """The models that the options name, in their order."""
+    """The models that the options name, in their order, ready for requests."""
     from pipeline.service.models import ServedModel
 
+    return [ServedModel(one.name, one.decoders, one.settings, one.model, languages=one.languages,
+                        device=arguments.device) for one in _named_models(arguments)]
+
+
+def _named_models(arguments: argparse.Namespace) -> Iterator[NamedModel]:
+    """The models that the options name, each opened when its turn comes."""
     if arguments.model is not None:
-        opened = open_model(arguments)
-        return [ServedModel(opened.name, opened.decoders, opened.settings, opened.model, languages=opened.languages,
-                         device=arguments.device)]
+        yield open_model(arguments)
+        return
     refuse_languages(arguments)
-    params, models = load_params(), []
-    languages = params.corpus.source_language, params.corpus.target_language
+    params = load_params()
     for family in dict.fromkeys(arguments.family or _trained(params)):
         print(f"opening {family}", file=sys.stderr, flush=True)
-        models.append(ServedModel(family, params.decoders_of(family), params, open_trained(params, family),
-                               languages=languages, device=arguments.device))
-    return models
+        yield open_trained(params, family)
 
 
 def _trained(params: Params) -> list[str]:

@@ -18,8 +18,7 @@ from pipeline.batch_options import FAR, add_batch_arguments, check_batch_argumen
 from pipeline.documents.plain import check_text_output, read_columns, read_utf8
 from pipeline.errors import PipelineError, one_line
 from pipeline.lines import is_packed
-from pipeline.model_options import add_model_arguments, open_model
-from pipeline.params import load_params
+from pipeline.model_options import add_model_arguments, languages_of, open_model
 from pipeline.placeholders import lost_placeholders
 
 if TYPE_CHECKING:
@@ -158,17 +157,11 @@ def _languages(arguments: argparse.Namespace) -> tuple[str, str]:
     if arguments.languages is not None:
         source, target = arguments.languages
         return source, target
-    if arguments.family is not None:
-        corpus = load_params().corpus
-        return corpus.source_language, corpus.target_language
-    from pipeline.interop.huggingface import PREFIX
-    from pipeline.interop.model_folder import read_settings
-
-    if arguments.model.startswith(PREFIX):
-        raise PipelineError(f"--languages: needed with --model {PREFIX}NAME; give two codes as the document has them, "
-                            "such as en de")
-    settings = read_settings(Path(arguments.model))
-    return settings.source_language, settings.target_language
+    found = languages_of(arguments)
+    if found is None:
+        raise PipelineError("--languages: needed with --model hf:NAME; give two codes as the document has them, such "
+                            "as en de")
+    return found
 
 
 def _render_segments(document: "Catalogue | Memory | None", found: "Iterator[Segment]",

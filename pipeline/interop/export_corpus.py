@@ -26,12 +26,11 @@ def export_corpus(output: Path, params: Params, licence: str) -> None:
     Raises:
         PipelineError: `output` is not an earlier export or cannot be written; the corpus is missing.
     """
-    languages = params.corpus.source_language, params.corpus.target_language
     most = max(len(layout.references(split)) for split in SPLITS)
     with export_folder(output, {"format": "corpus", "version": __version__}) as folder:
         for split in SPLITS:
             with open(folder / f"{split}.jsonl", "w", encoding="utf-8", newline="\n") as file:
-                file.writelines(_rows(split, languages, most))
+                file.writelines(_rows(split, params.languages, most))
         (folder / "README.md").write_text(data_card(params, licence), encoding="utf-8")
 
 
