@@ -609,7 +609,8 @@ def test_the_first_family_that_is_named_is_the_default(workspace: Path, monkeypa
     (["--port", "0", "--max-body", "0"], "--max-body: 0 must be at least 1"),
     (["--port", "0", "--window", "-1"], "--window: -1.0 must be at least 0"),
     (["--port", "0", "--patience", "0"], "--patience: 0.0 must be above 0"),
-    (["--port", "0", "--max-waiting", "99"], "--max-waiting: 99 is less than the 100 lines that a request may have"),
+    (["--port", "0", "--max-waiting", "99"], "--max-waiting: 99 is less than the 100 lines that a request may have, "
+     "which could never wait; let more lines wait, or a request have fewer"),
     (["--port", "0", "--family", "nobody"], "--family: family 'nobody' is unknown"),
     (["--port", "0", "--family", "teacher", "--source-language", "en_XX"], "--source-language, --target-language: a "),
     (["--port", "0", "--target-language", "de_DE"], "--source-language, --target-language: a family has been trained"),

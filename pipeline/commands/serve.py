@@ -26,16 +26,6 @@ if TYPE_CHECKING:
 
 _DIGITS = 9
 """The most of a port, leading zeros included: Python refuses to read numbers of thousands of digits."""
-_LIMITS = {
-    "max_body": ("BYTES", "of a request's body"),
-    "max_lines": ("N", "lines of a request"),
-    "max_words": ("N", "words of a line"),
-    "max_waiting": ("N", "lines that wait for one model; further requests get status 503"),
-    "batch_rows": ("N", "lines handed to the search at once"),
-    "window": ("MS", "milliseconds that a line waits for others to share its batch, if its model is idle"),
-    "patience": ("S", "seconds that the head of a request has to arrive, then its body, and that requests have to "
-                      "finish once the service is stopped"),
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,9 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
     kinds = get_type_hints(Limits)
     for field in dataclasses.fields(Limits):
-        metavar, text = _LIMITS[field.name]
-        parser.add_argument(_option(field.name), type=kinds[field.name], default=field.default, metavar=metavar,
-                            help=f"{text} (default: {field.default})")
+        parser.add_argument(_option(field.name), type=kinds[field.name], default=field.default,
+                            metavar=field.metadata["unit"],
+                            help=f"{field.metadata['meaning']} (default: {field.default})")
 
 
 def run(arguments: argparse.Namespace) -> None:
