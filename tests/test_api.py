@@ -17,7 +17,8 @@ from model_folders import LINES, export
 
 import pipeline
 from pipeline import Glossary, PairLine, PipelineError, Scorer, Translator
-from pipeline.cli import COMMANDS, main
+from pipeline.cli import main
+from pipeline.commands import COMMANDS
 from pipeline.params import load_params
 from pipeline.text_model import open_family
 
@@ -175,6 +176,7 @@ def test_every_command_is_completed(shell: str, capsys: pytest.CaptureFixture[st
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert all(verb in script for verb in COMMANDS) and "fast-nmt" in script
+    assert shell != "zsh" or COMMANDS["translate"] in script
     if shell == "bash":
         asked = (f"{script}\nCOMP_WORDS=(fast-nmt tr); COMP_CWORD=1; _shtab_fast_nmt; echo \"${{COMPREPLY[@]}}\"\n"
                  "COMP_WORDS=(fast-nmt translate --dec); COMP_CWORD=2; _shtab_fast_nmt; echo \"${COMPREPLY[@]}\"\n"

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import pipeline
-from pipeline.cli import COMMANDS, main
+from pipeline.cli import main
+from pipeline.commands import COMMANDS
 from pipeline.errors import PipelineError
 
 SLOW_TO_IMPORT = {"torch", "pytorch_lightning", "jsonargparse", "matplotlib", "sacrebleu", "numba", "numpy",

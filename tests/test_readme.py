@@ -20,7 +20,7 @@ from scripted import Scripted, logits, random_script
 import pipeline.decoding
 from docs import generate, reports
 from install import DOWNLOADED, INSTALLED, NEWEST, OLDEST
-from pipeline.cli import COMMANDS
+from pipeline.commands import COMMANDS
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
 from pipeline.params import load_params, parse_params, read_yaml

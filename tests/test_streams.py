@@ -12,7 +12,8 @@ import pytest
 
 import pipeline
 from pipeline import cli
-from pipeline.cli import COMMANDS, PRINTING, main
+from pipeline.cli import PRINTING, main
+from pipeline.commands import COMMANDS
 from pipeline.errors import PipelineError
 
 FULL = Path("/dev/full")

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import sys
+from argparse import ArgumentParser
 from collections.abc import Callable
 from functools import partial
 from inspect import signature
@@ -16,12 +17,14 @@ import pytest
 from memory import held_bytes
 
 from pipeline.cli import main
+from pipeline.commands.translate import add_arguments
 from pipeline.count_model.shortlist import Shortlist
 from pipeline.decoding import greedy
 from pipeline.decoding.settings import with_nbest
 from pipeline.documents.plain import read_utf8
 from pipeline.errors import PipelineError
 from pipeline.glossary import Glossary
+from pipeline.model.formats import FORMATS
 from pipeline.model_options import check_trained
 from pipeline.params import load_params
 from pipeline.placeholders import lost_placeholders
@@ -87,6 +90,14 @@ def test_a_model_is_searched_in_eight_bits(translate: Translate) -> None:
     params.decoders["rounded"] = {"algorithm": "greedy", "quantization": "int8"}
     translator = Translator(params, open_family(params, "teacher"), "rounded", device="cpu", scores=True)
     assert [one.scores for one in translator([text.decode().strip()])] == [rounded]
+
+
+def test_every_format_of_searches_is_a_choice_of_the_command_line() -> None:
+    """Which names them itself, because its help would need torch otherwise."""
+    parser = ArgumentParser()
+    add_arguments(parser)
+    [option] = [one for one in parser._actions if one.dest == "quantization"]
+    assert option.choices == FORMATS
 
 
 def test_many_lines_keep_their_order(translate: Translate, toy_folder: Path) -> None:

@@ -7,13 +7,12 @@ Further options of the Lightning CLI are not completed. Needs the extra `complet
 
 import argparse
 import importlib
-import pkgutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline import commands
+from pipeline.commands import COMMANDS
 
 PROGRAM = "fast-nmt"
 
@@ -36,9 +35,9 @@ def _every_command(paths: Mapping[str, Any]) -> argparse.ArgumentParser:
     """
     parser = argparse.ArgumentParser(prog=PROGRAM)
     added = parser.add_subparsers()
-    for found in pkgutil.iter_modules(commands.__path__):
-        module = importlib.import_module(f"{commands.__name__}.{found.name}")
-        own = added.add_parser(found.name, help=(module.__doc__ or "").partition("\n")[0])
+    for command, summary in COMMANDS.items():
+        module = importlib.import_module(f"pipeline.commands.{command}")
+        own = added.add_parser(command, help=summary)
         if hasattr(module, "add_arguments"):
             module.add_arguments(own)
         for option in own._actions:  # where shtab also finds them

@@ -56,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_batch_arguments(parser, piped=f"32, or {FAR:,} with --split")
     parser.add_argument("--progress", action=argparse.BooleanOptionalAction,
                         help="show progress on standard error (default: for an --input file, if that is a terminal)")
+    # The choices are `pipeline.model.formats.FORMATS`, which would take torch to import.
     parser.add_argument("--quantization", choices=("float32", "int8", "bfloat16", "float16"),
                         help="the format in which the model is searched (default: the decoder's)")
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
