@@ -12,19 +12,13 @@ from typing import NoReturn
 from pipeline import __version__
 from pipeline.commands import COMMANDS
 from pipeline.errors import PipelineError, Terminated, one_line
+from pipeline.extras import EXTRAS, missing
 from pipeline.streams import Unread, standard_error, standard_output
 
 PRINTING = {"validate", "translate", "explain", "ddg", "tune", "score", "completion"}
 """Commands whose product is what they print. The others write files, but all except `serve` print it with --model."""
 RESUMING = {"fit", "distill", "repro"}
 """Commands that continue an interrupted run."""
-EXTRAS = {
-    "ctranslate2": "peers", "dvc": "pipeline", "dvclive": "pipeline", "jsonargparse": "pipeline",
-    "matplotlib": "pipeline", "prometheus_client": "serve", "pytorch_lightning": "pipeline", "rich": "pipeline",
-    "ruamel": "pipeline", "sacrebleu": "pipeline", "sacremoses": "pipeline", "shtab": "completion",
-    "starlette": "serve", "torchmetrics": "pipeline", "transformers": "peers", "uvicorn": "serve",
-}
-"""The extra of pyproject.toml that installs each library which a command may import."""
 _FULL = "cannot be written", "free some space"
 _DENIED = "cannot be opened", "give this user permission (ls -l shows who has it)"
 _REMEDIES = {errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EFBIG: _FULL, errno.EACCES: _DENIED, errno.EPERM: _DENIED}
@@ -53,8 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             library = str(error.name).split(".")[0]
             if library not in EXTRAS:
                 raise
-            print(f"error: {given[0]} needs {library}, which is not installed; run "
-                  f"pip install 'fast-nmt-decoding[{EXTRAS[library]}]'", file=sys.stderr)
+            print(f"error: {missing(library, given[0])}", file=sys.stderr)
             return 2
         except OSError as error:
             if error.errno not in _REMEDIES:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pipeline.cli import main
 from pipeline.documents.segments import Segment, splitter, translate_segments, whole_line
 from pipeline.errors import PipelineError
+from pipeline.extras import missing
 from pipeline.placeholders import lost_placeholders
 from pipeline.sources.readers.po import read_catalogue
 from pipeline.sources.readers.tmx import read_memory
@@ -347,10 +348,15 @@ def test_what_a_document_cannot_have(translate: Translate, workspace: Path, monk
     assert (status, printed) == (2, b"") and error.startswith(f"error: {message}") and error.count("\n") == 1
 
 
-def test_a_missing_splitter_is_named(translate: Translate, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sentencex", None)
-    status, _, error = translate("--split", text=b"One. Two.\n")
-    assert status == 2 and error == "error: --split: needs sentencex; run pip install 'fast-nmt-decoding[split]'\n"
+@pytest.mark.parametrize(("library", "options", "where"), [
+    ("sentencex", ["--split"], "--split"), ("polib", ["--input", "one.po"], "one.po"),
+    ("lxml", ["--input", "one.tmx"], "one.tmx")])
+def test_a_missing_library_is_named(translate: Translate, workspace: Path, monkeypatch: pytest.MonkeyPatch,
+                                    library: str, options: list[str], where: str) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    (workspace / where).touch()
+    status, _, error = translate(*options, text=b"One. Two.\n")
+    assert status == 2 and error == f"error: {missing(library, where)}\n"
 
 
 def test_split_lines_stay_lines(translate: Translate, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -651,7 +651,7 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     monkeypatch.delitem(sys.modules, "pipeline.service.app")
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert main(["serve"]) == 2
-    assert capsys.readouterr().err == ("error: serve needs uvicorn, which is not installed; run pip install "
+    assert capsys.readouterr().err == ("error: serve: needs uvicorn, which is not installed; run pip install "
                                        "'fast-nmt-decoding[serve]'\n")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from pipeline.documents.segments import Segment
 from pipeline.errors import PipelineError
+from pipeline.extras import missing
 from pipeline.lines import read_lines
 from pipeline.sources.readers.po import read_catalogue
 
@@ -36,7 +37,7 @@ class Catalogue:
         try:
             import polib
         except ImportError:
-            raise PipelineError(f"{path}: needs polib; run pip install 'fast-nmt-decoding[po]'") from None
+            raise missing("polib", str(path)) from None
         if path.is_fifo():
             raise PipelineError(f"{path}: is a named pipe, but a catalogue is read twice; write it to a file first")
         for _ in read_catalogue(str(path)):  # polib reads damaged catalogues without a word

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
 from typing import TYPE_CHECKING
 
-from pipeline.errors import PipelineError
+from pipeline.extras import missing
 
 if TYPE_CHECKING:
     from pipeline.translation import Translation
@@ -46,7 +46,7 @@ def splitter(language: str) -> Split:
     try:
         import sentencex
     except ImportError:
-        raise PipelineError("--split: needs sentencex; run pip install 'fast-nmt-decoding[split]'") from None
+        raise missing("sentencex", "--split") from None
 
     def split(line: str) -> list[str]:
         # White space of several bytes can make sentencex panic (1.0.32: "C\u00a0."), so it gets a space for each.

@@ -13,6 +13,7 @@ from typing import Any
 
 from pipeline.documents.segments import Segment
 from pipeline.errors import PipelineError
+from pipeline.extras import missing
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _CODE = re.compile("[A-Za-z0-9]+([-_][A-Za-z0-9]+)*")
@@ -30,7 +31,7 @@ class Memory:
         try:
             from lxml import etree
         except ImportError:
-            raise PipelineError(f"{path}: needs lxml; run pip install 'fast-nmt-decoding[tmx]'") from None
+            raise missing("lxml", str(path)) from None
         from pipeline.sources.readers.tmx import find_segment, segments_of
 
         for language in (source_language, target_language):

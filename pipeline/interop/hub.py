@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import PipelineError
+from pipeline.extras import missing
 from pipeline.interop.folder import MARKER
 from pipeline.interop.model_folder import CARD, check_files, read_settings
 
@@ -33,7 +34,7 @@ def push_to_hub(folder: str | Path, name: str, *, private: bool = True, api: Any
         try:
             from huggingface_hub import HfApi
         except ImportError:
-            raise PipelineError("push_to_hub needs huggingface_hub; run pip install 'fast-nmt-decoding[hub]'") from None
+            raise missing("huggingface_hub", "push_to_hub") from None
         api = HfApi(library_name="fast-nmt-decoding", library_version=settings.version)
     try:
         api.create_repo(name, private=private, exist_ok=True)

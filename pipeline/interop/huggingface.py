@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import PipelineError
+from pipeline.extras import missing
 
 if TYPE_CHECKING:
     from pipeline.interop.network import Renumbered, Symbols
@@ -64,8 +65,7 @@ def open_checkpoint(name: str, source_language: str | None = None,
     try:
         import transformers  # noqa: F401
     except ImportError:
-        raise PipelineError(f"{PREFIX}{name}: needs the transformers library; run "
-                            "pip install 'fast-nmt-decoding[huggingface]'") from None
+        raise missing("transformers", f"{PREFIX}{name}") from None
     from pipeline.interop.network import inverse, renumber
     from pipeline.interop.text import HuggingFaceText
     from pipeline.interop.transplant import model_of

@@ -233,7 +233,7 @@ def test_a_repository_is_fetched_or_found_in_the_cache(folders: Callable[[str], 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(PipelineError, match=r"needs the transformers library; run pip .*\[huggingface\]"):
+    with pytest.raises(PipelineError, match=r"^hf:folder: needs transformers, which .*\[huggingface\]'$"):
         open_checkpoint("folder")
 
 
