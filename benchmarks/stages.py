@@ -39,13 +39,13 @@ def stages_of(params: Params) -> dict[str, Stage]:
              "distill": Stage(["distill"], {TEACHER}),
              "align": Stage(["align"], {"distill"}),
              "counts": Stage(["counts"], {"align"})}
-    fits = {family: TEACHER if family == TEACHER else f"fit@{family}" for family in params.systems}
+    fits = {TEACHER: TEACHER, **{family: f"fit@{family}" for family in params.starts}}
     found["peers"] = Stage(["peers"], {fits[params.baseline]})
     for family, start in params.starts.items():
         reads = {"distill", fits[start], *({"counts"} if params.family(family).kind == "lattice" else set())}
         found[fits[family]] = Stage(["fit", "--family", family], reads)
-    for family, fit in fits.items():
-        found[f"evaluate@{family}"] = Stage(["test", "--family", family], {fit})
+    for family in params.systems:
+        found[f"evaluate@{family}"] = Stage(["test", "--family", family], {fits[family]})
     return found
 
 

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from benchmarks.stages import Stage, run_stages, stages_of
 from pipeline.params import parse_params
 from pipeline.strict_yaml import read_yaml
@@ -29,12 +31,19 @@ def test_the_stages_are_those_of_dvc() -> None:
     assert {*defined} - {*named} == ELSEWHERE
 
 
-def test_every_stage_is_reached_and_after_what_it_needs() -> None:
-    found = stages_of(PARAMS)
-    done = set[str]()
+@pytest.mark.parametrize("preset", sorted((ROOT / "presets").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_stage_is_reached(preset: Path) -> None:
+    """Also where a student starts from a family that is no system, and so is not evaluated."""
+    params = parse_params(lay_over(read_yaml(ROOT / "params.yaml"), preset))
+    found, done = stages_of(params), set[str]()
     while ready := {name for name, stage in found.items() if stage.needs <= done} - done:
         done |= ready
     assert done == {*found}
+    assert [name for name in found if name.startswith("evaluate@")] == [f"evaluate@{one}" for one in params.systems]
+
+
+def test_a_student_is_trained_after_what_it_starts_from_and_reads() -> None:
+    found = stages_of(PARAMS)
     assert found["fit@drafter"].needs >= {"fit@ar", "distill"} and "counts" in found["fit@lattice"].needs
 
 
