@@ -22,6 +22,7 @@ Each part is a process of its own, with a limit, and writes a file into the fold
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -35,6 +36,7 @@ from torch import Tensor
 
 from benchmarks.clock import about, argument_parser
 from benchmarks.regimes import SHAPES
+from pipeline import guard
 from pipeline.decoding.chain import Edges, best_paths, recorded_viterbi
 from pipeline.engine.door import open_engine, use_engine
 from pipeline.evaluation.analyses.random_weights import random_model
@@ -158,11 +160,13 @@ def run_parts(names: list[str], folder: Path, commit: str | None) -> dict[str, A
         more = ["--output", str(output.absolute())] if part.writes else []
         start = time.perf_counter()
         with (folder / f"{name}.log").open("w", encoding="utf-8") as log:
+            process = guard.start([*PYTHON, *part.command, *more], part.folder, os.environ, log.fileno())
             try:
-                code: int | str = subprocess.run([*PYTHON, *part.command, *more], cwd=part.folder, stdout=log,
-                                                 stderr=subprocess.STDOUT, timeout=part.limit, check=False).returncode
+                code: int | str = process.wait(part.limit)
             except subprocess.TimeoutExpired:
                 code = f"over its limit of {part.limit} s"
+            finally:  # with its own processes, which would stay on the GPU
+                guard.stop([process])
         figures = json.loads(output.read_text(encoding="utf-8")) if output.exists() else None
         if commit and figures and "made" in figures:
             figures["made"]["commit"] = commit

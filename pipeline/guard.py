@@ -28,7 +28,8 @@ def start(command: Sequence[str], folder: Path, environment: Mapping[str, str],
         command: to run.
         folder: to run it in.
         environment: all of its environment variables.
-        stdout: `subprocess.PIPE` to read its output, standard error included; None: this process's own outputs.
+        stdout: `subprocess.PIPE` to read its output, or the descriptor of a file that takes it, standard error
+            included; None: this process's own outputs.
     """
     # -P: otherwise Python would look for its own modules among the files of this folder.
     return subprocess.Popen(

@@ -5,7 +5,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from benchmarks import gpu
 from pipeline import guard
 from pipeline.files import is_alive
 
@@ -57,3 +61,30 @@ def test_the_command_and_its_children_end_with_the_pipe(tmp_path: Path) -> None:
         child = int(guarded.stdout.readline())
         guarded.stdin.close()
         assert _wait_until_gone(child)
+
+
+def test_a_part_of_a_benchmark_that_is_over_its_limit_ends_with_its_children(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which would otherwise go on, on a GPU that others need."""
+    (tmp_path / "parent.py").write_text(_PARENT)
+    start, log = guard.start, tmp_path / "slow.log"
+
+    def started(*arguments: Any) -> "subprocess.Popen[str]":
+        process = start(*arguments)
+        wait = process.wait
+
+        def late(timeout: float | None = None) -> int:
+            if timeout is None:
+                return wait()
+            while not log.read_text():  # until the child is there, whatever that takes on this machine
+                time.sleep(0.02)
+            raise subprocess.TimeoutExpired("slow", timeout)
+
+        monkeypatch.setattr(process, "wait", late)
+        return process
+
+    monkeypatch.setattr(guard, "start", started)
+    monkeypatch.setattr(gpu, "PARTS", {"slow": gpu.Part(["parent"], 1, tmp_path, writes=False)})
+    found = gpu.run_parts(["slow"], tmp_path, None)
+    assert found["slow"]["exit"] == "over its limit of 1 s"
+    assert _wait_until_gone(int(log.read_text().split()[0]))
