@@ -7,7 +7,6 @@ Random weights, sources of 5 to 40 pieces, as many words out as pieces in: weigh
 sentence before its limit. `engine/door.py` takes its bound from here.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -16,8 +15,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, median_ratio, table
-from benchmarks.step import NETWORK
+from benchmarks.clock import RESULTS, about, argument_parser, interleave, median_ratio, table, timed
+from benchmarks.shapes import BASE, DEFAULT
 from pipeline.decoding import beam, greedy
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
@@ -28,10 +27,10 @@ from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.vocabulary import EOS, PAD, SPECIALS
 
 MODELS = (
-    (NETWORK, 3000),
+    (DEFAULT, 3000),
     (NetworkSettings(width=192, heads=6, feed_forward=768, encoder_layers=2, decoder_layers=2), 4000),
     (NetworkSettings(width=256, heads=4, feed_forward=1024, encoder_layers=3, decoder_layers=3), 8000),
-    (NetworkSettings(width=512, heads=8, feed_forward=2048, encoder_layers=6, decoder_layers=6), 16000))
+    (BASE, 16000))
 ROWS, SHORTEST, LONGEST = 32, 5, 40
 LIMIT = LengthLimit(ratio=1.0, extra=0, longest=255)
 
@@ -45,14 +44,6 @@ def batch(vocabulary: int) -> torch.Tensor:
     return source.masked_fill(places == lengths - 1, EOS).masked_fill(places >= lengths, PAD)
 
 
-def timed(search: Callable[[torch.Tensor], Hypotheses], source: torch.Tensor) -> Turn:
-    def turn(item: int) -> float:
-        start = time.perf_counter()
-        search(source)
-        return time.perf_counter() - start
-    return turn
-
-
 @torch.inference_mode()
 def measure(settings: NetworkSettings, vocabulary: int, rounds: int) -> dict[str, Any]:
     """Seconds of a batch, both ways, and how many times as fast it is to search apart."""
@@ -60,8 +51,8 @@ def measure(settings: NetworkSettings, vocabulary: int, rounds: int) -> dict[str
     searches: dict[str, Callable[[torch.Tensor], Hypotheses]] = {
         "greedy": lambda rows: greedy.search(network, rows, LIMIT),
         "beam 5": lambda rows: beam.search(network, rows, LIMIT, beam.Settings(5))}
-    contestants = {f"{name}, {way}": timed(search if way == "together" else partial(search_in_threads, search), source)
-                   for name, search in searches.items() for way in ("together", "apart")}
+    contestants = {f"{name}, {way}": timed(partial(play, source)) for name, search in searches.items()
+                   for way, play in (("together", search), ("apart", partial(search_in_threads, search)))}
     seconds = interleave(contestants, rounds, warmup=1)
     return {"network": asdict(settings), "vocabulary": vocabulary,
             "megabytes": sum(one.numel() * one.element_size() for one in network.parameters()) / 2**20,

@@ -1,6 +1,7 @@
 """What every benchmark shares: whose turn it is, ratios with their uncertainty, and which machine it was."""
 
 import os
+import time
 from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
@@ -18,6 +19,18 @@ RESULTS = Path(__file__).parent / "results"
 
 Turn = Callable[[int], float]
 """Does the item of that number and returns the seconds it took."""
+
+
+def time_of(work: Callable[[], object]) -> float:
+    """The seconds that some work takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def timed(work: Callable[[], object]) -> Turn:
+    """A turn that does the same work for every item."""
+    return lambda item: time_of(work)
 
 
 def interleave(contestants: Mapping[str, Turn], items: int, *, warmup: int) -> dict[str, Floats]:

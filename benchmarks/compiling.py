@@ -37,7 +37,8 @@ def compile_all() -> dict[str, float]:
     """Seconds of compiling by search, in this process."""
     import torch  # only in the process that has the empty folder
 
-    from benchmarks.regimes import SHAPES, make_model
+    from benchmarks.regimes import make_model
+    from benchmarks.shapes import SHAPES
     from docs.reports import parameters
     from pipeline.decoding.limits import LengthLimit
     from pipeline.decoding.settings import make_decoder

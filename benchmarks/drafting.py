@@ -8,7 +8,6 @@ Random weights, batch 1, a source of 25 pieces and outputs of 40; the default mo
 that of a round, whatever the random drafter happened to guess; it is given over the time of a token of greedy search.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
@@ -17,8 +16,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, median_ratio, table
-from benchmarks.step import NETWORK
+from benchmarks.clock import RESULTS, about, argument_parser, interleave, median_ratio, table, timed
+from benchmarks.shapes import BASE, DEFAULT
 from pipeline.decoding import blockwise, gad, greedy, speculative, verify
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
@@ -31,19 +30,10 @@ from pipeline.model.heads import BlockwiseHeads
 from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.vocabulary import EOS, SPECIALS
 
-BASE = NetworkSettings(width=512, heads=8, feed_forward=2048, encoder_layers=6, decoder_layers=6)
-MODELS = ((NETWORK, 3000), (BASE, 16000))
+MODELS = ((DEFAULT, 3000), (BASE, 16000))
 BLOCKS = (1, 2, 3, 5, 8)
 SOURCE, WORDS = 25, 40
 WARMUP = 3
-
-
-def timed(work: Callable[[], Any]) -> Turn:
-    def turn(item: int) -> float:
-        start = time.perf_counter()
-        work()
-        return time.perf_counter() - start
-    return turn
 
 
 @torch.inference_mode()

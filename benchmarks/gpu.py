@@ -35,7 +35,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.clock import about, argument_parser
-from benchmarks.regimes import SHAPES
+from benchmarks.shapes import SHAPES
 from pipeline import guard
 from pipeline.decoding.chain import Edges, best_paths, recorded_viterbi
 from pipeline.engine.door import open_engine, use_engine

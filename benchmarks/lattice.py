@@ -14,7 +14,6 @@ the parts, from a table of random counts with as many entries as the default cor
   30 positions, serial and as a scan; all apart.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -24,8 +23,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, median_ratio, table
-from benchmarks.step import NETWORK
+from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, median_ratio, table, time_of, timed
+from benchmarks.shapes import BASE, DEFAULT
 from pipeline.alignment.bitext import Bitext, Side
 from pipeline.alignment.counting import Aligned, count
 from pipeline.count_model.model import CountModel
@@ -44,8 +43,7 @@ WORDS, WINDOW = 25, 3
 BEAMS = 5
 CANDIDATES = (16, 32, 64, 128)
 WARMUP = 3
-LARGE = NetworkSettings(width=512, heads=8, feed_forward=2048, encoder_layers=6, decoder_layers=6)
-MODELS = ((NETWORK, 3000), (LARGE, 16000))
+MODELS = ((DEFAULT, 3000), (BASE, 16000))
 PAIRS = 22_000
 _LIMIT = LengthLimit(ratio=0, extra=WORDS + WINDOW, longest=WORDS + WINDOW)
 _BEAM_LIMIT = LengthLimit(ratio=0, extra=WORDS, longest=WORDS)
@@ -90,11 +88,11 @@ def measure(settings: NetworkSettings, vocabulary: int, rounds: int) -> dict[str
         def search() -> None:
             if bool(beam.search(autoregressive, sources[item], _BEAM_LIMIT, beam.Settings(BEAMS)).ended.any()):
                 raise ValueError("beam search ended before its limit: its time is not that of 25 words")
-        return _seconds(search)
+        return time_of(search)
 
     def lattice_search(k: int) -> Turn:
         chosen = lattice.Settings(candidates=k, window=WINDOW)
-        return lambda item: _seconds(lambda: lattice.search(model, sources[item], _LIMIT, chosen))
+        return lambda item: time_of(lambda: lattice.search(model, sources[item], _LIMIT, chosen))
 
     seconds = interleave({"beam5": beam_search, **{f"lattice{k}": lattice_search(k) for k in CANDIDATES}}, rounds,
                          warmup=WARMUP)
@@ -141,15 +139,8 @@ def random_counts(pairs: int = PAIRS, vocabulary: int = 3000, words: int = 15) -
 
 
 def _medians(parts: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    seconds = interleave({name: lambda _, part=part: _seconds(part) for name, part in parts.items()},  # type: ignore[misc]
-                         rounds, warmup=WARMUP)
+    seconds = interleave({name: timed(part) for name, part in parts.items()}, rounds, warmup=WARMUP)
     return {name: 1e3 * float(np.median(taken)) for name, taken in seconds.items()}
-
-
-def _seconds(work: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.clock import RESULTS, Floats, Turn, about, argument_parser, interleave, median_ratio, table
-from benchmarks.step import NETWORK
+from benchmarks.shapes import BASE, DEFAULT, MIDDLE
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import Decoder, make_decoder
 from pipeline.evaluation.analyses.random_weights import random_model
@@ -41,9 +41,7 @@ VOCABULARY = 3000
 WARMUP = 3
 BASELINE = "ar"
 
-MODELS = (NETWORK,
-          NetworkSettings(width=256, heads=4, feed_forward=1024, encoder_layers=4, decoder_layers=4),
-          NetworkSettings(width=512, heads=8, feed_forward=2048, encoder_layers=6, decoder_layers=6))
+MODELS = (DEFAULT, MIDDLE, BASE)
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class System:
     """An order, the network that has it and the algorithm that searches it where there is more than one beam."""
 
     order: OrderSettings
-    network: NetworkSettings = NETWORK
+    network: NetworkSettings = DEFAULT
     algorithm: str = "beam"
 
     def decoder(self, beams: int, words: int) -> Decoder:
@@ -127,8 +125,8 @@ def _translate(decode: Decoder, model: Any, source: Tensor) -> tuple[float, int]
 def measure_double_token(rounds: int) -> dict[str, list[dict[str, Any]]]:
     """The double-token ratio over one number at a time, rising; a point that several series share is measured once."""
     series = {
-        "beam": {str(beams): (NETWORK, VOCABULARY, beams) for beams in (1, 4, 10)},
-        "vocabulary": {str(size): (NETWORK, size, 10) for size in (1000, 3000, 8000, 16000)},
+        "beam": {str(beams): (DEFAULT, VOCABULARY, beams) for beams in (1, 4, 10)},
+        "vocabulary": {str(size): (DEFAULT, size, 10) for size in (1000, 3000, 8000, 16000)},
         "model": {describe(network): (network, VOCABULARY, 10) for network in MODELS},
     }
     found = {}
@@ -149,7 +147,7 @@ def measure_orders(rounds: int) -> list[dict[str, Any]]:
 def measure_depth(rounds: int) -> list[dict[str, Any]]:
     """Two decoder layers against six."""
     rows = []
-    for network in (NETWORK, MODELS[-1]):
+    for network in (DEFAULT, BASE):
         deep, shallow = replace(network, decoder_layers=6), replace(network, decoder_layers=2)
         systems = {BASELINE: System(AR.order, deep), "interleaved": System(OrderSettings("interleaved"), shallow)}
         rows += [{"setting": f"{describe(deep)} against {network.encoder_layers}+2, beam {beams}",

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, median_ratio, table
 from benchmarks.lattice import random_lattice
+from benchmarks.shapes import SHAPES
 from docs.reports import parameters
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
@@ -44,12 +45,6 @@ from pipeline.model.heads import BlockwiseHeads
 from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.vocabulary import EOS, SPECIALS
 
-SHAPES = {
-    128: NetworkSettings(width=128, heads=4, feed_forward=512, encoder_layers=2, decoder_layers=2),
-    256: NetworkSettings(width=256, heads=4, feed_forward=1024, encoder_layers=4, decoder_layers=4),
-    512: NetworkSettings(),
-    1024: NetworkSettings(width=1024, heads=16, feed_forward=4096),
-}
 SOURCE, WORDS, WINDOW, WARMUP = 25, 30, 3, 3  # a GPU's steps are recorded meanwhile
 BASELINE, ENCODER = "ar greedy", "encoder"
 

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, table
-from benchmarks.step import ALWAYS, NEVER, SOURCE, read_and_forget, timed
+from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, table, timed
+from benchmarks.step import ALWAYS, NEVER, SOURCE, read_and_forget
 from pipeline.engine.door import open_engine
 from pipeline.engine.helpers import together, using_all_cores
 from pipeline.evaluation.analyses.random_weights import random_model

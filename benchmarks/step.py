@@ -20,7 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.clock import RESULTS, Floats, Turn, about, argument_parser, interleave, median_ratio, table
+from benchmarks.clock import RESULTS, Floats, Turn, about, argument_parser, interleave, median_ratio, table, timed
+from benchmarks.shapes import DEFAULT
 from pipeline.decoding import beam, greedy
 from pipeline.decoding.limits import LengthLimit
 from pipeline.engine import bounds
@@ -33,7 +34,6 @@ from pipeline.model.state import Memory, State
 from pipeline.model.transformer import Transformer
 from pipeline.vocabulary import SPECIALS
 
-NETWORK = NetworkSettings(width=128, heads=4, feed_forward=512, encoder_layers=2, decoder_layers=2)
 ORDERS = ("left_to_right", "interleaved")
 ROWS = (1, 2, 4, 5, 8, 10)
 WIDTHS = (128, 256, 512, 1024)
@@ -241,14 +241,6 @@ def _step_parts(model: Transformer, source: Tensor, rows: int) -> dict[str, Call
     return {"step": timed(step), "projection": timed(lambda: F.linear(hidden, weight))}
 
 
-def timed(call: Callable[[], Any]) -> Callable[[int], float]:
-    def turn(item: int) -> float:
-        start = time.perf_counter()
-        call()
-        return time.perf_counter() - start
-    return turn
-
-
 def main() -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=20, help="passes over the output lengths")
@@ -259,7 +251,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     description = about(["numpy"])
-    models = {order: random_model(OrderSettings(order), options.vocabulary, NETWORK) for order in ORDERS}
+    models = {order: random_model(OrderSettings(order), options.vocabulary, DEFAULT) for order in ORDERS}
     random = torch.Generator().manual_seed(1)
     source = torch.randint(len(SPECIALS), options.vocabulary, (1, SOURCE), generator=random)
     searches = [measure_search(models, beams, source, options.rounds) for beams in options.beams]

@@ -26,6 +26,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.clock import RESULTS, about, argument_parser, median_ratio, table
+from benchmarks.shapes import BASE
 from pipeline.corpus.batches import Slice, TrainingBatches
 from pipeline.corpus.datamodule import Batch, PairBatches
 from pipeline.corpus.pairs import Pairs, write_pairs
@@ -33,12 +34,10 @@ from pipeline.evaluation.speed import synchronise
 from pipeline.families.ordered import OrderedModule
 from pipeline.families.settings import OptimisationSettings
 from pipeline.files import write_json
-from pipeline.model.settings import NetworkSettings, OrderSettings, VocabularySettings
+from pipeline.model.settings import OrderSettings, VocabularySettings
 from pipeline.training.quiet import quiet_lightning
 from pipeline.vocabulary import BOS, EOS, PAD, SPECIALS
 
-BASE = NetworkSettings()
-"""Transformer base: d=512, 6+6 layers, feed-forward 2048, 8 heads."""
 WARMUP = 3
 """Steps before the clock starts."""
 MEAN_LENGTH, LONGEST = 16, 100
