@@ -13,7 +13,6 @@ wider than the trained one as its verifier is. The tokens per call are a mean: a
 its slowest sentence, so of several sentences at once, drafts are shown at their best.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -27,7 +26,7 @@ from torch import Tensor
 from benchmarks.clock import RESULTS, Turn, about, argument_parser, interleave, median_ratio, table
 from benchmarks.lattice import random_lattice
 from benchmarks.shapes import SHAPES
-from docs.reports import parameters
+from docs.reports import exists, parameters, read
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
@@ -135,13 +134,13 @@ def trained_drafts(width: int) -> dict[str, Trained]:
 
 
 def _drafts_of(name: str) -> dict[str, Trained]:
-    if not Path(name).exists():
+    if not exists(name):
         return {}
     params = parameters(str(Path(name).parent))
     verifier = params.family("ar").network.width
     return {f"{row['family']} {row['decoder']}": Trained(params.decoder(row["decoder"]), row["accepted_per_call"], name,
                                                          params.family(row["family"]), verifier)
-            for row in json.loads(Path(name).read_text(encoding="utf-8")) if row["accepted_per_call"]}
+            for row in read(name) if row["accepted_per_call"]}
 
 
 def measure(width: int, precision: str, size: int, vocabulary: int, rounds: int,

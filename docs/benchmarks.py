@@ -1,6 +1,6 @@
 """The tables of benchmarks that need no more than the rows of their results."""
 
-from docs.reports import ROOT, dated, read
+from docs.reports import NOT_MEASURED, dated, exists, read
 from docs.tables import number, table
 
 ALIGNMENT, ROUNDS = "benchmarks/results/alignment.json", "benchmarks/results/drafting.json"
@@ -47,8 +47,8 @@ def alignment() -> str:
 
 def service() -> str:
     """Latencies of one client and of many at once, with and without batches."""
-    if not (ROOT / SERVICE).exists():
-        return "Not measured yet."
+    if not exists(SERVICE):
+        return NOT_MEASURED
     return dated(SERVICE, table(
         ["service", "decoder", "clients", "p50, ms", "p95, ms", "p99, ms", "sentences/s"],
         ([row["service"], f"`{row['decoder']}`", str(row["clients"]),
@@ -58,7 +58,7 @@ def service() -> str:
 
 def faults() -> str:
     """Each kind of fault: how often it was tried, how often all was as promised, and one of the lines that it gave."""
-    if not (ROOT / FAULTS).exists():
+    if not exists(FAULTS):
         return "It has not been run yet."
     rows, broken = [], list[str]()
     for kind in read(FAULTS).values():

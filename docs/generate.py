@@ -16,7 +16,7 @@ from docs.distilled import distilled
 from docs.growth import scale
 from docs.levers import TABLES, levers, levers_data
 from docs.pictures import pictures
-from docs.reports import BASE, CORRECTION, CORRECTION_BASE, DRAFTERS, FULL, LATTICES, ROOT
+from docs.reports import BASE, CORRECTION, CORRECTION_BASE, DRAFTERS, FULL, LATTICES, ROOT, exists
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "summary": runs.summary, "choice": runs.choice, "search": runs.search, "peers": runs.peers,
@@ -46,6 +46,7 @@ def pages() -> dict[Path, str]:
 if __name__ == "__main__":
     for path, text in pages().items():
         path.write_text(text, encoding="utf-8")
-    if regimes.REPORT.exists():
-        regimes.PICTURE.write_bytes(regimes.draw())
-    gpu.PICTURE.write_bytes(gpu.draw())
+    if exists(regimes.REPORT):
+        (ROOT / regimes.PICTURE).write_bytes(regimes.draw())
+    if gpu.are_there():
+        (ROOT / gpu.PICTURE).write_bytes(gpu.draw())

@@ -1,17 +1,15 @@
 """The tables and the picture of `docs/gpu.md`, from the reports of `benchmarks.gpu` and, beside them, of two cores."""
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from docs import regimes
+from docs.reports import NOT_MEASURED, exists, read
 from docs.tables import table, when
 from pipeline.evaluation.analyses import chart
 
-ROOT = Path(__file__).parents[1]
-REPORTS = ROOT / "reports/gpu"
-PICTURE = REPORTS / "gpu.png"
+REPORTS = {name: f"reports/gpu/{name}.json" for name in ("steps", "searches", "viterbi", "training")}
+PICTURE = "reports/gpu/gpu.png"
 WIDTH, PRECISION = 512, "bfloat16"
 """What the table of findings and the picture show."""
 CORES = "float32"
@@ -46,9 +44,16 @@ _DRAWN = (GREEDY, "ar beam5", "interleaved greedy", "interleaved_sa greedy", "dr
           "correction iad_whole", "lattice lattice32")
 
 
+def are_there() -> bool:
+    """Whether all reports that are shown have been measured."""
+    return all(map(exists, [*REPORTS.values(), regimes.REPORT]))
+
+
 def gpu() -> str:
     """Steps, searches, the best path of a lattice, and training."""
-    steps, searches, viterbi, training = (_read(name) for name in ("steps", "searches", "viterbi", "training"))
+    if not are_there():
+        return NOT_MEASURED
+    steps, searches, viterbi, training = map(read, REPORTS.values())
     trained = training["results"][0]
     return "\n\n".join((
         when(searches), "A step of greedy search, milliseconds:", _steps(steps),
@@ -62,13 +67,13 @@ def gpu() -> str:
         f"Training of Transformer base in {trained['precision']}, batches of {training['batch_tokens']} target tokens: "
         + ", ".join(f"{name} {rate:,.0f} target tokens per second"
                     for name, rate in trained["tokens_per_second"].items()) + ".",
-        f"![Milliseconds per sentence by batch](../{PICTURE.relative_to(ROOT).as_posix()})"))
+        f"![Milliseconds per sentence by batch](../{PICTURE})"))
 
 
 def draw() -> bytes:
     """Steps computed and recorded, and the time of searches by batch size: a PNG."""
     figure, (left, right) = chart.new_picture(2)
-    rows = [row for row in _read("steps")["rows"] if row["width"] == WIDTH and row["precision"] == PRECISION]
+    rows = [row for row in read(REPORTS["steps"])["rows"] if row["width"] == WIDTH and row["precision"] == PRECISION]
     sizes = [row["sentences"] for row in rows]
     for key, name, colour in zip(("eager_ms", "graph_ms"), ("one by one", "as one operation"), chart.COLOURS,
                                  strict=False):
@@ -76,7 +81,7 @@ def draw() -> bytes:
         left.annotate(name, (sizes[0], rows[0][key]), textcoords="offset points",
                       xytext=(4, 8 if key == "graph_ms" else -16), color=colour)
     for name, colour in zip(_DRAWN, chart.COLOURS, strict=False):
-        taken = _milliseconds(_read("searches"))
+        taken = _milliseconds(read(REPORTS["searches"]))
         points = [(size, taken[size, name]) for size in sizes if (size, name) in taken]
         chart.curve(right, [x for x, _ in points], [y for _, y in points], colour, label=name)
     for axes, title in ((left, "a step of greedy search"), (right, "a sentence")):
@@ -87,11 +92,6 @@ def draw() -> bytes:
     return chart.png(figure)
 
 
-def _read(name: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((REPORTS / f"{name}.json").read_text(encoding="utf-8"))
-    return content
-
-
 def _steps(report: Mapping[str, Any]) -> str:
     return table(["width", "format", "sentences", "kernels one by one", "one recorded operation", "share"], [
         [str(row["width"]), row["precision"], str(row["sentences"]), f"{row['eager_ms']:.2f}", f"{row['graph_ms']:.2f}",
@@ -100,7 +100,7 @@ def _steps(report: Mapping[str, Any]) -> str:
 
 def _gains(report: Mapping[str, Any]) -> str:
     here = _over_greedy(report, PRECISION)
-    cores = _over_greedy(json.loads(regimes.REPORT.read_text(encoding="utf-8")), CORES)
+    cores = _over_greedy(read(regimes.REPORT), CORES)
     return table(["what", "search", "over", f"two cores, {CORES}", f"GPU, {PRECISION}"], [
         [gain.what, f"`{gain.search}`", f"`{gain.reference}`",
          *(f"{speeds[gain.search] / speeds[gain.reference]:.2f}" if gain.search in speeds else ""

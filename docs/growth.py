@@ -1,19 +1,18 @@
 """The tables of `docs/scale.md`: what grows with the corpus, from the report of `benchmarks.scale`."""
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 
+from docs.reports import NOT_MEASURED, exists, read
 from docs.tables import number, table, when
 
-REPORT = Path(__file__).parents[1] / "benchmarks/results/scale.json"
+REPORT = "benchmarks/results/scale.json"
 
 
 def scale() -> str:
     """Time and memory of every stage by the size of the corpus, with projections, and what of them has a target."""
-    if not REPORT.exists():
-        return "Not measured yet."
-    report = json.loads(REPORT.read_text(encoding="utf-8"))
+    if not exists(REPORT):
+        return NOT_MEASURED
+    report = read(REPORT)
     stages: Mapping[str, Mapping[str, Mapping[str, float]]] = report["stages"]
     sizes, projected = list(report["measured"]), ("40000000", "1000000000")
 

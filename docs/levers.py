@@ -8,12 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from docs import reports
-from docs.reports import dated, decoders, parameters, steps
+from docs.reports import NOT_MEASURED, dated, decoders, exists, parameters, steps
 from docs.tables import number, table
 from pipeline.params import Params
-
-_NOT_MEASURED = "Not measured yet."
 
 
 class Levers(NamedTuple):
@@ -71,8 +68,8 @@ _TITLES = {"bleu": "BLEU", "accepted_per_call": "tokens per call"}
 def levers(preset: str) -> str:
     """Test scores with and without each lever of a preset."""
     run = f"reports/{preset}"
-    if not (reports.ROOT / run).exists():
-        return _NOT_MEASURED
+    if not exists(run):
+        return NOT_MEASURED
     params, rows = parameters(run), {row["family"]: row for row in decoders(run)}
 
     def row(levers: Levers, system: str) -> list[str]:
@@ -118,9 +115,9 @@ def leaves(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, A
 
 def levers_data() -> str:
     """Test scores of three systems with each lever of the data."""
-    runs = [run for run in DATA if (reports.ROOT / "reports" / run).exists()]
+    runs = [run for run in DATA if exists(f"reports/{run}")]
     if not runs:
-        return _NOT_MEASURED
+        return NOT_MEASURED
     scores = {run: {(row["family"], row["decoder"]): row["bleu"] for row in decoders(f"reports/{run}")}
               for run in runs}
     return dated(f"reports/{runs[0]}/speed.json", table(

@@ -1,16 +1,15 @@
 """The table and the picture of `docs/results.md` that show from which size on a decoder pays: from the report of
 `benchmarks.regimes` and, for trained systems, from those of the runs."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from docs.reports import NOT_MEASURED, exists, read
 from docs.tables import table, when
 from pipeline.evaluation.analyses import chart
 
-ROOT = Path(__file__).parents[1]
-REPORT, PICTURE = ROOT / "benchmarks/results/regimes.json", ROOT / "benchmarks/results/regimes.png"
+REPORT, PICTURE = "benchmarks/results/regimes.json", "benchmarks/results/regimes.png"
 PRECISIONS: Mapping[str, str] = {"float32": "", "int8": "_int8"}
 """Each with the end of its decoders' names."""
 SENTENCES = (1, 32)
@@ -26,9 +25,9 @@ Speeds = Mapping[tuple[str, int], float]
 
 def regimes() -> str:
     """Speed over greedy search of every decoder, by width and precision, on random weights and on trained ones."""
-    if not REPORT.exists():
-        return "Not measured yet."
-    report = json.loads(REPORT.read_text(encoding="utf-8"))
+    if not exists(REPORT):
+        return NOT_MEASURED
+    report = read(REPORT)
     columns = list(_columns(report))
     names = dict.fromkeys(row["search"] for result in report["results"] for row in result["rows"])
     tokens = {row["search"]: f"{row['tokens_per_call']:.2f} ({_run(row['tokens_per_call_of'])})"
@@ -38,7 +37,7 @@ def regimes() -> str:
         ["search", "tokens per call", *(title for title, _ in columns)],
         ([f"`{name}`", tokens.get(name, ""), *(_cell(speeds, name) for _, speeds in columns)]
          for name in names if name != _BASELINE)),
-        f"![Speed over greedy search by the width of the model](../{PICTURE.relative_to(ROOT).as_posix()})"))
+        f"![Speed over greedy search by the width of the model](../{PICTURE})"))
 
 
 def draw() -> bytes:
@@ -47,7 +46,7 @@ def draw() -> bytes:
     Returns:
         A PNG of 1600 x 1000 pixels.
     """
-    report = json.loads(REPORT.read_text(encoding="utf-8"))
+    report = read(REPORT)
     figure, axes = chart.new_picture(len(PRECISIONS), above=0.5)
     panels = [(precision, size) for size in reversed(SENTENCES) for precision in PRECISIONS]
     for axis, (precision, size) in zip(axes, panels, strict=True):
@@ -104,10 +103,9 @@ def _random(report: Mapping[str, Any], width: int, precision: str) -> Speeds:
 
 
 def _trained(run: str, precision: str) -> Speeds:
-    path = ROOT / run
-    if not path.exists():
+    if not exists(run):
         return {}
-    rows = {f"{row['family']} {row['decoder']}": row for row in json.loads(path.read_text(encoding="utf-8"))}
+    rows = {f"{row['family']} {row['decoder']}": row for row in read(run)}
     end = PRECISIONS[precision]
     greedy = rows.get(_BASELINE + end)
     if greedy is None:

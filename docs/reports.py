@@ -16,8 +16,16 @@ RUN, FULL, BASE, LATTICES, DRAFTERS, CORRECTION, CORRECTION_BASE = (
     "reports", "reports/full", "reports/base", "reports/lattice", "reports/drafting", "reports/gec", "reports/gec_base")
 """Folders of the runs that are shown: the default one, and those of six presets."""
 
+NOT_MEASURED = "Not measured yet."
+"""What a page says where there is no report."""
+
 Row = Mapping[str, Any]
 """One decoder of a run."""
+
+
+def exists(report: str) -> bool:
+    """Whether there is a report, or the folder of a run."""
+    return (ROOT / report).exists()
 
 
 def read(report: str) -> Any:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from docs import gpu, regimes
+from benchmarks.regimes import trained_drafts
+from docs import gpu, growth, regimes, reports
 
 SPEEDS = {"ar greedy": 1.0, "interleaved greedy": 1.5, "ar iad": 0.75, "correction iad_whole": 2.0}
 TOKENS = {"ar iad": 1.25, "correction iad_whole": 12.0}
@@ -22,7 +23,8 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
          "tokens_per_call": TOKENS.get(name), "tokens_per_call_of": DRAFTS.get(name)}
         for name, speed in SPEEDS.items()]}
         for width in (128, 512) for precision in regimes.PRECISIONS for size in regimes.SENTENCES]
-    (tmp_path / "regimes.json").write_text(json.dumps(
+    (tmp_path / regimes.REPORT).parent.mkdir(parents=True)
+    (tmp_path / regimes.REPORT).write_text(json.dumps(
         {"machine": report["machine"], "made": report["made"], "results": results,
          "trained": {"reports/decoders.json": 128, "reports/base/decoders.json": 512}}))
     (tmp_path / "reports/base").mkdir(parents=True)
@@ -35,9 +37,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "reports/gec_base/decoders.json").write_text(json.dumps([
         {"family": "ar", "decoder": decoder, "speedup_vs_greedy": speed, "ms_per_sentence_batch32": together}
         for decoder, speed, together in (("greedy", 1.0, 3.0), ("iad_whole", 2.5, 10.0))]))
-    monkeypatch.setattr(regimes, "ROOT", tmp_path)
-    monkeypatch.setattr(regimes, "REPORT", tmp_path / "regimes.json")
-    monkeypatch.setattr(regimes, "PICTURE", tmp_path / "regimes.png")
+    monkeypatch.setattr(reports, "ROOT", tmp_path)
     return tmp_path
 
 
@@ -60,8 +60,8 @@ def test_the_picture_is_the_same_for_the_same_figures(measured: Path) -> None:
 
 
 def test_without_a_report_nothing_is_claimed(measured: Path) -> None:
-    regimes.REPORT.unlink()
-    assert regimes.regimes() == "Not measured yet."
+    (measured / regimes.REPORT).unlink()
+    assert regimes.regimes() == gpu.gpu() == growth.scale() == "Not measured yet." and not gpu.are_there()
 
 
 def test_the_picture_of_a_gpu_is_the_same_for_the_same_figures() -> None:
@@ -71,10 +71,17 @@ def test_the_picture_of_a_gpu_is_the_same_for_the_same_figures() -> None:
 
 def test_a_gain_is_the_quotient_of_speeds_over_greedy_search() -> None:
     rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in gpu.gpu().splitlines() if "`" in line]
-    report = json.loads((gpu.REPORTS / "searches.json").read_text())
+    report = reports.read(gpu.REPORTS["searches"])
     [block] = [block for block in report["results"] if (block["width"], block["sentences"]) == (512, 1)]
     over = {row["search"]: row["over_greedy"][0] for row in block["rows"]}
     found = {tuple(row[1:3]): row[4] for row in rows if len(row) == 5 and row[2] in over}
     assert len(found) == len(gpu.GAINS)
     for (search, reference), cell in found.items():
         assert float(cell) == pytest.approx(over[search] / over[reference], abs=0.005)
+
+
+def test_trained_drafts_are_those_of_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the benchmark is run."""
+    here = trained_drafts(128)
+    monkeypatch.chdir(tmp_path)
+    assert trained_drafts(128) == here and "ar iad" in here
