@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice, repeat, zip_longest
+from itertools import repeat, zip_longest
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pipeline.chunks import chunks
 from pipeline.corpus.batches import by_tokens
 from pipeline.corpus.padding import pad_sources
 from pipeline.count_model.shortlist import Shortlist
@@ -139,7 +140,7 @@ class Translator:
         return self._translated(zip(lines, repeat("")) if prefixes is None else _paired(lines, prefixes), ahead)
 
     def _translated(self, remaining: Iterator[tuple[str, str]], ahead: int) -> Iterator[Translation]:
-        while chunk := list(islice(remaining, ahead)):
+        for chunk in chunks(remaining, ahead):
             yield from self._chunk(*map(list, zip(*chunk, strict=True)))
 
     def _chunk(self, lines: list[str], prefixes: list[str]) -> list[Translation]:

@@ -206,10 +206,21 @@ def test_invalid_utf8_names_its_line_and_leaves_no_file(translate: Translate, wo
     (workspace / "in.txt").write_bytes(b"The red otter\nfine\nlatin \xe9 one\n")
     status, _, error = translate(b"", "--input", "in.txt", "--output", "out.txt")
     assert status == 2
-    assert error.startswith("error: in.txt:3: invalid UTF-8 at byte 7") and error.count("\n") == 1
+    assert error.splitlines()[-1].startswith("error: in.txt:3: invalid UTF-8 at byte 7")
     assert not [path for path in workspace.iterdir() if "out.txt" in path.name]
     status, _, error = translate(b"\xff\n")
     assert status == 2 and "standard input:1: invalid UTF-8" in error
+
+
+@pytest.mark.parametrize("options", [(), ("--split",)])
+def test_what_is_before_a_line_that_cannot_be_read_is_translated(translate: Translate, workspace: Path,
+                                                                 monkeypatch: pytest.MonkeyPatch,
+                                                                 options: tuple[str, ...]) -> None:
+    monkeypatch.setattr("pipeline.documents.segments.splitter", lambda language: lambda line: [line])
+    (workspace / "in.txt").write_bytes(b"The red otter\nA snail\n\xe9\nnever read\n")
+    status, found, error = translate(b"", "--input", "in.txt", *options)
+    assert status == 2 and "in.txt:3: invalid UTF-8" in error
+    assert found == translate(b"The red otter\nA snail\n", *options)[1] and found.count(b"\n") == 2
 
 
 def test_a_byte_order_mark_is_not_translated(translate: Translate) -> None:
@@ -449,7 +460,8 @@ def test_a_prefix_that_cannot_be_forced(translate: Translate) -> None:
     status, printed, error = translate(b"\tmip\n \t \n", "--prefix")
     assert (status, printed) == (0, b"\n\n") and error == "line 1: the translation does not begin with 'mip'\n"
     status, _, error = translate(b"one\ntwo\tx\ty\n", "--prefix")
-    assert status == 2 and error.startswith("error: standard input:2: has 2 tabs; with --prefix a line is")
+    assert status == 2 and error.splitlines()[-1].startswith(
+        "error: standard input:2: has 2 tabs; with --prefix a line is")
 
 
 def test_terms_of_a_glossary(translate: Translate, workspace: Path) -> None:

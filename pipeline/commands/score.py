@@ -9,11 +9,12 @@ the lines before it, names it, and ends. The output of an empty input is empty.
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.batch_options import add_batch_arguments, check_batch_arguments, lines_ahead
+from pipeline.chunks import chunks
 from pipeline.documents.plain import read_columns, read_utf8
 from pipeline.errors import PipelineError
 from pipeline.model_options import add_model_arguments, is_checkpoint, open_model
@@ -40,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     scorer = Scorer(open_model(arguments).model, arguments.device, arguments.batch_tokens)
     pairs = _pairs(lines, str(arguments.input or "standard input"), scorer)
-    for chunk in _chunks(pairs, lines_ahead(arguments)):
+    for chunk in chunks(pairs, lines_ahead(arguments)):
         for pair, (score, slots) in zip(chunk, scorer(chunk), strict=True):
             sys.stdout.buffer.write(f"{score:.6f}\t{slots}\t{pair.source}\t{pair.translation}\n".encode())
         sys.stdout.buffer.flush()
@@ -58,18 +59,3 @@ def _pairs(lines: Iterator[str], file: str, scorer: "Scorer") -> "Iterator[PairL
         pair = PairLine(f"{file}:{number}", *columns)
         scorer.check(pair)
         yield pair
-
-
-def _chunks(pairs: "Iterable[PairLine]", size: int) -> "Iterator[list[PairLine]]":
-    """The pairs, `size` at a time; those before a line that has no score come before its error."""
-    chunk = []
-    try:
-        for pair in pairs:
-            chunk.append(pair)
-            if len(chunk) == size:
-                yield chunk
-                chunk = []
-    except PipelineError:
-        yield chunk
-        raise
-    yield chunk

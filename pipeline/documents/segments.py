@@ -3,9 +3,10 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
+from pipeline.chunks import chunks
 from pipeline.extras import missing
 
 if TYPE_CHECKING:
@@ -67,8 +68,7 @@ def translate_segments(segments: Iterable[str], split: Split, translate: Transla
         translate: of sentences.
         at_once: segments to read before the first of them is translated.
     """
-    remaining = iter(segments)
-    while chunk := list(islice(remaining, at_once)):
+    for chunk in chunks(segments, at_once):
         cut = [[_sentences(part, split) for part in _PARTS.split(segment)] for segment in chunk]
         found = translate([sentence for parts in cut for sentences, _ in parts for sentence in sentences])
         for segment, parts in zip(chunk, cut, strict=True):
