@@ -138,11 +138,11 @@ def check_systems(systems: tuple[str, ...], families: Mapping[str, FamilySetting
     for student, start in starts.items():
         family = families[student]
         if family.start not in ("", start):
-            raise PipelineError(f"params.yaml: families.{student}.start is {family.start!r}, but students and lattices"
-                                f", which dvc.yaml reads, have {start!r}; make them agree")
+            raise PipelineError(f"params.yaml: families.{student}.start is {family.start!r}, but "
+                                f"{family.table}.{student}, which dvc.yaml reads, is {start!r}; make them agree")
         if family.verifier not in (None, start):
             raise PipelineError(f"params.yaml: families.{student}.drafting.verifier is {family.verifier!r}, but "
-                                f"students.{student} is {start!r}; a drafter starts from its verifier")
+                                f"{family.table}.{student} is {start!r}; a drafter starts from its verifier")
 
 
 def check_sides(needed: Collection[str], families: Mapping[str, FamilySettings], sentences: int | None,
