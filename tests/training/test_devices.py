@@ -214,7 +214,10 @@ def test_divided_weights_train_and_continue_like_whole_ones(
     exec(FINGERPRINT, {})
     code = f"{FINGERPRINT}\nimport sys\nfrom pipeline.cli import main\nsys.exit(main({divided!r}))"
     stopped = run(f"{BREAK}\n{code}")
-    assert stopped.returncode and "broken off" in stopped.stderr
+    # Both break off. The first one to do so closes its connections, which the other one may notice before it has come
+    # so far; gloo's threads may then abort the first one before it has printed its error.
+    assert stopped.returncode
+    assert "broken off" in stopped.stderr or "another process of this run has ended" in stopped.stderr, stopped.stderr
     done = run(code)
     assert not done.returncode and "continuing from" in done.stdout, done.stderr
     training = json.loads((CHECKPOINT / "config.json").read_text())["training"]
