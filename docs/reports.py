@@ -17,7 +17,7 @@ RUN, FULL, BASE, LATTICES, DRAFTERS, CORRECTION, CORRECTION_BASE = (
 """Folders of the runs that are shown: the default one, and those of six presets."""
 
 NOT_MEASURED = "Not measured yet."
-"""What a page says where there is no report."""
+"""What a page has where there is no report."""
 
 Row = Mapping[str, Any]
 """One decoder of a run."""
