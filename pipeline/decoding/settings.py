@@ -43,8 +43,8 @@ from pipeline.decoding.deduplicate import deduplicated
 from pipeline.decoding.forced import Prefixes, searched_model, with_prefixes
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
-from pipeline.decoding.threaded import search_in_threads, search_rows
-from pipeline.engine.door import compiles_steps, is_quicker_in_threads, open_engine, sharing_by
+from pipeline.decoding.threaded import search_in_portions, search_in_threads, search_rows
+from pipeline.engine.door import compiles_steps, is_quicker_in_threads, open_engine, portions_of, sharing_by
 from pipeline.errors import PipelineError
 from pipeline.model.formats import FORMATS, in_format
 
@@ -242,6 +242,8 @@ class _EntryDecoder:
             found = self._search(model, source, prefixes)
         elif entry.in_one_call and is_quicker_in_threads(model, source, at_once=entry.reads_at_once):
             found = search_in_threads(lambda sentence: self._search(model, sentence), source)
+        elif (portions := portions_of(model, source)) > 1:
+            found = search_in_portions(lambda portion: self._search(model, portion), source, portions)
         else:
             with sharing_by(model):
                 found = self._search(model, source)

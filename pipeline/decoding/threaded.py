@@ -1,9 +1,13 @@
-"""The sentences of a batch, searched one by one in several threads.
+"""The sentences of a batch, searched in several threads: one by one, or a portion of them in each.
 
 Sentences share a batch so that weights are read, and operations started, once for all of them. A small model does not
 need that: its weights stay in the processor's caches, and one compiled call searches a sentence. That call does not
 hold Python's global lock, so the threads run in parallel. No sentence is padded, waits for a longer one or depends on
 the others.
+
+A larger model needs it, but not for all sentences of a large batch: from some number on, multiplying weights takes
+longer than reading them. Threads that share the products of one batch wait for each other before and after every one,
+and for what one of them does alone in between. With a portion of the batch each, they do not.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,44 +38,85 @@ def search_rows(search: Callable[[int, Tensor], Hypotheses], source: Tensor, *, 
     Returns:
         The hypotheses of all sentences. The first error is raised here, and no further sentence is begun.
     """
-    lengths = (source != PAD).sum(1).clamp(min=1).tolist()
+    lengths = _lengths(source)
     if len(lengths) == 1:
         return search(0, source[:, :lengths[0]])
-    # The longest first, so that no thread begins with one when the others are done.
-    rows = sorted(range(len(source)), key=lengths.__getitem__, reverse=True)
 
     def one(row: int) -> Hypotheses:
         return search(row, source[row:row + 1, :lengths[row]])
 
+    rows = _longest_first(lengths)
     found = in_threads(one, rows) if threads else {row: one(row) for row in rows}
-    return join([found[row] for row in range(len(source))])
+    return join([found[row] for row in rows], [[row] for row in rows])
 
 
-def join(found: Sequence[Hypotheses]) -> Hypotheses:
-    """The hypotheses of one or more searches, all with the same number per sentence, as those of one search."""
+def search_in_portions(search: Callable[[Tensor], Hypotheses], source: Tensor, portions: int) -> Hypotheses:
+    """Search a batch in portions, each in a thread of its own.
+
+    Args:
+        search: of a portion (b, S), which only compiled models bear in several threads.
+        source: (B, S) ids, right-padded with PAD.
+        portions: at most B, of sentences that are about equally long.
+
+    Returns:
+        The hypotheses of all sentences. The first error is raised here.
+    """
+    lengths = _lengths(source)
+    rows = _longest_first(lengths)
+    dealt = [rows[portion::portions] for portion in range(portions)]
+    found = in_threads(lambda portion: search(source[dealt[portion], :lengths[dealt[portion][0]]]), range(portions))
+    return join([found[portion] for portion in range(portions)], dealt)
+
+
+def _lengths(source: Tensor) -> list[int]:
+    """Pieces of every sentence, at least one."""
+    lengths: list[int] = (source != PAD).sum(1).clamp(min=1).tolist()
+    return lengths
+
+
+def _longest_first(lengths: Sequence[int]) -> list[int]:
+    """The sentences in the order in which threads take them, so that none begins a long one when the others are done.
+    """
+    return sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
+
+
+def join(found: Sequence[Hypotheses], rows: Sequence[Sequence[int]]) -> Hypotheses:
+    """The hypotheses of one or more searches, all with the same number per sentence, as those of one search.
+
+    Args:
+        found: of each search.
+        rows: of each search, the places of its sentences in the batch; all of these once.
+    """
+    places = torch.tensor([row for some in rows for row in some]).argsort()
     longest = max(one.tokens.shape[2] for one in found)
     tokens = torch.cat([F.pad(one.tokens, (0, longest - one.tokens.shape[2]), value=PAD) for one in found])
-    lengths, ended, calls = (torch.cat([getattr(one, name) for one in found]) for name in ("lengths", "ended", "calls"))
-    return Hypotheses(tokens, lengths, lambda: torch.cat([one.scores for one in found]), ended, calls,
-                      _join_verifications([one.verification for one in found if one.verification is not None]))
+    lengths, ended, calls = (torch.cat([getattr(one, name) for one in found])[places]
+                             for name in ("lengths", "ended", "calls"))
+    verifications = [one.verification for one in found if one.verification is not None]
+    return Hypotheses(tokens[places], lengths, lambda: torch.cat([one.scores for one in found])[places], ended, calls,
+                      _join_verifications(verifications, rows, places))
 
 
-def _join_verifications(parts: Sequence[Verification]) -> Verification | None:
-    if not parts:
+def _join_verifications(found: Sequence[Verification], rows: Sequence[Sequence[int]],
+                        places: Tensor) -> Verification | None:
+    if not found:
         return None
-    return Verification(parts[0].exact, torch.cat([one.drafter_calls for one in parts]),
-                        lambda: _join_rounds([one.rounds for one in parts]))
+    return Verification(found[0].exact, torch.cat([one.drafter_calls for one in found])[places],
+                        lambda: _join_rounds([one.rounds for one in found], rows))
 
 
-def _join_rounds(parts: Sequence[Sequence[Round]]) -> list[Round]:
-    """The rounds of single sentences as those of a batch, which a sentence leaves when it is done."""
+def _join_rounds(found: Sequence[Sequence[Round]], rows: Sequence[Sequence[int]]) -> list[Round]:
+    """The rounds of several searches as those of one, which a sentence leaves when it is done."""
     joined = []
-    for now in range(max(map(len, parts))):
-        rounds = {row: part[now] for row, part in enumerate(parts) if now < len(part)}
-        longest = max(one.draft.shape[1] for one in rounds.values())
+    for now in range(max(map(len, found))):
+        rounds = [(torch.tensor(some)[one[now].sentences], one[now])
+                  for some, one in zip(rows, found, strict=True) if now < len(one)]
+        longest = max(one.draft.shape[1] for _, one in rounds)
+        sentences = torch.cat([some for some, _ in rounds])
         draft, verdict = (torch.cat([F.pad(tokens, (0, width - tokens.shape[1]), value=PAD) for tokens in column])
-                          for width, column in ((longest, [one.draft for one in rounds.values()]),
-                                                (longest + 1, [one.verdict for one in rounds.values()])))
-        joined.append(Round(torch.tensor(list(rounds)), draft, verdict,
-                            torch.cat([one.accepted for one in rounds.values()])))
+                          for width, column in ((longest, [one.draft for _, one in rounds]),
+                                                (longest + 1, [one.verdict for _, one in rounds])))
+        order = sentences.argsort()
+        joined.append(Round(*(column[order] for column in (
+            sentences, draft, verdict, torch.cat([one.accepted for _, one in rounds])))))
     return joined

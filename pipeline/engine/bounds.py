@@ -11,6 +11,10 @@ from pipeline.engine.helpers import own_threads, team_size
 SHARED = 256
 """The width from which helpers make a sentence faster (`python -m benchmarks.rows`)."""
 
+PORTION = 16
+"""The fewest sentences that a thread searches as a portion of a batch (`python -m benchmarks.apart`): of fewer, reading
+all weights takes longer than what other threads would have taken over."""
+
 
 class Bounds(NamedTuple):
     """The sizes up to which parts are compiled."""
@@ -43,3 +47,8 @@ def of(width: int) -> Bounds:
 def has_all_cores(width: int) -> bool:
     """Whether compiled code has as many cores as torch for a model of some width."""
     return (team_size() if width >= SHARED else 1) >= own_threads()
+
+
+def portions(sentences: int) -> int:
+    """The number of threads that can have a portion of a batch each."""
+    return max(1, min(own_threads(), sentences // PORTION))

@@ -14,7 +14,8 @@ from pipeline.engine.recorded import Recorder
 from pipeline.engine.space import Pool
 from pipeline.engine.static import Static
 
-__all__ = ["compiles_steps", "engine_in_use", "is_quicker_in_threads", "open_engine", "sharing_by", "use_engine"]
+__all__ = ["compiles_steps", "engine_in_use", "is_quicker_in_threads", "open_engine", "portions_of", "sharing_by",
+           "use_engine"]
 
 _LIGHT = 2**25
 """The size of a model's parameters in bytes up to which it is faster to search the sentences of a batch separately
@@ -89,3 +90,11 @@ def is_quicker_in_threads(model: Any, source: Tensor, *, at_once: bool) -> bool:
         at_once: whether it reads so many tokens of one sentence at once that a batch reads weights no less often.
     """
     return len(source) > 1 and compiles_steps(model) and (at_once or model.packs.size <= _LIGHT)
+
+
+def portions_of(model: Any, source: Tensor) -> int:
+    """The number of portions of a batch (B, S) that are best searched at the same time, each by one thread.
+
+    1 where threads that share the products of the entire batch are quicker, or torch computes them.
+    """
+    return model.portions(*source.shape) if compiles_steps(model) else 1

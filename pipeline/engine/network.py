@@ -220,6 +220,12 @@ class Compiled(_Network):
         compiled = self._compiles and self.packs.decoder is not None
         return together() if compiled and self._width >= bounds.SHARED else nullcontext()
 
+    def portions(self, sentences: int, pieces: int) -> int:
+        """See `door.portions_of`."""
+        found = bounds.portions(sentences)
+        compiled = bounds.has_all_cores(self._width) and self._encodes(-(-sentences // found), pieces)
+        return found if self.packs.plain.rounded or compiled else 1  # torch has all cores for each call
+
     @property
     def _compiles(self) -> bool:
         return engine_in_use() == "compiled" and not self.training

@@ -20,11 +20,13 @@ from pipeline.decoding import beam, blockwise, gad, greedy, iad, jacobi, specula
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
-from pipeline.decoding.threaded import join, search_in_threads
-from pipeline.engine import door
+from pipeline.decoding.threaded import join, search_in_portions, search_in_threads
+from pipeline.decoding.verify import Round
+from pipeline.engine import bounds, door
 from pipeline.engine.choice import Engine
-from pipeline.engine.door import is_quicker_in_threads, open_engine, use_engine
+from pipeline.engine.door import is_quicker_in_threads, open_engine, portions_of, use_engine
 from pipeline.errors import PipelineError
+from pipeline.model.formats import in_format
 from pipeline.model.transformer import Transformer
 from pipeline.trace import mark_rounds, output_of
 from pipeline.vocabulary import EOS, PAD
@@ -72,6 +74,16 @@ def assert_same(found: Hypotheses, expected: Hypotheses) -> None:
     torch.testing.assert_close(found.scores, expected.scores, rtol=0, atol=1e-9)
 
 
+def assert_same_rounds(found: list[Round], expected: list[Round], sentences: int) -> None:
+    """The sentences of every round, and of every sentence the output and the fate of each token."""
+    assert [one.sentences.tolist() for one in found] == [one.sentences.tolist() for one in expected]
+    for row in range(sentences):
+        ours, theirs = (output_of(rounds, row) for rounds in (found, expected))
+        assert ours == theirs
+        nothing = [False] * len(ours)
+        assert mark_rounds(found, row, nothing) == mark_rounds(expected, row, nothing)
+
+
 @settings(max_examples=30)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=7), st.integers(0, 20), st.sampled_from([1, 2, 5]))
 def test_apart_as_together(tiny: Tiny, lengths: list[int], seed: int, count: int) -> None:
@@ -80,18 +92,15 @@ def test_apart_as_together(tiny: Tiny, lengths: list[int], seed: int, count: int
         found = greedy.search(tiny(seed=seed), batch, LIMIT)
         assume(bool(((found.tokens != PAD).sum(2) == found.lengths).all()))  # or no draft agrees with who says PAD
         for search in searches(tiny, seed).values():
-            found, together = search_in_threads(search, batch), search(batch)
-            assert_same(found, together)
-            if together.verification is None:
-                assert found.verification is None
-                continue
-            assert found.verification is not None and found.verification.exact
-            assert torch.equal(found.verification.drafter_calls, together.verification.drafter_calls)
-            for row in range(len(batch)):
-                ours, theirs = (output_of(one.verification.rounds, row) for one in (found, together))  # type: ignore[union-attr]
-                assert ours == theirs
-                assert (mark_rounds(found.verification.rounds, row, [False] * len(ours))
-                        == mark_rounds(together.verification.rounds, row, [False] * len(theirs)))
+            together = search(batch)
+            for found in search_in_threads(search, batch), search_in_portions(search, batch, min(count, len(batch))):
+                assert_same(found, together)
+                if together.verification is None:
+                    assert found.verification is None
+                    continue
+                assert found.verification is not None and found.verification.exact
+                assert torch.equal(found.verification.drafter_calls, together.verification.drafter_calls)
+                assert_same_rounds(found.verification.rounds, together.verification.rounds, len(batch))
 
 
 def test_the_longest_first_and_every_sentence_once() -> None:
@@ -147,7 +156,7 @@ def test_an_error_ends_it(error: BaseException, count: int) -> None:
 def test_what_no_sentence_has_is_not_joined(tiny: Tiny) -> None:
     search = searches(tiny, 3)["greedy"]
     one = search(sources(4)[:1])
-    assert join([one]).verification is None
+    assert join([one], [[0]]).verification is None
 
 
 def test_where_it_is_quicker(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,3 +188,66 @@ def test_decoders_of_which_a_sentence_is_one_call(tiny: Tiny, monkeypatch: pytes
     with use_engine(engine):
         make_decoder("any", block, LIMIT)(network, sources(5)[:1].expand(3, -1))
     assert set(encoded) == {rows}
+
+
+def test_portions_have_as_long_sentences_each() -> None:
+    batch, seen = sources(2, 9, 4, 7, 5), dict[int, list[int]]()
+
+    def search(portion: Tensor) -> Hypotheses:
+        seen[portion.shape[1]] = (portion != PAD).sum(1).tolist()
+        return found_in_rows(portion)
+
+    lengths = (batch != PAD).sum(1)
+    with threads(2):
+        found = search_in_portions(search, batch, 2)
+    longest = sorted(lengths.tolist(), reverse=True)
+    assert seen == {longest[0]: longest[::2], longest[1]: longest[1::2]}  # none is padded further than its portion
+    assert found.calls.tolist() == lengths.tolist()  # in the order of the batch
+
+
+def found_in_rows(source: Tensor) -> Hypotheses:
+    """Sentences (b, S), whose calls are their numbers of pieces."""
+    calls = (source != PAD).sum(1)
+    return Hypotheses(source.unsqueeze(1), calls.unsqueeze(1), torch.zeros(len(source), 1),
+                      torch.ones(len(source), 1, dtype=torch.bool), calls)
+
+
+def test_how_many_portions_a_batch_has(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = open_engine(tiny(seed=1))
+    rounded = open_engine(in_format(tiny(seed=1), "int8"))
+    source = sources(5)[:1]
+
+    def portions(model: Any, sentences: int) -> int:
+        return portions_of(model, source.expand(sentences, -1))
+
+    with threads(2):
+        assert [portions(rounded, one) for one in (1, 31, 32, 1000)] == [1, 1, 2, 2]
+        assert portions(exact, 1000) == 1  # torch has two threads for large batches of narrow models
+        monkeypatch.setattr(bounds, "SHARED", 4)
+        assert [portions(exact, one) for one in (31, 32)] == [1, 2]
+        assert portions(exact, 2 * 4096 // source.shape[1] + 2) == 1  # which torch encodes
+        with use_engine("torch"):
+            assert portions(exact, 32) == 1
+    with threads(8):
+        assert [portions(rounded, one) for one in (47, 64, 1000)] == [2, 4, 8]
+        assert portions(exact, 1000) == 1  # torch has more threads than a team
+
+
+@pytest.mark.parametrize("block", [
+    {"algorithm": "greedy"}, {"algorithm": "beam", "beams": 2}, {"algorithm": "jacobi", "block": 3}])
+def test_decoders_search_portions(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, block: dict[str, Any]) -> None:
+    network, encode, encoded = tiny(seed=1), Transformer.encode, list[int]()
+
+    def noted(self: Transformer, source: Tensor) -> Any:
+        encoded.append(len(source))
+        return encode(self, source)
+
+    decode, batch = make_decoder("any", {**block, "quantization": "int8"}, LIMIT), sources(5, 7, 3)
+    monkeypatch.setattr(door, "_LIGHT", 0)
+    whole = decode(network, batch)
+    monkeypatch.setattr(bounds, "PORTION", 1)
+    monkeypatch.setattr(Transformer, "encode", noted)
+    with threads(2):
+        found = decode(network, batch)
+        assert sorted(encoded) == [1, 2]
+        assert_same(found, whole)
