@@ -91,7 +91,7 @@ def windowed(model: LatticeModel, source: Tensor, limit: LengthLimit, candidates
         And L - D, (B,).
     """
     predicted = model.length(source)
-    reach = (predicted.double() * relative).round().long().clamp(min=window)
+    reach = half_width(predicted, window, relative)
     longest = torch.minimum(predicted + reach, limit.words(source)).unsqueeze(1)
     shortest = torch.minimum((predicted - reach).unsqueeze(1), longest)
     N = int(longest.max()) if len(source) else 1
@@ -106,6 +106,11 @@ def windowed(model: LatticeModel, source: Tensor, limit: LengthLimit, candidates
         first, outside = first.masked_fill(padding[:, 0], -torch.inf), outside | padding
         inner = inner.masked_fill(padding[:, :-1].unsqueeze(3) | padding[:, 1:].unsqueeze(2), -torch.inf)
     return words, Edges(first, inner, end.masked_fill(outside, -torch.inf)), predicted - reach
+
+
+def half_width(predicted: Tensor, window: int, relative: float) -> Tensor:
+    """D for each predicted length L: `window` words, or `relative` of L, rounded, if that is more."""
+    return (predicted.double() * relative).round().long().clamp(min=window)
 
 
 def _paths(edges: Edges, slots: Tensor, settings: Settings) -> Paths:

@@ -152,7 +152,7 @@ def test_every_question_is_answered(run: Callable[..., Params], monkeypatch: pyt
     assert of_softmax["normaliser"]["bleu"] - of_softmax["softmax"]["bleu"] == pytest.approx(of_softmax["difference"])
     reach = metrics["reach"]
     assert reach["recall"] == sorted(reach["recall"]) and reach["recall"][0] < 1 and reach["own_share"] == 0
-    assert {window: len(found) for window, found in reach["bleu"].items()} == {"three_words": 4, "a_fifth": 4}
+    assert {window: len(found) for window, found in reach["bleu"].items()} == {"fixed": 4, "a_fifth": 4}
     assert sum(one["test_sentences"] for one in metrics["breakdown"]["bins"].values()) == 24
     assert_drafting(metrics)
     assert_orders(metrics)

@@ -7,7 +7,7 @@ from lattices import counted, lattice, random_corpus
 from sentences import sources
 
 from pipeline.count_model.lengths import LengthRegression
-from pipeline.decoding.lattice import windowed
+from pipeline.decoding.lattice import Settings, windowed
 from pipeline.decoding.limits import LengthLimit
 from pipeline.engine.door import open_engine
 from pipeline.evaluation.analyses.lattice.reach import prior_share, words_within
@@ -16,8 +16,10 @@ from pipeline.evaluation.analyses.lattice.reach import prior_share, words_within
 def test_words_of_sentences_whose_length_is_within_a_window() -> None:
     model = lattice(counts=counted(random_corpus())._replace(lengths=LengthRegression(1.0, 0.0)))
     lengths = np.array([[10, 13], [10, 14], [30, 36], [30, 37]])
-    assert words_within(model, lengths) == {"three_words": pytest.approx(0.13), "a_fifth": pytest.approx(0.49)}
-    assert words_within(model, lengths[:0]) == {"three_words": 0, "a_fifth": 0}
+    searches = {"fixed": Settings(), "a_fifth": Settings(relative_window=0.2), "wide": Settings(window=4)}
+    assert words_within(model, lengths, searches) == {
+        "fixed": pytest.approx(0.13), "a_fifth": pytest.approx(0.49), "wide": pytest.approx(0.27)}
+    assert words_within(model, lengths[:0], searches) == dict.fromkeys(searches, 0)
 
 
 @pytest.mark.usefixtures("engine")

@@ -12,10 +12,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 from matplotlib.figure import Figure
 
-from pipeline.decoding.lattice import Settings
-from pipeline.decoding.settings import make_decoder
+from pipeline.decoding.lattice import Settings, half_width
+from pipeline.decoding.settings import make_decoder, read_entry
 from pipeline.engine.door import open_engine
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
@@ -32,10 +33,10 @@ SHARES = (0.0, 0.1, 0.3, 0.5)
 RELATIVE = 0.2
 """The share of L that the wider window is at least."""
 WINDOWS: Mapping[str, Mapping[str, Any]] = {
-    "three_words": {"relative_window": 0.0},
+    "fixed": {"relative_window": 0.0},
     "a_fifth": {"relative_window": RELATIVE, "length_penalty": {"kind": "average", "alpha": 0.7}}}
 """Changes of the decoder; more lengths need a length penalty, because the sum of more words is less."""
-_LABELS = {"three_words": "L ± 3 words", "a_fifth": "L ± a fifth, with a length penalty"}
+_LABELS = {"fixed": "L ± {window} words", "a_fifth": "L ± a fifth, with a length penalty"}
 
 
 def ask(context: LatticeContext) -> Finding:
@@ -50,8 +51,9 @@ def ask(context: LatticeContext) -> Finding:
     lengths = np.array([[len(side) for side in pair] for pair in pairs])
     chosen = spread(lengths[:, 0], np.arange(len(pairs)), settings.validation_sentences)
     golds, _ = make_batches([pairs[row] for row in chosen], rows=ROWS, longest=longest, device=run.device)
-    decoders = {window: make_decoder(name, {**run.params.decoder(name), **changes}, run.limit(model))
-                for window, changes in WINDOWS.items()}
+    blocks = {window: {**run.params.decoder(name), **changes} for window, changes in WINDOWS.items()}
+    decoders = {window: make_decoder(name, block, run.limit(model)) for window, block in blocks.items()}
+    searches = {window: read_entry(name, block).settings for window, block in blocks.items()}
     recall, bleu = list[float](), {window: list[float]() for window in WINDOWS}
     for share in SHARES:
         with prior_share(model, share):
@@ -60,7 +62,8 @@ def ask(context: LatticeContext) -> Finding:
             for window, decoder in decoders.items():
                 bleu[window].append(sample.bleu(Contestant(settings.lattice, name, partial(decoder, model))))
     metric = {"decoder": name, "sentences": len(chosen), "shares": list(SHARES), "own_share": model.counts.diagonal,
-              "recall": recall, "bleu": bleu, "words_within": words_within(model, lengths[chosen])}
+              "recall": recall, "bleu": bleu, "window": searches["fixed"].window,
+              "words_within": words_within(model, lengths[chosen], searches)}
     return Finding(metric, _draw(metric))
 
 
@@ -75,17 +78,18 @@ def prior_share(model: LatticeTransformer, share: float) -> Iterator[None]:
         model.attach_counts(own)
 
 
-def words_within(model: LatticeTransformer, lengths: np.ndarray) -> dict[str, float]:
+def words_within(model: LatticeTransformer, lengths: np.ndarray, searches: Mapping[str, Settings]) -> dict[str, float]:
     """The share of the target words whose sentences have a length that the window holds, by window.
 
     Args:
         model: predicts lengths.
         lengths: (N, 2) source and target words.
+        searches: the settings with each window.
     """
     sources, targets = lengths.T
     predicted = model.counts.lengths.predict(sources)
-    reach = {"three_words": np.full_like(predicted, Settings().window),
-             "a_fifth": np.maximum(np.rint(RELATIVE * predicted), Settings().window)}
+    reach = {window: half_width(torch.from_numpy(predicted), one.window, one.relative_window).numpy()
+             for window, one in searches.items()}
     return {window: float(targets[abs(targets - predicted) <= most].sum() / max(1, targets.sum()))
             for window, most in reach.items()}
 
@@ -93,7 +97,7 @@ def words_within(model: LatticeTransformer, lengths: np.ndarray) -> dict[str, fl
 def _draw(metric: Mapping[str, Any]) -> Figure:
     figure, (quality, recall) = chart.new_picture(2)
     for (window, values), colour in chart.coloured(metric["bleu"].items()):
-        chart.curve(quality, metric["shares"], values, colour, label=_LABELS[window])
+        chart.curve(quality, metric["shares"], values, colour, label=_LABELS[window].format(**metric))
     chart.curve(recall, metric["shares"], [100 * value for value in metric["recall"]], chart.COLOURS[2])
     chart.name_axes(quality, "share of the aligner's prior", "BLEU",
                     f"{metric['decoder']}, {metric['sentences']} validation sentences")
