@@ -58,7 +58,7 @@ class TextModel:
     """A network and the text that it reads and writes."""
 
     network: Any
-    """A module that speaks the verbs of its kind (`pipeline.decoding.protocol`)."""
+    """A module with the methods of its kind (`pipeline.decoding.protocol`)."""
     text: Text
     longest: int
     """Tokens of a source or a target, end symbol included."""

@@ -1,4 +1,4 @@
-"""A model whose logits are written down: it speaks the three verbs and remembers what it was fed."""
+"""A model whose logits are written down: it has the three methods and remembers what it was fed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,1 +1,1 @@
-"""Search: one algorithm a file, plain functions on the three verbs of `protocol.Model`."""
+"""Search: one algorithm per file, plain functions on the three methods of `protocol.Model`."""

@@ -81,7 +81,7 @@ def beam_search(model: Model, source: Tensor, limit: LengthLimit, expand: Expand
     """Search with K beams per sentence.
 
     Args:
-        model: anything with the three verbs.
+        model: anything with the three methods.
         source: (B, S) ids, right-padded with PAD.
         limit: the greatest length of a translation.
         expand: the algorithm.

@@ -36,7 +36,7 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     ended leave the batch.
 
     Args:
-        model: anything with the three verbs.
+        model: anything with the three methods.
         source: (B, S) ids, padded with PAD on the right.
         limit: the longest output.
         settings: none.

@@ -1,4 +1,4 @@
-"""Beam search with pairs (Algorithm 1 of Imamura and Sumita), for every order that fills two slots a step.
+"""Beam search with pairs (Algorithm 1 of Imamura and Sumita), for every order that fills two slots per step.
 
 The 2W best pairs (beam, left word) of all W beams are kept and extended by right words; the 3W best triples (beam,
 left word, right word) are kept. Of the first W triples those with an end symbol are finished, and of all 3W the first W

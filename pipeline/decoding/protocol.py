@@ -1,4 +1,4 @@
-"""The interface between search and models: an order, three verbs, and a decoder state."""
+"""The interface between search and models: an order, three methods, and a decoder state."""
 
 from typing import Any, Protocol
 
@@ -22,7 +22,7 @@ class DecoderState(Protocol):
 
 
 class EncoderDecoder(Protocol):
-    """The verbs of ordered and masked models; see `pipeline.model.transformer.Transformer` for the shapes."""
+    """The methods of ordered and masked models; see `pipeline.model.transformer.Transformer` for the shapes."""
 
     kind: str
     """Which searches apply."""

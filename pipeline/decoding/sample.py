@@ -35,7 +35,7 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     The slots of a step are drawn independently of each other; an end symbol also fills the slots after it.
 
     Args:
-        model: anything with the three verbs.
+        model: anything with the three methods.
         source: (B, S) ids, padded with PAD on the right.
         limit: the longest output.
         settings: the distribution, N and the seed.

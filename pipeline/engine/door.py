@@ -26,7 +26,7 @@ _opened: "WeakKeyDictionary[nn.Module, dict[Engine, Any]]" = WeakKeyDictionary()
 
 
 def open_engine(model: Any) -> Any:
-    """A model with the same verbs, compiled or recorded where the engine can, and computed by torch elsewhere.
+    """A model with the same methods, compiled or recorded where the engine can, and computed by torch elsewhere.
 
     It shares the network's parameters, whose packed copies are made once, and again when the network's parameters may
     have changed (`Openable.generation`).

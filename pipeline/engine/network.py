@@ -44,7 +44,7 @@ class Compiled(_Network):
             vars(short)["packs"] = with_vocabulary(self.packs, ids.numpy())
         return short
 
-    # Parts of the three verbs.
+    # Parts of the three methods.
 
     def _encoded(self, source: Tensor, mask: Tensor | None) -> Tensor:
         if not (parts := self._parts(mask)):

@@ -1,7 +1,7 @@
 """Times of the parts of a search, measured with a stopwatch around its models, on the one clock.
 
-Their verbs are timed, synchronised at both ends; the remaining time is the search's own. A search that is one compiled
-call has no parts that a stopwatch sees: it is timed step by step, which takes longer.
+Their methods are timed, synchronised at both ends; the remaining time is the search's own. A search that is one
+compiled call has no parts that a stopwatch sees: it is timed step by step, which takes longer.
 """
 
 import time
@@ -49,9 +49,9 @@ class WatchedSearch(NamedTuple):
 
 
 class Watched:
-    """A model some of whose verbs are timed by a stopwatch; all other attributes are the model's own.
+    """A model some of whose methods are timed by a stopwatch; all other attributes are the model's own.
 
-    The verbs are those of the engine in use, with which decoders are also timed elsewhere; the loop is Python's.
+    The methods are those of the engine in use, with which decoders are also timed elsewhere; the loop is Python's.
     """
 
     def __init__(self, model: Any, watch: Stopwatch, parts: Mapping[str, str],
@@ -59,13 +59,13 @@ class Watched:
         """Args:
             model: of any kind.
             watch: records the times.
-            parts: the part to which the time of each verb belongs; verbs that the model lacks are ignored.
+            parts: the part to which the time of each method belongs; methods that the model lacks are ignored.
             verifier: replaces the model's own; None: it is not replaced.
         """
         self._model = model = open_engine(model)
-        for verb, part in parts.items():
-            if hasattr(model, verb):
-                setattr(self, verb, watch.timed(part, getattr(model, verb)))
+        for method, part in parts.items():
+            if hasattr(model, method):
+                setattr(self, method, watch.timed(part, getattr(model, method)))
         if verifier is not None:
             self.verifier = verifier
 

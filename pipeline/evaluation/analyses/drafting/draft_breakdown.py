@@ -24,7 +24,7 @@ MEASURED = ("verifier_encoder", "drafter_encoder", "drafter", "verifier")
 PARTS = (*MEASURED, "others")
 VERBS = {"draft_memory": "drafter_encoder",
          **dict.fromkeys(("start", "propose", "draft_tokens", "continue_greedily", "head_states"), "drafter")}
-"""The part to which the time of each verb belongs, of a model that drafts for its `verifier`."""
+"""The part to which the time of each method belongs, of a model that drafts for its `verifier`."""
 _VERIFIER = {"encode": "verifier_encoder", "start": "verifier", "step": "verifier"}
 _LABELS = ("verifier's encoder", "drafter's encoder", "drafter", "verifier", "others")
 

@@ -96,11 +96,11 @@ class Costs:
 
 
 class Counted:
-    """A model of any kind that reports the operations of each call of a verb; everything else is the model's own.
+    """A model of any kind that reports the operations of each call of a method; everything else is the model's own.
 
-    The verbs are those of the engine in use, which decoders are timed with; the loop around them is Python's, which
-    calls them as often as a compiled one. A drafter's calls within its verbs are in the verb's count. Not counted are
-    the count model of a lattice, which multiplies no matrices, and tables that are computed once per model
+    The methods are those of the engine in use, which decoders are timed with; the loop around them is Python's, which
+    calls them as often as a compiled one. A drafter's calls within its methods are in the method's count. Not counted
+    are the count model of a lattice, which multiplies no matrices, and tables that are computed once per model
     (`ChainWeights.table`, `SelfAttention.single_key`).
     """
 

@@ -30,7 +30,7 @@ MEASURED = ("encoder", "look_up", "scorer")
 PARTS = (*MEASURED, "viterbi")
 _LABELS = ("encoder", "look-up of candidates and length", "scorer", "Viterbi")
 VERBS = {"length": "look_up", "candidates": "look_up", "encode": "encoder", "edges": "scorer"}
-"""The part to which the time of each verb of the model belongs."""
+"""The part to which the time of each method of the model belongs."""
 Ints = NDArray[np.int64]
 
 
