@@ -19,17 +19,16 @@ ALGORITHMS = sorted(module.name for module in pkgutil.iter_modules(pipeline.deco
                     if hasattr(importlib.import_module(f"pipeline.decoding.{module.name}"), "search"))
 SETTINGS: dict[str, dict[str, Any]] = {"beam": {"beams": 3}, "pair_beam": {"beams": 3}}
 """Where there is no default."""
-IN_ONE_CALL = [name for name in ALGORITHMS
-               if read_entry(name, {"algorithm": name, **SETTINGS.get(name, {})}).in_one_call]
+TRAITS = {name: read_entry(name, {"algorithm": name, **SETTINGS.get(name, {})}).traits for name in ALGORITHMS}
+IN_ONE_CALL = [name for name, traits in TRAITS.items() if traits.in_one_call]
 assert len(IN_ONE_CALL) == 14
 
 
 def searched_by(algorithm: str, tiny: Callable[..., Transformer]) -> Any:
     """A model that an algorithm searches."""
-    module = importlib.import_module(f"pipeline.decoding.{algorithm}")
     if algorithm == "pair_beam":
         return tiny("interleaved")
-    kind, verifier = getattr(module, "KIND", "ordered"), tiny()
+    kind, verifier = TRAITS[algorithm].kind, tiny()
     if kind == "lattice":
         network = lattice()
         network.attach_verifier(verifier)

@@ -121,16 +121,16 @@ def check_decoders(params: "Params") -> None:
     named += [(f"families.{name}.decoders", name, decoder) for name in params.systems
               for decoder in params.decoders_of(name)]
     for key, family, decoder in named:
-        entry, settings = read_entry(decoder, params.decoder(decoder)), params.family(family)
+        traits, settings = read_entry(decoder, params.decoder(decoder)).traits, params.family(family)
         fault = None
-        if entry.kind != settings.kind:
-            fault = f"{decoder} searches {entry.kind} models, and {family} is of kind {settings.kind}"
-        elif entry.verifies and settings.verifier is None:
+        if traits.kind != settings.kind:
+            fault = f"{decoder} searches {traits.kind} models, and {family} is of kind {settings.kind}"
+        elif traits.verifies and settings.verifier is None:
             fault = f"{decoder} returns what a verifier predicts, and families.{family}.drafting names none"
-        elif entry.width is not None and settings.order is not None:
+        elif traits.width is not None and settings.order is not None:
             width = make_order(settings.order).width
-            if width != entry.width:
-                fault = f"slots per step: {decoder} needs {entry.width}, and the order of {family} fills {width}"
+            if width != traits.width:
+                fault = f"slots per step: {decoder} needs {traits.width}, and the order of {family} fills {width}"
         if fault is not None:
             raise PipelineError(f"params.yaml: {key}: {fault}; name another decoder there")
     for alpha in distilling.length_penalty:

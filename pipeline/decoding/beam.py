@@ -26,14 +26,11 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import Model
 from pipeline.decoding.terms import TermExpansion
+from pipeline.decoding.traits import Traits
 from pipeline.engine.waiting import waits
 from pipeline.model.top import best_k_and_end
 
-TAKES_TERMS = True
-"""Its translations may have to contain terms."""
-TAKES_SHORTLIST = True
-"""It searches any vocabulary in which the special ids are the first."""
-IN_ONE_CALL = True
+TRAITS = Traits(takes_shortlist=True, takes_terms=True, in_one_call=True)
 
 
 @dataclass(frozen=True)

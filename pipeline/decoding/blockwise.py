@@ -15,14 +15,12 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import HeadsModel
+from pipeline.decoding.traits import Traits
 from pipeline.decoding.verify import Drafter, verify
 from pipeline.engine.sentence import Found, Sentence
 from pipeline.errors import PipelineError
 
-KIND = "heads"
-"""Of the models that it searches."""
-VERIFIES = True
-IN_ONE_CALL = True
+TRAITS = Traits(kind="heads", verifies=True, in_one_call=True)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from torch import Tensor
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import LatticeModel
+from pipeline.decoding.traits import Traits
 from pipeline.vocabulary import PAD
 
-KIND = "lattice"
-"""The kind of model that it searches."""
+TRAITS = Traits(kind="lattice")
 
 
 @dataclass(frozen=True)

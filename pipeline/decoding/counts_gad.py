@@ -13,15 +13,13 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import LatticeModel, Model
+from pipeline.decoding.traits import Traits
 from pipeline.decoding.verify import Drafter, verify
 from pipeline.engine.sentence import Found, Sentence
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import PAD
 
-KIND = "lattice"
-"""Of the models that it searches."""
-VERIFIES = True
-IN_ONE_CALL = True
+TRAITS = Traits(kind="lattice", verifies=True, in_one_call=True)
 
 
 @dataclass(frozen=True)

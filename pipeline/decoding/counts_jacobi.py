@@ -13,12 +13,10 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.jacobi import Blocks, LastIterate
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import LatticeModel
+from pipeline.decoding.traits import Traits
 from pipeline.decoding.verify import verify
 
-KIND = "lattice"
-"""The kind of model that it searches."""
-VERIFIES = True
-IN_ONE_CALL = True
+TRAITS = Traits(kind="lattice", verifies=True, in_one_call=True)
 
 
 @dataclass(frozen=True)

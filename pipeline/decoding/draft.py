@@ -12,9 +12,9 @@ from pipeline.checks import Checked, Natural
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import DrafterModel
+from pipeline.decoding.traits import Traits
 
-KIND = "drafter"
-"""The kind of model that it searches."""
+TRAITS = Traits(kind="drafter")
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,13 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Bools
 from pipeline.decoding.protocol import Model
 from pipeline.decoding.rescoring import scored_later
+from pipeline.decoding.traits import Traits
 from pipeline.engine import sentence
 from pipeline.engine.waiting import on_device
 from pipeline.model.state import Ints
 from pipeline.model.top import score_best
 
-TAKES_SHORTLIST = True
-"""It searches any vocabulary in which the special ids are the first."""
-IN_ONE_CALL = True
+TRAITS = Traits(takes_shortlist=True, in_one_call=True)
 
 
 @dataclass(frozen=True)

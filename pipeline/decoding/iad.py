@@ -18,13 +18,12 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import Model
+from pipeline.decoding.traits import Traits
 from pipeline.decoding.verify import Drafter, verify
 from pipeline.engine.sentence import Found, Sentence
 from pipeline.vocabulary import BOS, EOS, PAD
 
-WIDTH = 1
-"""It verifies drafts of orders that fill so many slots per step."""
-IN_ONE_CALL = True
+TRAITS = Traits(width=1, in_one_call=True)
 
 
 @dataclass(frozen=True)

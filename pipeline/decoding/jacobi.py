@@ -28,15 +28,14 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Prefix
 from pipeline.decoding.protocol import Model
+from pipeline.decoding.traits import Traits
 from pipeline.decoding.verify import Drafter, verify
 from pipeline.engine.sentence import Found, Sentence
 from pipeline.model.state import Ints
 from pipeline.vocabulary import EOS, PAD
 
+TRAITS = Traits(width=1, in_one_call=True)
 STARTS = ("padding", "source")
-WIDTH = 1
-"""It verifies drafts of orders that fill so many slots per step."""
-IN_ONE_CALL = True
 
 
 @dataclass(frozen=True)

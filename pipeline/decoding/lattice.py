@@ -20,15 +20,13 @@ from pipeline.decoding.chain import Edges, Paths, best_paths, viterbi
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import LatticeModel
+from pipeline.decoding.traits import Traits
 from pipeline.engine.waiting import waits
 from pipeline.vocabulary import PAD
 
-KIND = "lattice"
-"""The kind of model that it searches."""
+TRAITS = Traits(kind="lattice", in_one_call=True, reads_at_once=True)
 _POSITIONS = 8
 """On a GPU, lattices have a multiple of it, of which the last ones are out of reach."""
-IN_ONE_CALL = True
-READS_AT_ONCE = True
 
 
 @dataclass(frozen=True)

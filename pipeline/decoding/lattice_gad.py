@@ -18,14 +18,12 @@ from pipeline.decoding.lattice import windowed
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import LatticeModel
+from pipeline.decoding.traits import Traits
 from pipeline.decoding.verify import verify
 from pipeline.engine.sentence import Found, Sentence
 from pipeline.model.state import Ints
 
-KIND = "lattice"
-"""Of the models that it searches."""
-VERIFIES = True
-IN_ONE_CALL = True
+TRAITS = Traits(kind="lattice", verifies=True, in_one_call=True)
 
 
 @dataclass(frozen=True)

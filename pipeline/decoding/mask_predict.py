@@ -23,16 +23,14 @@ from pipeline.decoding.beams import LengthPenalty
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import DecoderState, MaskedModel
+from pipeline.decoding.traits import Traits
 from pipeline.engine.sentence import mask_predict
 from pipeline.errors import PipelineError
 from pipeline.model.top import best, lowest
 from pipeline.vocabulary import BOS, EOD, EOS, LENGTH, MASK, PAD
 
-KIND = "masked"
-"""The kind of model that it searches."""
+TRAITS = Traits(kind="masked", in_one_call=True, reads_at_once=True)
 _NO_WORDS = (PAD, BOS, EOS, MASK, EOD, LENGTH)
-IN_ONE_CALL = True
-READS_AT_ONCE = True
 
 
 @dataclass(frozen=True)

@@ -24,16 +24,12 @@ from pipeline.decoding.beams import Candidates, Expand, Expansion, LengthPenalty
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import Model
+from pipeline.decoding.traits import Traits
 from pipeline.engine.waiting import waits
 from pipeline.errors import PipelineError
 from pipeline.model.top import best_k_and_end
 
-TAKES_SHORTLIST = True
-"""It searches any vocabulary in which the special ids are the first."""
-
-WIDTH = 2
-"""It searches orders that fill so many slots per step."""
-IN_ONE_CALL = True
+TRAITS = Traits(width=2, takes_shortlist=True, in_one_call=True)
 
 
 @dataclass(frozen=True)
@@ -67,8 +63,8 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings)
         PipelineError: the order does not fill two slots per step, or W is not smaller than the vocabulary.
     """
     order = model.order
-    if order.width != WIDTH:
-        raise PipelineError(f"pair_beam: order {order.name} fills {order.width} slots per step and not {WIDTH}; choose "
+    if order.width != TRAITS.width:
+        raise PipelineError(f"pair_beam: order {order.name} fills {order.width} slots per step and not 2; choose "
                             "the algorithm beam")
     W, H, N, penalty = settings.beams, settings.finish, settings.nbest, settings.length_penalty
     return beam_search(model, source, limit, _expansion(W, order.end, source.device), beams=W, hypotheses=H, nbest=N,

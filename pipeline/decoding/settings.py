@@ -5,14 +5,8 @@ The entry's `algorithm` names a file of this package, which defines
 * `Settings`, a dataclass of the entry's other fields,
 * `search(model, source, limit, settings) -> Hypotheses`, where source is (B, S) ids, right-padded with PAD, and limit
   the greatest length of a translation,
-* `KIND`, the kind of model that it searches, if that is not `ordered`,
-* `WIDTH`, the slots per step of the orders that it searches, if not all orders suit it,
-* `TAKES_SHORTLIST = True` if it can search a part of a vocabulary, in which words have other ids,
-* `TAKES_TERMS = True` if its `search` has a fifth argument, the terms that the translations of one sentence contain,
-* `VERIFIES = True` if that kind drafts, and the search returns what the model's `verifier` predicts,
-* `IN_ONE_CALL = True` if the search of one sentence runs in compiled calls that release the GIL (`engine.sentence`), so
-  that those of a batch may run in threads; `READS_AT_ONCE = True` if, moreover, it reads so many tokens of one sentence
-  at once that a batch reads weights no less often.
+* `TRAITS`, which models and requests it suits and how a batch of it is computed (`traits`), unless all are the
+  defaults.
 
 A new algorithm is therefore one file, and nothing here knows it. Any entry may also have
 
@@ -44,6 +38,7 @@ from pipeline.decoding.forced import Prefixes, searched_model, with_prefixes
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.threaded import search_in_portions, search_in_threads, search_rows
+from pipeline.decoding.traits import Traits
 from pipeline.engine.door import compiles_steps, is_quicker_in_threads, open_engine, portions_of, sharing_by
 from pipeline.errors import PipelineError
 from pipeline.model.formats import FORMATS, in_format
@@ -96,41 +91,7 @@ class Entry:
     """Of the file's `Settings`."""
     deduplicate: int
     quantization: str
-
-    @property
-    def kind(self) -> str:
-        """The kind of model that it searches."""
-        return str(getattr(self.module, "KIND", "ordered"))
-
-    @property
-    def width(self) -> int | None:
-        """The slots per step of the orders that it searches; None: any."""
-        return getattr(self.module, "WIDTH", None)
-
-    @property
-    def verifies(self) -> bool:
-        """Whether it returns what the model's verifier predicts."""
-        return getattr(self.module, "VERIFIES", False)
-
-    @property
-    def takes_terms(self) -> bool:
-        """Whether its translations may have to contain terms."""
-        return getattr(self.module, "TAKES_TERMS", False)
-
-    @property
-    def takes_shortlist(self) -> bool:
-        """Whether it can search a part of a vocabulary."""
-        return getattr(self.module, "TAKES_SHORTLIST", False)
-
-    @property
-    def in_one_call(self) -> bool:
-        """Whether the search of one sentence runs in compiled calls."""
-        return getattr(self.module, "IN_ONE_CALL", False)
-
-    @property
-    def reads_at_once(self) -> bool:
-        """Whether it reads many tokens of one sentence at once."""
-        return getattr(self.module, "READS_AT_ONCE", False)
+    traits: Traits
 
 
 def read_entry(name: str, block: Mapping[str, Any]) -> Entry:
@@ -161,7 +122,8 @@ def read_entry(name: str, block: Mapping[str, Any]) -> Entry:
     if module is None or not hasattr(module, "search"):
         raise PipelineError(f"params.yaml: decoders.{name}.algorithm: {algorithm!r} is no file of pipeline/decoding "
                             "that has a search")
-    return Entry(algorithm, module, build(module.Settings, options, f"decoders.{name}"), longest, quantization)
+    return Entry(algorithm, module, build(module.Settings, options, f"decoders.{name}"), longest, quantization,
+                 getattr(module, "TRAITS", Traits()))
 
 
 def with_nbest(name: str, block: Mapping[str, Any], nbest: int, where: str) -> dict[str, Any]:
@@ -216,7 +178,7 @@ def make_decoder(name: str, block: Mapping[str, Any], limit: LengthLimit,
         PipelineError: no such algorithm, a setting that it does not have, or a shortlist that it cannot search.
     """
     entry = read_entry(name, block)
-    if shortlist is not None and not entry.takes_shortlist:
+    if shortlist is not None and not entry.traits.takes_shortlist:
         raise PipelineError(f"decoders.{name}: {entry.algorithm} cannot search a shortlist; choose greedy or a beam "
                             "search")
     return _EntryDecoder(name, entry, limit, shortlist)
@@ -233,14 +195,15 @@ class _EntryDecoder:
 
     def __call__(self, model: Any, source: Tensor, prefixes: Prefixes = (), terms: Terms = ()) -> Hypotheses:
         self.check(model, prefixes=any(prefixes), terms=any(terms))
-        entry, model = self.entry, open_engine(in_format(model, self.entry.quantization))
+        entry, traits = self.entry, self.entry.traits
+        model = open_engine(in_format(model, entry.quantization))
         if len(source) and (self.shortlist is not None or any(terms)):
             found = search_rows(lambda row, sentence: self._search_one(
                 model, sentence, prefixes[row:row + 1], terms[row] if terms else ()), source,
                 threads=compiles_steps(model))
         elif any(prefixes):
             found = self._search(model, source, prefixes)
-        elif entry.in_one_call and is_quicker_in_threads(model, source, at_once=entry.reads_at_once):
+        elif traits.in_one_call and is_quicker_in_threads(model, source, at_once=traits.reads_at_once):
             found = search_in_threads(lambda sentence: self._search(model, sentence), source)
         elif (portions := portions_of(model, source)) > 1:
             found = search_in_portions(lambda portion: self._search(model, portion), source, portions)
@@ -250,12 +213,12 @@ class _EntryDecoder:
         return deduplicated(found, entry.deduplicate, prefixes) if entry.deduplicate else found
 
     def check(self, model: Any, *, prefixes: bool = False, terms: bool = False) -> None:
-        entry, where = self.entry, f"decoders.{self.name}"
-        if model.kind != entry.kind:
-            raise PipelineError(f"{where}: {entry.algorithm} searches {entry.kind} models, and this one is "
+        entry, traits, where = self.entry, self.entry.traits, f"decoders.{self.name}"
+        if model.kind != traits.kind:
+            raise PipelineError(f"{where}: {entry.algorithm} searches {traits.kind} models, and this one is "
                                 f"{model.kind}; choose another decoder for its family")
         if prefixes:
-            if entry.kind != "ordered" and not entry.verifies:
+            if traits.kind != "ordered" and not traits.verifies:
                 raise PipelineError(f"{where}: {entry.algorithm} does not generate from left to right, and a prefix "
                                     "can only be forced there; choose another decoder, such as greedy or a beam search")
             searched = searched_model(model)
@@ -264,7 +227,7 @@ class _EntryDecoder:
                                     "can only be forced from left to right; choose a family of that order, such as "
                                     "the baseline")
         if terms:
-            if not entry.takes_terms:
+            if not traits.takes_terms:
                 raise PipelineError(f"{where}: {entry.algorithm} cannot place terms; choose a decoder of the algorithm "
                                     "beam")
             if entry.deduplicate:

@@ -15,13 +15,11 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import Acceptance, Prefix
 from pipeline.decoding.protocol import DecoderState, DrafterModel
+from pipeline.decoding.traits import Traits
 from pipeline.decoding.verify import verify
 from pipeline.engine.sentence import Found, Sentence
 
-KIND = "drafter"
-"""Of the models that it searches."""
-VERIFIES = True
-IN_ONE_CALL = True
+TRAITS = Traits(kind="drafter", verifies=True, in_one_call=True)
 
 
 @dataclass(frozen=True)

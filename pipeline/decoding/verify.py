@@ -33,8 +33,6 @@ from pipeline.engine.sentence import Found, Sentence
 from pipeline.engine.waiting import on_device
 from pipeline.errors import PipelineError
 
-IN_ONE_CALL = True
-
 
 class Drafter(Protocol):
     """Proposes tokens for the rows of one search, which its constructor was given. Most drafters derive from it."""

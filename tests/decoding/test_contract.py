@@ -21,6 +21,7 @@ from pipeline.decoding import greedy
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
+from pipeline.decoding.traits import Traits
 from pipeline.errors import PipelineError
 from pipeline.model.lattice import LatticeTransformer
 from pipeline.model.transformer import Transformer
@@ -33,11 +34,12 @@ SOURCE = sources(3, 9, 1, 6, 2, 9, 5)
 ALGORITHMS = {one.name: importlib.import_module(f"pipeline.decoding.{one.name}")
               for one in pkgutil.iter_modules(decoding.__path__)}
 ALGORITHMS = {name: module for name, module in ALGORITHMS.items() if hasattr(module, "search")}
+KINDS = {name: getattr(module, "TRAITS", Traits()).kind for name, module in ALGORITHMS.items()}
 SETTINGS: dict[str, dict[str, Any]] = {
     "beam": {"beams": 3}, "pair_beam": {"beams": 3}, "lattice": {"nbest": 2}, "sample": {"nbest": 2}}
 """Of those that have no defaults, or whose defaults say little."""
-ORDERS = {"pair_beam": ["interleaved"], **{name: ["left_to_right"] for name, module in ALGORITHMS.items()
-                                           if getattr(module, "KIND", "") == "lattice"}}
+ORDERS = {"pair_beam": ["interleaved"],
+          **{name: ["left_to_right"] for name, kind in KINDS.items() if kind == "lattice"}}
 """Of those that do not search both orders of one word a step: pairs, and lattices, which draft from left to right."""
 OF_THEIR_OWN = {"beam", "pair_beam", "sample", "draft", "mask_predict", "lattice", "counts"}
 """What they find is not greedy search's. All others promise that it is."""
@@ -68,8 +70,7 @@ def make(tiny: Tiny) -> Callable[..., tuple[Any, Transformer]]:
     def made(kind: str, order: str, seed: int, dtype: torch.dtype) -> tuple[Any, Transformer]:
         verifier = tiny(order, seed=seed, max_length=24)
         return MODELS[kind](verifier, seed).to(dtype), verifier.to(dtype)
-    return lambda name, order, seed, dtype=torch.float64: made(
-        getattr(ALGORITHMS[name], "KIND", "ordered"), order, seed, dtype)
+    return lambda name, order, seed, dtype=torch.float64: made(KINDS[name], order, seed, dtype)
 
 
 def orders_of(name: str) -> list[str]:
