@@ -29,9 +29,12 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.prefix import EXACT, Acceptance, Prefix
 from pipeline.decoding.protocol import Model
 from pipeline.decoding.rescoring import scored_later
+from pipeline.decoding.traits import Traits
 from pipeline.engine.sentence import Found, Sentence
 from pipeline.engine.waiting import on_device
 from pipeline.errors import PipelineError
+
+TRAITS = Traits(in_one_call=True)
 
 
 class Drafter(Protocol):

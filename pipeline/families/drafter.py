@@ -19,6 +19,7 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.engine.door import open_engine
 from pipeline.families.base import TranslationModule
+from pipeline.families.glancing import glance
 from pipeline.families.settings import Labels, OptimisationSettings, PrefixReading
 from pipeline.model.checkpoint import load_checkpoint
 from pipeline.model.drafter import DrafterTransformer, make_drafter
@@ -100,8 +101,10 @@ class DrafterModule(TranslationModule):
         if not share:
             return blocks(None)
         # The mask at the position of token p + j precedes the state that predicts token p + j + 1.
-        wrong = self._wrong(blocks(None))[:, N + 1:].unflatten(1, (len(prefixes), self.network.block - 1))
-        return blocks(glance(wrong.sum(2), wrong.shape[2], share))
+        shape = len(prefixes), self.network.block - 1
+        wrong = self._wrong(blocks(None))[:, N + 1:].unflatten(1, shape)
+        inside = (places[N + 1:] <= batch.target_lengths.unsqueeze(1)).unflatten(1, shape)
+        return blocks(glance(wrong.sum(2), inside, share))
 
     def _bidirectional(self, batch: Batch) -> Blocks:
         """One block of masks per sentence; revealed tokens are not predicted."""
@@ -122,8 +125,7 @@ class DrafterModule(TranslationModule):
         if not share:
             return Blocks(states(None), gold, previous)
         wrong = self._wrong(Blocks(states(None), gold, previous))
-        inside = places < lengths.unsqueeze(1)
-        revealed = glance(wrong.sum(1), k, share) & inside  # a prefix never contains an end symbol
+        revealed = glance(wrong.sum(1), places < lengths.unsqueeze(1), share)  # a prefix contains no end symbol
         return Blocks(states(revealed), gold.masked_fill(revealed, PAD), previous)
 
     @torch.no_grad()
@@ -145,19 +147,3 @@ class DrafterModule(TranslationModule):
         """
         predicted = self.network.draft_logits(blocks.states.flatten(0, 1), blocks.previous.flatten()).argmax(1)
         return (predicted.view_as(blocks.gold) != blocks.gold) & (blocks.gold != PAD)
-
-
-def glance(wrong: Tensor, places: int, share: float) -> Tensor:
-    """Random positions of blocks to reveal: in each block, `share` times the number of its wrong predictions.
-
-    Args:
-        wrong: (…) wrong predictions per block.
-        places: tokens per block.
-        share: of the wrong ones, 0 to 1.
-
-    Returns:
-        (…, places) booleans.
-    """
-    noise = torch.rand(*wrong.shape, places, device=wrong.device)
-    rank = noise.argsort(-1).argsort(-1)
-    return rank < (wrong * share).round().unsqueeze(-1)

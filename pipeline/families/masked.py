@@ -11,6 +11,7 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.engine.door import open_engine
 from pipeline.families.base import TranslationModule
+from pipeline.families.glancing import glance
 from pipeline.families.kinds.masked import Masking
 from pipeline.families.settings import OptimisationSettings
 from pipeline.model.masked import MaskedTransformer
@@ -70,18 +71,13 @@ class MaskedModule(TranslationModule):
 
     @torch.no_grad()
     def _glanced(self, target: Tensor, memory: Memory) -> Tensor:
-        """(B, N), true for all words but those that this step reveals: at random, a share of the number of wrong ones.
-
-        (Qian et al. 2021, section 3.2.)
-        """
+        """(B, N), true for all words but those that this step reveals."""
         words = target != PAD
         share = self.at_this_step(*self.glancing)
         if not share:
             return words
         predicted = self.network.projection(self.network.decoded(target.masked_fill(words, MASK), memory)).argmax(2)
-        revealed = (((predicted != target) & words).sum(1) * share).round().long()
-        noise = torch.rand(target.shape, device=target.device).masked_fill(~words, torch.inf)
-        return words & ~lowest(noise, revealed)
+        return words & ~glance(((predicted != target) & words).sum(1), words, share)
 
     def search(self, source: Tensor, limit: LengthLimit) -> Hypotheses:
         settings = ONE_SHOT if self.masking == "all" else QUICK
