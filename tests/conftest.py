@@ -167,7 +167,7 @@ def toy_folder(tmp_path_factory: pytest.TempPathFactory, tiny: Tiny) -> Path:
         network = tiny(block["order"]["name"], dtype=torch.float32, vocabulary=tokenizer.source_size, seed=seed,
                        **_PARAMS["network"])
         save_checkpoint(folder / layout.checkpoint(family), network, vocabulary, unique_weights(network),
-                        {"family": family, "data": "raw"})
+                        {"family": family, "data": "raw", "steps": 4})
     return folder
 
 
@@ -217,7 +217,7 @@ def lattice_family(workspace: Path, change_params: Callable[[dict[str, Any]], No
     network = lattice(dtype=torch.float32, vocabulary=tokenizer.source_size, counts=counts,
                       **_PARAMS["network"] | network_changes)
     save_checkpoint(layout.checkpoint("lattice"), network, VocabularySettings(
-        tokenizer.source_size, tokenizer.target_size, tokenizer.digest), unique_weights(network), {"data": "raw"})
+        tokenizer.source_size, tokenizer.target_size, tokenizer.digest), unique_weights(network), {"data": "raw", "steps": 4})
     return workspace
 
 

@@ -59,7 +59,8 @@ def test_the_card_says_data_licence_steps_quality_and_decoders(
 def test_the_card_of_a_model_that_nobody_has_evaluated(folder: Path) -> None:
     head, body = card(folder)
     assert "model-index" not in head and head["license"] == "unknown"
-    assert "run `python -m pipeline test --family teacher`" in body and "optimiser steps: not recorded" in body
+    assert "run `python -m pipeline test --family teacher`" in body and "optimiser steps: 4\n- " in body
+    assert "CPU threads: not recorded" in body
 
 
 @pytest.mark.parametrize("form", ["folder", "corpus"])

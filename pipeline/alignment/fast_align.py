@@ -15,11 +15,10 @@ Differences from the public fast_align, which departs from the paper's mathemati
 * The model's expectation of h is weighted by the probability that a word has a source word, which makes the difference
   of the two expectations the exact gradient. There, the weight is 1.
 * All iterations re-estimate the parameters; the links are chosen afterwards. There, the last iteration only chooses.
-* An empty source sentence leaves its target words unaligned, with probability 1. There, such pairs are skipped.
+* An empty source sentence leaves its target words unaligned, with probability 1. There, such pairs are errors.
 * Before the first iteration P(f | e) is uniform over the target words. There, it is 1e-9, which changes only the first
   cross-entropy.
-* A pair of words that never occurred together has probability 0 and is never linked. There, 1e-9 is the lower bound of
-  all pairs.
+* A pair of words that never occurred together has probability 0 and is never linked. There, it has 1e-9.
 
 The corpus is cut into shards. A thread gathers the probabilities that its shard needs, counts with entries of the shard
 alone, and adds these counts to the only array that has all, so memory does not grow with threads. A shard's entries are

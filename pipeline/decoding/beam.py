@@ -1,7 +1,9 @@
-"""Beam search, for every generation order (Algorithm 1 of Zhang et al. 2020; ordinary beam search if z = 1).
+"""Beam search, for every generation order (Zhang et al. 2020, after Algorithm 1; ordinary beam search if z = 1).
 
-The paper leaves open, and this file (like `beams`) chooses: a candidate that ends is kept if it is among the K best
-candidates of its sentence at that step, whether they end or not; K candidates that do not end always go on.
+In the paper each hypothesis contributes its K best steps, and all of these that end are kept, up to K * K per sentence.
+Here, as in other beam searches (and in `beams`), a candidate that ends is kept if it is among the K best candidates of
+its sentence at that step, whether they end or not; K candidates that do not end always go on. The paper's rule finishes
+earlier, often with hypotheses that are worse by its own score.
 
 The slots of a step are independent given the past, so a candidate has a rank in the sorted words of each slot. If its
 ranks are r_1 … r_z (from 1), then r_1 · … · r_z candidates have no higher rank in any slot and are at least as good.

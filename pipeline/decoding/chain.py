@@ -10,7 +10,7 @@ No back-pointers are stored: the backtrace finds each predecessor from the forwa
 
 -inf means impossible. Of equally good paths the shorter one comes first, then the one with the lowest last state, then
 with the lowest state before it, and so on (the scan may round sums differently). Scores that cannot be reached from the
-first position, or from which no end can be reached, may have any values, NaN included.
+first position, or are of positions after the last possible end, may have any values, NaN included.
 """
 
 from collections.abc import Callable

@@ -45,7 +45,7 @@ class Blocks(Checked):
     block: Natural = 0
     """b, words per block; 0: the whole expected translation (PJ)."""
     hybrid: bool = False
-    """Whether blocks end where the translation is expected to end (HGJ)."""
+    """Whether words are predicted one by one after the expected end of the translation (HGJ)."""
 
 
 @dataclass(frozen=True)

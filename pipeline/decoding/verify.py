@@ -150,7 +150,7 @@ def verify(verifier: Model, drafter: Drafter, source: Tensor, memory: Any, limit
     B, end, device = len(source), verifier.order.end, source.device
     steps = limit.steps(source, verifier.order).cpu().numpy()
     longest = int(steps.max(initial=0))
-    state = verifier.start(memory, capacity=longest)
+    state = verifier.start(memory, capacity=longest + drafter.block)
     if B == 1:
         sentence = Sentence(verifier, state, longest, limit.longest, *acceptance.limits)
         try:

@@ -1,6 +1,7 @@
 """Paired bootstrap over the sentences of a test set (Koehn 2004): resamples, intervals, and ratios of sums."""
 
 import math
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -95,6 +96,24 @@ def correlation(x: Floats, y: Floats, samples: int = SAMPLES) -> Estimate | None
 
     return Estimate(float(pearson(products.sum(0))),
                     *interval(pearson(resample(len(x), samples) @ products), len(x)))
+
+
+def ratio_of_products(over: Sequence[Floats], under: Sequence[Floats]) -> Estimate:
+    """The product of some sums over the same sentences, divided by the product of others.
+
+    Args:
+        over, under: each (N,), a positive figure per sentence.
+
+    >>> ratio_of_products([np.array([4.0, 2.0]), np.array([5.0, 1.0])], [np.array([2.0, 1.0])])
+    Estimate(value=12.0, low=12.0, high=12.0)
+    """
+    columns = np.stack([*over, *under], 1)
+
+    def divided(sums: Floats) -> Floats:
+        return ratio(np.stack([sums[..., :len(over)].prod(-1), sums[..., len(over):].prod(-1)], -1))
+
+    return Estimate(float(divided(columns.sum(0))),
+                    *interval(divided(resample(len(columns)) @ columns), len(columns)))
 
 
 def quotient(mine: Floats, theirs: Floats, *, paired: bool = True) -> Estimate:

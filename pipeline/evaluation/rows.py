@@ -145,7 +145,7 @@ def read_speed(path: Path) -> dict[str, Any]:
     _take(_SPEED_HEADER, report, path, "the header")
     for entry in report["contestants"]:
         whose = f"decoder {entry.get('decoder')!r} of family {entry.get('family')!r}"
-        _take(("family", "decoder", "seconds_long", *_NUMBERS, *_RATIOS), entry, path, whose)
+        _take(("family", "decoder", "seconds_long", "tokens_long", *_NUMBERS, *_RATIOS), entry, path, whose)
     return report
 
 

@@ -206,7 +206,7 @@ def speed_report(timings: Mapping[int, Timings], every: Bools, long: Bools, *, l
     """The content of `reports/speed.json`: milliseconds, and ratios as [ratio, low, high].
 
     The figures of long sentences are null where there are none. The seconds of each of them are listed, rounded to
-    tenths of microseconds: comparisons of two decoders are paired.
+    tenths of microseconds, and its output tokens: comparisons of two decoders are paired.
 
     Args:
         timings: by batch size; size 1 must be among them.
@@ -226,7 +226,8 @@ def speed_report(timings: Mapping[int, Timings], every: Bools, long: Bools, *, l
         on_long = costs_of(timings, at, long)
         entry: dict[str, Any] = {"family": family, "decoder": decoder, **costs_of(timings, at, every),
                                  "ms_per_sentence_long": on_long["ms_per_sentence"], "calls_long": on_long["calls"],
-                                 "seconds_long": np.round(mine[long], 7).tolist()}
+                                 "seconds_long": np.round(mine[long], 7).tolist(),
+                                 "tokens_long": single.tokens[at][long].astype(int).tolist()}
         for reference in REFERENCE_DECODERS:
             theirs = times[baseline, reference]
             entry[f"speedup_vs_{reference}"] = _long_ratio(theirs, mine, long)

@@ -53,8 +53,8 @@ def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement
         (16, _information(metrics)),
         (19, _length(metrics, *raw("source_length", "interleaved beam4"))),
         *((20, part) for part in _growth(metrics)),
-        (21, _repetition(metrics, "Students of raw data repeat more than students of distilled data",
-                         "interleaved_raw beam4", "interleaved_distilled beam4")),
+        *((21, _repetition(metrics, f"{family} repeats more if it learnt from raw data", f"{family}_raw beam4",
+                           f"{family}_distilled beam4")) for family in ("interleaved", "interleaved_sa")),
         (22, _training(metrics)),
         (24, _edits(metrics, baseline)),
         (26, _peak(metrics)),
@@ -172,11 +172,13 @@ def _edits(metrics: Metrics, baseline: str) -> Judgement:
 
 
 def _peak(metrics: Metrics) -> Judgement:
+    """Among the lengths that the drafter learnt: what it drafts beyond them says little about longer drafts."""
     claim = "GAD's gain peaks at a draft that is neither the shortest nor the longest"
     found, fastest = (_find(metrics, "draft_acceptance", key) for key in ("exact", "fastest"))
-    if found is None or fastest is None or len(found) < 3:
-        return missing(claim, "three lengths of drafts in `draft_acceptance`")
-    lengths = sorted(int(name.removeprefix("block")) for name in found)
+    lengths = sorted(k for k in (int(name.removeprefix("block")) for name in found or ())
+                     if k <= metrics["draft_acceptance"]["block"])
+    if fastest is None or len(lengths) < 3:
+        return missing(claim, "three lengths of drafts, up to the one that was learnt, in `draft_acceptance`")
     gains = {k: _estimate(found[f"block{k}"], "speedup_vs_beam5", "speedup") for k in lengths}
     best = lengths.index(fastest["block"])
     inside = 0 < best < len(lengths) - 1
@@ -215,13 +217,15 @@ def _cores(metrics: Metrics, decoder: str) -> Judgement:
 
 
 def _recall(metrics: Metrics) -> list[Judgement]:
-    """At every size that both were measured at."""
-    claim = "Candidates by position recall more of the references than as many words shared by the sentence"
-    found = _find(metrics, "recall", "references", "gain_over_shared")
+    """At every size that both were measured at: of the teacher's translations, as in the paper, if a run has them."""
+    of = "teacher" if _find(metrics, "recall", "teacher") else "references"
+    what = {"teacher": "teacher's translations", "references": "references"}[of]
+    claim = f"Candidates by position recall more of the {what} than as many words shared by the sentence"
+    found = _find(metrics, "recall", of, "gain_over_shared")
     if not found:
         return [missing(claim, "a lattice, and sizes of candidates that overlap, in `recall`")]
     gains = {words: _estimate(one, "recall") for words, one in found.items()}
-    return [compared(f"{claim}: {words}", gain, metrics["recall"]["references"]["sentences"],
+    return [compared(f"{claim}: {words}", gain, metrics["recall"][of]["sentences"],
                      f"Difference of recall: {in_words(gain)}.", {}) for words, gain in gains.items()]
 
 

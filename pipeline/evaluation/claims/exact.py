@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pipeline.evaluation.claims.judgement import FALSE, TRUE, Judgement, missing
 from pipeline.evaluation.rows import Row
 
-_PROMISES = {23: ("iad",), 25: ("gad",), 30: ("pj", "pgj3", "pgj5", "hgj3", "hgj5")}
-"""The decoders of each finding."""
+_PROMISES = {23: ("iad",), 25: ("gad",), 30: ("pj", "pgj", "hgj")}
+"""What the names of each finding's decoders begin with: `iad_whole` and `gad5` as well."""
 
 
 def judge_exact(rows: Sequence[Row], sentences: int) -> list[tuple[int, Judgement]]:
@@ -19,13 +19,10 @@ def judge_exact(rows: Sequence[Row], sentences: int) -> list[tuple[int, Judgemen
         rows: of all decoders.
         sentences: of the test set.
     """
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        if row.identical_to_greedy is not None and row.ties is not None:
-            found.setdefault(row.decoder, []).append(row)
-    return [(number, judgement) for number, decoders in _PROMISES.items() for decoder in decoders
-            for judgement in [_judge(row, sentences) for row in found.get(decoder, ())]
-            or [missing(_claim(decoder), decoder)]]
+    promising = [row for row in rows if row.identical_to_greedy is not None and row.ties is not None]
+    return [(number, judgement) for number, beginnings in _PROMISES.items() for beginning in beginnings
+            for judgement in [_judge(row, sentences) for row in promising if row.decoder.startswith(beginning)]
+            or [missing(_claim(beginning), beginning)]]
 
 
 def _claim(decoder: str) -> str:

@@ -41,6 +41,8 @@ DOUBLE_TOKEN, INTERLEAVED = ("ends", "sizes"), ("agreement", "batch_and_beam", "
 NAMES = (*DOUBLE_TOKEN, *DRAFTING, *INTERLEAVED, *JACOBI, *LATTICE)
 TIMINGS = ("batch_and_beam", "source_length", "training_time", "breakdown", "draft_speedup", "draft_breakdown",
            "draft_acceptance", "known_length", "normaliser", "scaling")
+COUNTED = [name for name in NAMES if name != "draft_memory"]
+"""All but the memory that contains Python's own objects."""
 NOT_COMPARED = {"agreement", "draft_sizes", "layers", "mutual_information", "sizes"}
 """What compares depths, sizes and orders that are trained alike, of which this run has one each, and what asks for
 German or for double-token decoding."""
@@ -91,7 +93,7 @@ def run(workspace: Path, change_params: Change, monkeypatch: pytest.MonkeyPatch)
         counts = count([Aligned(bitext, heads)], top=40, target_vocabulary=120, copies=piece_copies(tokenizer),
                        digest=tokenizer.digest, tension=4.0, null_probability=0.08)
         for name, network in {"lattice": lattice(counts=counts, **NETWORK), "nat": masked(**NETWORK)}.items():
-            save_checkpoint(layout.checkpoint(name), network.float(), vocabulary, unique_weights(network), {})
+            save_checkpoint(layout.checkpoint(name), network.float(), vocabulary, unique_weights(network), {"steps": 4})
         save_drafter(vocabulary)
         references = layout.read_corpus(layout.CORPUS / "test.target")
         lines = [HypothesisLine(index, text, 1, 1, True) for index, text in enumerate(references[::-1])]
@@ -106,7 +108,7 @@ def save_drafter(vocabulary: VocabularySettings) -> None:
     """A drafter for the teacher."""
     verifier, _ = load_checkpoint(layout.checkpoint("teacher"))
     network = drafter(verifier, block=4, tied_embeddings="all", max_length=64)
-    save_checkpoint(layout.checkpoint("drafter"), network, vocabulary, unique_weights(network), {})
+    save_checkpoint(layout.checkpoint("drafter"), network, vocabulary, unique_weights(network), {"steps": 4})
 
 
 def write_measurements(timed: dict[str, tuple[str, ...]]) -> None:
@@ -166,8 +168,8 @@ def test_every_question_is_answered(run: Callable[..., Params], monkeypatch: pyt
     pictures = {name: (PICTURES / f"{name}.png").read_bytes() for name in NAMES}
     analyse(params, PICTURES, REPORT)
     again = figures()
-    assert {name for name in NAMES if again[name] != metrics[name]} == set(TIMINGS)
-    assert {name for name in NAMES if (PICTURES / f"{name}.png").read_bytes() != pictures[name]} == set(TIMINGS)
+    assert {name for name in COUNTED if again[name] != metrics[name]} == set(TIMINGS)
+    assert {name for name in COUNTED if (PICTURES / f"{name}.png").read_bytes() != pictures[name]} == set(TIMINGS)
 
 
 def assert_orders(metrics: dict[str, Any]) -> None:

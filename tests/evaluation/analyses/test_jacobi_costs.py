@@ -94,10 +94,9 @@ def test_a_lattice_predicts_words_and_ends_with_a_normaliser() -> None:
     assert step_operations(family(kind="lattice"), 20, 6, words) == 3 * (forward + costs.projection(10) + 10 * 2 * 16)
 
 
-def test_every_step_of_a_run_counts(workspace: object, change_params: Change) -> None:
+def test_every_step_of_a_run_counts(workspace: object) -> None:
     def steps(count: int) -> int:
-        change_params({"training": {"steps": count}})
-        return training_operations(load_params(), "teacher", Tokenizer.load(layout.BPE))
+        return training_operations(load_params(), "teacher", Tokenizer.load(layout.BPE), count)
 
     assert 1.2 * steps(1) < steps(2) < 10 * steps(1)
 
@@ -106,13 +105,12 @@ def test_every_step_of_a_run_counts(workspace: object, change_params: Change) ->
 def test_what_has_no_formula_is_counted_step_by_step(workspace: object, change_params: Change, kind: str,
                                                      more: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     change_params({"families": {"helper": {"kind": kind, "drafting": {"verifier": "teacher", "block": 3, **more}}},
-                   "students": {"helper": "teacher"}, "systems": ["teacher", "interleaved", "helper"],
-                   "training": {"steps": 3}})
+                   "students": {"helper": "teacher"}, "systems": ["teacher", "interleaved", "helper"]})
     params, tokenizer = load_params(), Tokenizer.load(layout.BPE)
     counted = []
     monkeypatch.setattr(training, "counted_step", lambda module, batch: counted.append(batch) or counted_step(
         module, batch))
-    found = training_operations(params, "helper", tokenizer)
+    found = training_operations(params, "helper", tokenizer, 3)
     assert len(counted) == 3 and counted_step(make_module(params, "helper", tokenizer), counted[0]) > 0
     least = params.family("helper").network.width * sum(int(batch.target_lengths.sum()) for batch in counted)
     assert found > 2 * tokenizer.target_size * least  # the verifier predicts something for every word
@@ -242,7 +240,7 @@ class Paced:
         return Hypotheses(torch.ones(1, 1, 1), one, one, one.bool(), one[0])
 
 
-def test_each_number_of_threads_has_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_number_of_threads_takes_its_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     inner = scaling_file.measure
     monkeypatch.setattr(scaling_file, "measure", lambda *arguments, **options: inner(
         *arguments, **options, clock=lambda: Paced.now))

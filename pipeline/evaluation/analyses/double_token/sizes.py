@@ -4,6 +4,9 @@ A run trains models of one size, so random weights are timed here: the shape of 
 its width, and with a vocabulary four times as large. Weights do not change the time of a search of a given length, but
 where they lie in memory does: each round has weights of its own, and intervals are over rounds. The length of an output
 is that of its source, times what references have per piece of their sources.
+
+The sentences have the run's own pieces with every vocabulary, so that only the projection to the vocabulary differs. In
+the paper a larger one also makes sentences shorter, which is the reason that it supposes.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,10 +1,12 @@
 """How much memory does a search take at its peak? (Table 16 of the paper.)
 
 One sentence at a time. On a GPU it is the allocator's peak. On a CPU, whose allocator records no peak, the tensors that
-are alive at the same time are added up, call by call; memory that a kernel allocates and frees within one call is not
-counted. On neither is the memory of Python, PyTorch and the driver themselves.
+are alive at the same time are added up, call by call, with what numpy allocates meanwhile, and the objects of Python, some
+KiB that differ from run to run. What a kernel or a compiled loop allocates and frees within one call is not counted; on
+neither is the memory of Python, PyTorch and the driver themselves.
 """
 
+import tracemalloc
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -34,29 +36,51 @@ class Peak(NamedTuple):
     """The maximum over all sentences, weights not included."""
 
 
-class LiveTensors(TorchDispatchMode):
-    """Adds up the storages that calls return while the mode is on, until they are freed.
+class LiveMemory(TorchDispatchMode):
+    """Adds up the storages that calls return while the mode is on, until they are freed, and arrays of numpy.
 
-    A storage that a call receives, such as a weight's, existed before: neither it nor its views are counted.
+    A storage that a call receives, such as a weight's or an array's, existed before: neither it nor its views are
+    counted again.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.bytes = 0
         """Those of the storages that are alive."""
-        self.peak = 0
+        self._peak = 0
         self._known: weakref.WeakSet[torch.UntypedStorage] = weakref.WeakSet()
+
+    def __enter__(self) -> "LiveMemory":
+        tracemalloc.start()  # numpy's arrays are among what Python allocates
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._take()
+        tracemalloc.stop()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self._known.update(_storages((args, kwargs)))
+        self._take()
         result = func(*args, **(kwargs or {}))
         for storage in _storages(result):
             if storage not in self._known:
                 self._known.add(storage)
                 self.bytes += storage.nbytes()
                 weakref.finalize(storage, self._free, storage.nbytes())
-        self.peak = max(self.peak, self.bytes)
+        self._take()
         return result
+
+    @property
+    def peak(self) -> int:
+        """The most bytes at once."""
+        return self._peak
+
+    def _take(self) -> None:
+        """Compare with the peak what was alive at most since this was last called."""
+        self._peak = max(self._peak, self.bytes + tracemalloc.get_traced_memory()[1])
+        tracemalloc.reset_peak()
 
     def _free(self, size: int) -> None:
         self.bytes -= size
@@ -103,7 +127,7 @@ def search_bytes(search: Contestant, sentences: Sequence[Tensor], device: torch.
 
 
 def _tensor_peak(search: Contestant, sentence: Tensor) -> int:
-    with LiveTensors() as live:
+    with LiveMemory() as live:
         search.translate(sentence)
     return live.peak
 

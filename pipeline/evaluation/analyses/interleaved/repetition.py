@@ -26,7 +26,8 @@ ORDERS = (1, 2, 3, 4)
 _GROWING = ("interleaved_raw", "interleaved_sa_raw", *(f"interleaved_{words}_raw" for words in range(3, 7)))
 """Of one word per direction and step, of two, and so on."""
 COMPARED = (*((f"{more} beam4", f"{less} beam4") for less, more in pairwise(_GROWING)),
-            ("interleaved_sa beam4", "interleaved beam4"), ("interleaved_raw beam4", "interleaved_distilled beam4"))
+            ("interleaved_sa beam4", "interleaved beam4"),
+            *((f"{family}_raw beam4", f"{family}_distilled beam4") for family in ("interleaved", "interleaved_sa")))
 """Rivals whose difference is also measured, the one that should repeat more first."""
 
 Tokens = Sequence[str]

@@ -1,9 +1,9 @@
-"""What would it be worth to know the length of the translation? (Table 1 of the paper, whose decoders know it.)
+"""What would it be worth to know the length of the translation? (Table 1 of the paper, in which PJ and PGJ know it.)
 
-Blocks of the paper end where the translation does, and finding its length was not on its clock. No user can know it:
-the decoders of `pipeline.decoding.jacobi` expect a length, and a translation may end before it or after it. Here those
-of the baseline are timed with either, one long sentence at a time; the known length is that of greedy search's
-translation.
+Their blocks end where the translation does, and finding its length was not on the paper's clock; only HGJ does without.
+No user can know it: the decoders of `pipeline.decoding.jacobi` expect a length, and a translation may end before it or
+after it. Here those of the baseline are timed with either, one long sentence at a time; the known length is that of
+greedy search's translation.
 
 With a small model most calls settle one token, so PJ takes as many calls with either length. On a CPU a call costs what
 it reads, and the shorter length is faster: where translations are longer than expected, to know the length costs time.

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
+from pipeline import layout
 from pipeline.decoding.settings import make_decoder
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
@@ -25,6 +26,7 @@ from pipeline.evaluation.analyses.jacobi.flops import sentence_operations
 from pipeline.evaluation.analyses.jacobi.training import training_operations
 from pipeline.evaluation.analyses.measured import Measurements
 from pipeline.evaluation.rows import Name
+from pipeline.model.checkpoint import read_config
 from pipeline.model.formats import FORMATS, in_format
 from pipeline.params import Params
 from pipeline.systems import TEACHER
@@ -53,7 +55,8 @@ def ask(run: FinishedRun) -> Finding:
             with torch.inference_mode():
                 means[family, decoder] = float(np.mean(sentence_operations(searched, search, sentences)))
     trained = {one for family in params.systems for one in lineage(params, family)}
-    own = {family: training_operations(params, family, run.tokenizer) for family in trained}
+    own = {family: training_operations(params, family, run.tokenizer, read_config(
+        layout.checkpoint(family))["training"]["steps"]) for family in trained}
     return operations(means, add_starts(own, params), speeds(run.measurements, params.baseline),
                       baseline=params.baseline, sentences=len(sentences), test_sentences=len(sources))
 

@@ -1,15 +1,14 @@
 """Does parallel Jacobi decoding gain from more cores, where greedy search cannot? (Figure 3 of the paper.)
 
-Every number of threads has a measuring pass of its own on the one clock, one long sentence at a time; speeds are
-against greedy search in the same pass. How much faster a decoder is than itself on one thread compares two passes, and
-so two moments of the machine.
+Every decoder takes its turns with every number of threads on the one clock, one long sentence at a time.
 
 The steps of a narrow model on few rows are one compiled call on one core whatever the threads are; those of a wide one
-are shared by the cores (`pipeline.engine`).
-The share of a decoder's operations that are compiled is measured and reported with its speeds.
+are shared by the cores (`pipeline.engine`). The share of a decoder's operations that are compiled is measured and
+reported with its speeds.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,8 +22,8 @@ from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.finished_run import FinishedRun
 from pipeline.evaluation.analyses.jacobi.context import jacobi_contestants, speed_figures
 from pipeline.evaluation.analyses.jacobi.flops import compiled_share
-from pipeline.evaluation.bootstrap import Floats, quotient, speed_ratio
-from pipeline.evaluation.speed import Contestant, measure
+from pipeline.evaluation.bootstrap import quotient, speed_ratio
+from pipeline.evaluation.speed import Clock, Contestant, Run, measure
 
 CPU = torch.device("cpu")
 
@@ -50,6 +49,27 @@ def thread_counts(most: int) -> list[int]:
     return [*(1 << power for power in range((most - 1).bit_length())), most]
 
 
+@dataclass(frozen=True)
+class OnThreads:
+    """A decoder that takes its turn with a number of threads."""
+
+    contestant: Contestant
+    threads: int
+
+    @property
+    def family(self) -> str:
+        return self.contestant.family
+
+    @property
+    def decoder(self) -> str:
+        return self.contestant.decoder
+
+    def run(self, batch: Tensor, clock: Clock) -> Run:
+        """See `Contestant.run`; setting the threads is not on the clock."""
+        torch.set_num_threads(self.threads)
+        return self.contestant.run(batch, clock)
+
+
 def scaling(contestants: Sequence[Contestant], sentences: Sequence[Tensor], shares: Mapping[str, float], *,
             threads: Sequence[int], repetitions: int, warmup: int, rule: str) -> Finding:
     """Time decoders with several numbers of threads, which are as before afterwards.
@@ -62,14 +82,13 @@ def scaling(contestants: Sequence[Contestant], sentences: Sequence[Tensor], shar
         repetitions, warmup: see `speed.measure`.
         rule: which sentences they are, in words.
     """
-    seconds, before = dict[int, Floats](), torch.get_num_threads()
+    before = torch.get_num_threads()
     try:
-        for count in threads:
-            torch.set_num_threads(count)
-            seconds[count] = measure(contestants, {1: sentences}, repetitions=repetitions, warmup=warmup,
-                                     device=CPU)[1].medians
+        medians = measure([OnThreads(one, count) for count in threads for one in contestants], {1: sentences},
+                          repetitions=repetitions, warmup=warmup, device=CPU)[1].medians
     finally:
         torch.set_num_threads(before)
+    seconds = dict(zip(threads, medians.reshape(len(threads), len(contestants), -1), strict=True))
     found: dict[str, dict[int, dict[str, float]]] = {}
     for at, one in enumerate(contestants):
         for count, times in seconds.items():

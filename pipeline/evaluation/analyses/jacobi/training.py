@@ -26,8 +26,8 @@ _SAMPLE = 24
 """Batches, evenly spread over a training, that torch counts."""
 
 
-def training_operations(params: Params, name: str, tokenizer: Tokenizer) -> int:
-    """The operations of all steps of a family's training.
+def training_operations(params: Params, name: str, tokenizer: Tokenizer, steps: int) -> int:
+    """The operations of the steps of a family's training.
 
     Validation, the search of the teacher that distils the data, and the optimiser are not counted. For drafters and
     heads a sample of batches is counted, their verifier's operations included.
@@ -36,6 +36,7 @@ def training_operations(params: Params, name: str, tokenizer: Tokenizer) -> int:
         params: of a finished run.
         name: of the family.
         tokenizer: of that run.
+        steps: that the training took, fewer than its settings allow where it ended early.
 
     Raises:
         PipelineError: training data or a verifier's checkpoint is missing or damaged.
@@ -44,7 +45,7 @@ def training_operations(params: Params, name: str, tokenizer: Tokenizer) -> int:
     paths = PairsDataModule(str(layout.BPE), str(layout.DISTILLED), family.data.side).training_paths()
     data = PairBatches([Pairs.open(path) for path in paths], family.network.max_length)
     batches = list(TrainingBatches(data.target_lengths, data.source_lengths, budget=family.data.batch_tokens,
-                                   seed=params.seed, steps=family.training.steps, slices=family.training.accumulate))
+                                   seed=params.seed, steps=steps, slices=family.training.accumulate))
     if isinstance(family, _BY_FORMULA):
         return round(sum(step_operations(family, tokenizer.target_size, int(data.source_lengths[batch.rows].max()),
                                          data.target_lengths[batch.rows] - 1) for batch in batches))

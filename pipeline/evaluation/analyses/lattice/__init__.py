@@ -1,1 +1,2 @@
-"""What the sequence-to-lattice paper measures of its own system (its section 5 and appendix), one analysis per file."""
+"""What the sequence-to-lattice paper measures of its own system (its section 5 and appendix), and `reach`, one analysis
+per file."""

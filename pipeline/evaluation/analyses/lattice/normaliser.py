@@ -1,4 +1,4 @@
-"""What does the learnt normaliser save, and what does it cost? (Section 3 of the paper has a softmax.)
+"""What does the learnt normaliser save, and what does it cost? (Section 3 of the paper.)
 
 Search in a lattice needs the log-sum over the vocabulary after every candidate. The scorer predicts it from the hidden
 state instead of computing the logits of all words. Both scorers run by torch, because the compiled one has only the
