@@ -146,6 +146,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ("optimisation.label_smoothing", 1.0, "label_smoothing: 1.0 must be at least 0 and below 1"),
     ("families.ar.training.steps", 0, "training.steps: 0 must be at least 1"),
     ("training.average_by", "luck", "training.average_by is 'luck'; choose one of last, best"),
+    ("training.precision", "bf17", "training.precision is 'bf17'; choose one of 32-true, 16-mixed"),
     ("training.clip", -1, "clip: -1.0 must be at least 0"),
     ("data.side", "left", "left"),
     ("families.ar.order", ..., "a family of kind ordered must name `order`"),

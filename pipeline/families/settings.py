@@ -21,6 +21,8 @@ KINDS = tuple(sorted((found.name for found in pkgutil.iter_modules([str(Path(__f
 """The files of `kinds`, `ordered`, the default, before the others."""
 PrefixReading = Literal["causal", "bidirectional"]
 Labels = Literal["verifier", "data"]
+Precision = Literal["32-true", "16-mixed", "bf16-mixed", "16-true", "bf16-true", "64-true"]
+"""Lightning's names of what a network's weights are and of what it computes in."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,7 @@ class TrainingSettings(Checked):
     """Slices that a device accumulates before each step (`data.batch_tokens` is for all of them)."""
     clip: Amount = 1.0
     """Largest norm of the gradient."""
-    precision: str = "32-true"
-    """Lightning's name for it, for example bf16-mixed."""
+    precision: Precision = "32-true"
     threads: Positive = 1
     """CPU threads. They decide how sums are rounded, hence the bits of the weights, so the environment does not change
     them. Two trainings at once with one thread each take a third more steps per second than one training with two; a
