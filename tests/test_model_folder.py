@@ -127,8 +127,9 @@ def test_a_folder_is_tested_timed_and_inspected_under_its_own_decoders(
     assert [(path.is_symlink(), path.stat().st_mode & 0o777) for path in map(Path, ("quality.json", "speed.json"))] == [
         (True, 0o600)] * 2
     assert run("", "speed", "--model", str(folder), "--peer", "x")[2].startswith("error: --peer: other libraries")
-    assert run("", "speed", "--model", str(folder), "--device", "tpu") == (
-        2, "", "error: device: 'tpu' is unknown; choose cpu, cuda or auto\n")
+    for verb in ("test", "speed"):  # each asks for its device
+        assert run("", verb, "--model", str(folder), "--device", "tpu") == (
+            2, "", "error: device: 'tpu' is unknown; choose cpu, cuda or auto\n")
     Path("params.yaml").unlink()
     assert run("", *pictures, "of_folder", "--model", str(folder)) == (
         0, by_family[1], by_family[2].replace("of_family", "of_folder"))

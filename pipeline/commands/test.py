@@ -35,16 +35,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reference", type=Path, action="append",
                         help="their translations, one per line; repeat it for several")
     parser.add_argument("--output", type=Path, help="JSON of the --model's figures")
+    parser.add_argument("--device", help="cpu, cuda or auto (default), for the --model")
     options.add_arguments(parser, in_place="data/hypotheses/FAMILY and reports/quality/FAMILY.json")
 
 
 def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
-    own = [name for name in ("input", "reference", "output", "source_language", "target_language")
+    own = [name for name in ("input", "reference", "output", "device", "source_language", "target_language")
            if getattr(arguments, name) is not None]
     if arguments.model is None:
         if own:
             raise PipelineError(f"--{own[0].replace('_', '-')}: is of --model; a family is tested on the test split of "
-                                "its corpus")
+                                "its corpus, on the device of --trainer.accelerator")
         load_params().family(arguments.family)
         from pipeline.evaluation.test import test
 
@@ -71,7 +72,8 @@ def run(arguments: argparse.Namespace, overrides: list[str]) -> None:
 
     evaluation, opened = load_params().evaluation, open_model(arguments)
     model, decoders = opened.model, arguments.decoder or (opened.decoders if opened.checkpoint is None else ["greedy"])
-    figures = score_model(opened.settings, evaluation, model, decoders, sources, references)
+    figures = score_model(opened.settings, evaluation, model, decoders, sources, references,
+                          arguments.device or "auto")
     cut = count_cut(np.array([len(ids) for ids in model.encode(sources)]), model.longest)
     report_cut(cut, len(sources), model.longest)
     for name, one in figures.items():

@@ -27,7 +27,8 @@ from pipeline.translation import Translator
 
 
 def score_model(params: SearchSettings, settings: EvaluationSettings, model: TextModel, decoders: Sequence[str],
-                     sources: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, dict[str, Any]]:
+                sources: Sequence[str], references: Sequence[Sequence[str]],
+                device: str = "auto") -> dict[str, dict[str, Any]]:
     """Translate lines under several decoders and score them.
 
     Args:
@@ -37,6 +38,7 @@ def score_model(params: SearchSettings, settings: EvaluationSettings, model: Tex
         decoders: entries of `decoders`.
         sources: (N,) lines.
         references: (R, N).
+        device: cpu, cuda or auto.
 
     Returns:
         For each decoder the fields of `Quality`, mean calls per sentence, and the share of texts that are identical to
@@ -48,7 +50,7 @@ def score_model(params: SearchSettings, settings: EvaluationSettings, model: Tex
     figures: dict[str, dict[str, Any]] = {}
     first: list[str] = []
     for name in decoders:
-        found = list(Translator(params, model, name, batch_tokens=settings.batch_tokens)(sources))
+        found = list(Translator(params, model, name, device=device, batch_tokens=settings.batch_tokens)(sources))
         texts = [one.hypotheses[0] for one in found]
         first = first or texts
         quality = score(texts, references, settings.bleu_tokenizer, sources=sources, metrics=settings.metrics,

@@ -366,6 +366,7 @@ def test_a_checkpoint_is_timed_beside_its_own_library(run: Run, folders: Callabl
     (["test", "--model", "hf:{marian}", "--trainer.devices", "2"], "--trainer.devices: is not an option of test --"),
     (["test", "--model", "hf:{marian}", "--input", "x"], "--input, --reference: belong together"),
     (["test", "--family", "teacher", "--input", "x"], "--input: is of --model"),
+    (["test", "--family", "teacher", "--device", "cpu"], "--device: is of --model; a family is tested on the"),
     (["test", "--model", "hf:{marian}", "--input", "data/corpus/test.source",
       "--reference", "data/corpus/train.target"],
      "--reference: data/corpus/train.target has 300 lines and data/corpus/test.source 24"),
