@@ -26,14 +26,14 @@ from pipeline.text_model import SearchSettings, TextModel
 from pipeline.translation import Translator
 
 
-def score_model(params: SearchSettings, settings: EvaluationSettings, model: TextModel, decoders: Sequence[str],
+def score_model(settings: SearchSettings, evaluation: EvaluationSettings, model: TextModel, decoders: Sequence[str],
                 sources: Sequence[str], references: Sequence[Sequence[str]],
                 device: str = "auto") -> dict[str, dict[str, Any]]:
     """Translate lines under several decoders and score them.
 
     Args:
-        params: with the decoders and the length limit.
-        settings: of the evaluation.
+        settings: with the decoders and the length limit.
+        evaluation: how to score.
         model: of a folder or of any library.
         decoders: entries of `decoders`.
         sources: (N,) lines.
@@ -50,11 +50,11 @@ def score_model(params: SearchSettings, settings: EvaluationSettings, model: Tex
     figures: dict[str, dict[str, Any]] = {}
     first: list[str] = []
     for name in decoders:
-        found = list(Translator(params, model, name, device=device, batch_tokens=settings.batch_tokens)(sources))
+        found = list(Translator(settings, model, name, device=device, batch_tokens=evaluation.batch_tokens)(sources))
         texts = [one.hypotheses[0] for one in found]
         first = first or texts
-        quality = score(texts, references, settings.bleu_tokenizer, sources=sources, metrics=settings.metrics,
-                        moses=settings.moses)
+        quality = score(texts, references, evaluation.bleu_tokenizer, sources=sources, metrics=evaluation.metrics,
+                        moses=evaluation.moses)
         figures[name] = {**asdict(quality), "calls": sum(one.calls for one in found) / len(found),
                          f"identical_to_{decoders[0]}": float(np.mean([a == b for a, b in
                                                                        zip(texts, first, strict=True)]))}
@@ -76,14 +76,14 @@ def peers_of(params: Params, names: Sequence[str]) -> dict[str, PeerSettings]:
     return {name: params.peers[name] for name in names}
 
 
-def time_model(params: SearchSettings, settings: SpeedSettings, model: TextModel, decoders: Sequence[str],
-                    sources: Sequence[str], peers: Mapping[str, PeerSettings] = MappingProxyType({}),
-                    folder: Path = Path(), numbering: Numbering | None = None) -> list[dict[str, Any]]:
+def time_model(settings: SearchSettings, speed: SpeedSettings, model: TextModel, decoders: Sequence[str],
+               sources: Sequence[str], peers: Mapping[str, PeerSettings] = MappingProxyType({}),
+               folder: Path = Path(), numbering: Numbering | None = None) -> list[dict[str, Any]]:
     """Time several decoders, and the model's own library, interleaved sentence by sentence.
 
     Args:
-        params: with the decoders and the length limit.
-        settings: of the clock; their numbers of sentences, evenly spread over their lengths, are timed.
+        settings: with the decoders and the length limit.
+        speed: how to time; its numbers of sentences, evenly spread over their lengths, are timed.
         model: of a folder or of any library.
         decoders: entries of `decoders`, at least one; the others are compared with the first.
         sources: lines; those without words are left out.
@@ -97,11 +97,12 @@ def time_model(params: SearchSettings, settings: SpeedSettings, model: TextModel
     Raises:
         PipelineError: an unknown decoder, or no sentence with words.
     """
-    device = clock_device(settings)
+    device = clock_device(speed)
     network = model.network.to(device)
-    limit = params.length_limit(model.longest)
+    limit = settings.length_limit(model.longest)
     contestants = [
-        Contestant("", name, partial(make_decoder(name, params.decoder(name, joint=model.text.joint), limit), network))
+        Contestant("", name, partial(make_decoder(name, settings.decoder(name, joint=model.text.joint), limit),
+                                     network))
         for name in decoders]
     encoded = [ids for ids in model.encode(sources) if ids]
     if not encoded:
@@ -109,10 +110,10 @@ def time_model(params: SearchSettings, settings: SpeedSettings, model: TextModel
     lengths = np.array([len(ids) for ids in encoded], np.int32)
     samples = {size: [pad_sources([encoded[row]], model.longest).to(device)
                       for row in spread(lengths, np.arange(len(encoded)), count)]
-               for size, count in ((1, settings.sentences), (BATCH, settings.batched_sentences))}
-    with timed_peers(peers, lambda peer: folder, limit, samples, settings.warmup, device, numbering) as others:
-        timings = measure([*contestants, *others], samples, repetitions=settings.repetitions,
-                          warmup=settings.warmup, device=device)
+               for size, count in ((1, speed.sentences), (BATCH, speed.batched_sentences))}
+    with timed_peers(peers, lambda peer: folder, limit, samples, speed.warmup, device, numbering) as others:
+        timings = measure([*contestants, *others], samples, repetitions=speed.repetitions,
+                          warmup=speed.warmup, device=device)
     seconds = timings[1].medians
     return [{"name": name, **costs_of(timings, at), "speedup": list(speed_ratio(seconds[0], seconds[at]))}
             for at, (_, name) in enumerate(timings[1].names)]
