@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from pipeline.errors import PipelineError
+from pipeline.extras import missing
 
 _PACKED = 1 << 12  # compressed bytes read at once, which may stand for thirty thousand times as many
 _WATCHED = 1 << 17  # bytes between two moves of a bar
@@ -89,7 +90,7 @@ def _unpack_zstandard(file: IO[bytes], path: Path) -> Iterator[bytes]:
     try:
         import zstandard
     except ImportError:
-        raise PipelineError(f"{path}: needs zstandard; run pip install 'fast-nmt-decoding[scale]'") from None
+        raise missing("zstandard", str(path)) from None
     frame, line = None, b""
     while packed := file.read(_PACKED):
         while packed:

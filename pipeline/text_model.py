@@ -107,7 +107,7 @@ def open_folder(folder: Path) -> tuple[TextModel, ModelSettings]:
     """The model of a model folder, and its settings.
 
     Raises:
-        PipelineError: it is no model folder, or one of another format, or a file is missing, damaged or extra.
+        PipelineError: it is not a model folder, or one of another format, or a file is missing, damaged or extra.
     """
     settings = read_settings(folder)
     check_files(folder, settings)
@@ -125,7 +125,7 @@ def _check_shapes(folder: Path) -> None:
     """Check the network that a model folder describes against its weights, before there is any memory for it.
 
     Raises:
-        PipelineError: they do not fit, or what is described is no network, or is too large for one.
+        PipelineError: they do not fit, or what is described is not a network, or is too large for one.
     """
     path, config = folder / CONFIG, read_config(folder)
     try:

@@ -217,7 +217,8 @@ def lattice_family(workspace: Path, change_params: Callable[[dict[str, Any]], No
     network = lattice(dtype=torch.float32, vocabulary=tokenizer.source_size, counts=counts,
                       **_PARAMS["network"] | network_changes)
     save_checkpoint(layout.checkpoint("lattice"), network, VocabularySettings(
-        tokenizer.source_size, tokenizer.target_size, tokenizer.digest), unique_weights(network), {"data": "raw", "steps": 4})
+        tokenizer.source_size, tokenizer.target_size, tokenizer.digest), unique_weights(network),
+                    {"data": "raw", "steps": 4})
     return workspace
 
 

@@ -176,7 +176,7 @@ def other_network(folder: Path, part: str = "network", **changes: Any) -> None:
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no folder": (shutil.rmtree, "{folder}: there is no such folder; `python -m pipeline export folder` writes one"),
-    "no marker": (lambda folder: (folder / MARKER).unlink(), f"{{folder}}: is no model folder (it has no {MARKER})"),
+    "no marker": (lambda folder: (folder / MARKER).unlink(), f"{{folder}}: is not a model folder (it has no {MARKER})"),
     "another version": (lambda folder: change(folder, format="folder 1", version="0.9"),
                         f"{{folder}}/{MARKER}: its format is 'folder 1', not 'folder 2'; install the version of this "
                         "package that wrote it (0.9), or export"),
@@ -190,7 +190,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "an unknown form": (lambda folder: change(folder, unicode="NFX"), "unicode is 'NFX'; choose one of NFC"),
     "no decoder": (lambda folder: change(folder, decoders={}), "names no decoder; export the model again"),
     "a decoder of another package": (lambda folder: change(folder, decoders={"own": {"algorithm": "../../own"}}),
-                                     "decoders.own.algorithm: '../../own' is no file of pipeline/decoding"),
+                                     "decoders.own.algorithm: '../../own' is not a file of pipeline/decoding"),
     "a file above": (lambda folder: change(folder, files={"../weights.safetensors": "0"}),
                      "the file '../weights.safetensors' is not a plain name"),
     "an absolute path": (lambda folder: change(folder, files={"/etc/hostname": "0"}),

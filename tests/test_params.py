@@ -228,7 +228,7 @@ def test_one_mistake(path: str, value: Any, message: str) -> None:
     ("decoders.beam5.beams", "five", "decoders.beam5.beams is 'five'; it must be of type int"),
     ("decoders.beam5.nbest", 6, "decoders.beam5.nbest: 6 must not exceed the beams, 5"),
     ("decoders.pj.start", "noise", "decoders.pj.start: 'noise' is unknown; choose one of padding, source"),
-    ("decoders.greedy.algorithm", "lucky", "decoders.greedy.algorithm: 'lucky' is no file of pipeline/decoding"),
+    ("decoders.greedy.algorithm", "lucky", "decoders.greedy.algorithm: 'lucky' is not a file of pipeline/decoding"),
     ("families.lattice.decoders", ["lattice16", "beam4"],
      "families.lattice.decoders: beam4 searches ordered models, and lattice is of kind lattice; name another"),
     ("families.drafter.decoders", [], "families.drafter.decoders: greedy searches ordered models"),

@@ -36,7 +36,7 @@ def read_heads(path: Path, bitext: Bitext, heads: NDArray[np.int32]) -> None:
         for link in line.split():
             found = _LINK.fullmatch(link)
             if found is None:
-                raise PipelineError(f"{path}:{pairs}: '{link}' is no link; write SOURCE-TARGET, positions from 0")
+                raise PipelineError(f"{path}:{pairs}: '{link}' is not a link; write SOURCE-TARGET, positions from 0")
             source, target = int(found[1]), int(found[2])
             if source >= words or target >= end - start:
                 raise PipelineError(f"{path}:{pairs}: the link {link} is outside of a pair of {words} and "

@@ -35,8 +35,8 @@ Slots = TypeVar("Slots", Tensor, float)
 class LengthPenalty(Checked):
     """The divisor of the log-probability of a hypothesis of t slots.
 
-    `average`: t ** alpha (fairseq; Algorithm 1 of Zhang et al. 2020 with alpha 1, whose experiments have 0.6); `gnmt`: ((5 + t) / 6) ** alpha (Wu et al.
-    2016, equation 14). Alpha 0 ranks by log-probability.
+    `average`: t ** alpha (fairseq; Algorithm 1 of Zhang et al. 2020 with alpha 1); `gnmt`: ((5 + t) / 6) ** alpha (Wu
+    et al. 2016, equation 14; the experiments of Zhang et al. with alpha 0.6). Alpha 0 ranks by log-probability.
     """
 
     kind: Literal["average", "gnmt"] = "average"

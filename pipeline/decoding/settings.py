@@ -120,7 +120,7 @@ def read_entry(name: str, block: Mapping[str, Any]) -> Entry:
     if re.fullmatch(r"[a-z][a-z0-9_]*", algorithm) and importlib.util.find_spec(path):
         module = importlib.import_module(path)
     if module is None or not hasattr(module, "search"):
-        raise PipelineError(f"params.yaml: decoders.{name}.algorithm: {algorithm!r} is no file of pipeline/decoding "
+        raise PipelineError(f"params.yaml: decoders.{name}.algorithm: {algorithm!r} is not a file of pipeline/decoding "
                             "that has a search")
     return Entry(algorithm, module, build(module.Settings, options, f"decoders.{name}"), longest, quantization,
                  getattr(module, "TRAITS", Traits()))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import PipelineError
+from pipeline.extras import missing
 from pipeline.model.settings import NetworkSettings
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ def specification(weights: Weights, settings: NetworkSettings, source_pieces: li
     try:
         from ctranslate2.specs import common_spec, transformer_spec
     except ImportError:
-        raise PipelineError("export ctranslate2 needs ctranslate2; run "
-                            "pip install 'fast-nmt-decoding[peers]'") from None
+        raise missing("ctranslate2", "export ctranslate2") from None
     activations = {"relu": common_spec.Activation.RELU, "gelu": common_spec.Activation.GELU,
                    "swish": common_spec.Activation.SWISH}
     spec = transformer_spec.TransformerSpec.from_config(

@@ -122,14 +122,14 @@ def _config(network: Transformer) -> dict[str, Any]:
     shared = settings.tied_embeddings == "all"
     if settings.norm == "post":
         if settings.positions == "learned":
-            raise PipelineError("network: post-norm with learned positions is no architecture of transformers (Marian "
-                                "computes its positions); export it with `export ctranslate2`")
+            raise PipelineError("network: post-norm with learned positions is not an architecture of transformers "
+                                "(Marian computes its positions); export it with `export ctranslate2`")
         return config | {"model_type": "marian", "architectures": ["MarianMTModel"], "decoder_vocab_size": target,
                          "share_encoder_decoder_embeddings": shared,
                          "tie_word_embeddings": settings.tied_embeddings != "none"}
     if source != target:
-        raise PipelineError(f"network: pre-norm with {source} source and {target} target pieces is no architecture of "
-                            "transformers (Pegasus has one vocabulary size); export it with `export ctranslate2`")
+        raise PipelineError(f"network: pre-norm with {source} source and {target} target pieces is not an architecture "
+                            "of transformers (Pegasus has one vocabulary size); export it with `export ctranslate2`")
     return config | {"model_type": "pegasus", "architectures": ["PegasusForConditionalGeneration"],
                      "tie_word_embeddings": shared}
 

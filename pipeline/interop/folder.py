@@ -19,7 +19,7 @@ SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
 def check_replaceable(output: Path) -> None:
     """Raise a PipelineError if an export to `output` would replace anything but an earlier export."""
     if os.path.lexists(output) and not (output / MARKER).is_file():
-        raise PipelineError(f"{output}: exists and is no earlier export (it has no {MARKER}); remove it or choose "
+        raise PipelineError(f"{output}: exists and is not an earlier export (it has no {MARKER}); remove it or choose "
                             "another --output")
 
 

@@ -87,11 +87,11 @@ def read_settings(folder: Path) -> ModelSettings:
     """The settings of a model folder's model; the other files are not opened.
 
     Raises:
-        PipelineError: there is no such folder, or it is no model folder, or one of another format.
+        PipelineError: there is no such folder, or it is not a model folder, or one of another format.
     """
     marker = folder / MARKER
     if not os.path.isfile(marker):
-        fault = f"is no model folder (it has no {MARKER})" if os.path.isdir(folder) else "there is no such folder"
+        fault = f"is not a model folder (it has no {MARKER})" if os.path.isdir(folder) else "there is no such folder"
         raise PipelineError(f"{folder}: {fault}; `python -m pipeline export folder` writes one")
     content = read_json(marker)
     form = content.get("format") if isinstance(content, Mapping) else None

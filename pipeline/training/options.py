@@ -55,5 +55,5 @@ def _named_in_files(options: list[str]) -> Iterator[str]:
                 content = yaml.safe_load(content)
             if isinstance(content, dict) and content.get("family") is not None:
                 if not isinstance(content["family"], str):
-                    raise PipelineError(f"{file}: family: {content['family']!r} is no name of a family")
+                    raise PipelineError(f"{file}: family: {content['family']!r} is not the name of a family")
                 yield content["family"]

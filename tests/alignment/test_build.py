@@ -109,7 +109,7 @@ def test_links_of_another_aligner_are_taken(toy_folder: Path, stages: Path, tmp_
 
 
 @pytest.mark.parametrize(("content", "message"), [
-    ("0-0\n", "1 lines, but the corpus has"), ("0:0\n", r":1: '0:0' is no link"),
+    ("0-0\n", "1 lines, but the corpus has"), ("0:0\n", r":1: '0:0' is not a link"),
     ("0-0 999-0\n", ":1: the link 999-0 is"), ("0-999\n", ":1: the link 0-999 is outside")])
 def test_links_of_another_corpus_are_refused(toy_folder: Path, tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "links").write_text(content)

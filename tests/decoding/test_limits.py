@@ -58,8 +58,8 @@ def test_settings_of_search() -> None:
 
 @pytest.mark.parametrize(("block", "message"), [
     ({}, "decoders.mine.algorithm: '' is no file"),
-    ({"algorithm": "annealing"}, "decoders.mine.algorithm: 'annealing' is no file of pipeline/decoding"),
-    ({"algorithm": "limits"}, "decoders.mine.algorithm: 'limits' is no file of pipeline/decoding that has a search"),
+    ({"algorithm": "annealing"}, "decoders.mine.algorithm: 'annealing' is not a file of pipeline/decoding"),
+    ({"algorithm": "limits"}, "decoders.mine.algorithm: 'limits' is not a file of pipeline/decoding that has a search"),
     ({"algorithm": "../files"}, "decoders.mine.algorithm: '../files' is no file"),
     ({"algorithm": "beam"}, "decoders.mine.beams is missing"),
     ({"algorithm": "beam", "beams": "four"}, "decoders.mine.beams is 'four'; it must be of type int"),
@@ -67,8 +67,8 @@ def test_settings_of_search() -> None:
     ({"algorithm": "beam", "beams": 4, "length_penalty": {"kind": "average", "alpha": -1}},
      "mine.length_penalty.alpha: -1.0 must"),
     ({"algorithm": "greedy", "beams": 4}, "decoders.mine.beams is unknown"),
-    ({"algorithm": "beams"}, "'beams' is no file of pipeline/decoding that has a search"),
-    ({"algorithm": "deduplicate"}, "'deduplicate' is no file of pipeline/decoding that has a search"),
+    ({"algorithm": "beams"}, "'beams' is not a file of pipeline/decoding that has a search"),
+    ({"algorithm": "deduplicate"}, "'deduplicate' is not a file of pipeline/decoding that has a search"),
     ({"algorithm": "pair_beam", "beams": 4, "hypotheses": "all"}, "decoders.mine.hypotheses is 'all'; it must be of"),
     ({"algorithm": "greedy", "deduplicate": -1}, "decoders.mine.deduplicate is -1; it must be a number of words"),
     ({"algorithm": "greedy", "deduplicate": True}, "decoders.mine.deduplicate is True; it must be a number of words"),

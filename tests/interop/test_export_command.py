@@ -116,7 +116,8 @@ def test_what_is_no_export_is_never_replaced(kind: str, workspace: Path, capsys:
             (output / "precious").write_text("precious")
     before = files(output.parent)
     assert export("hf") == 2
-    assert capsys.readouterr().err.startswith(f"error: out/model: exists and is no earlier export (it has no {MARKER})")
+    assert capsys.readouterr().err.startswith(
+        f"error: out/model: exists and is not an earlier export (it has no {MARKER})")
     assert files(output.parent) == before and list(output.parent.iterdir()) == [output]
 
 

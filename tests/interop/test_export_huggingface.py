@@ -96,7 +96,7 @@ def test_vocabularies_of_two_sizes(tiny: Tiny, tmp_path: Path) -> None:
 
 
 def test_what_no_architecture_is_exactly_is_refused(tiny: Tiny, tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match="post-norm with learned positions is no architecture of transformers"):
+    with pytest.raises(PipelineError, match="post-norm with learned positions is not an architecture of transformers"):
         export_huggingface.save_model(tiny(norm="post", positions="learned"), tmp_path)
     assert not list(tmp_path.iterdir())
 

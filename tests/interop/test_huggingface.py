@@ -303,7 +303,7 @@ def test_a_note_shows_what_a_terminal_would_obey(run: Run, marian: Path) -> None
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    (["--model", "checkpoints/teacher"], "checkpoints/teacher: is no model folder (it has no"),
+    (["--model", "checkpoints/teacher"], "checkpoints/teacher: is not a model folder (it has no"),
     (["--family", "teacher", "--target-language", "de"], "a family has been trained for one pair of languages"),
     (["--model", "hf:{marian}", "--decoder", "masks"], "mask_predict searches masked models, and this one is ordered"),
     (["--model", "hf:{marian}", "--decoder", "none"], "decoder 'none' is unknown"),

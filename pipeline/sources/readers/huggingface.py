@@ -9,6 +9,7 @@ from typing import Any
 from tqdm import tqdm
 
 from pipeline.errors import PipelineError
+from pipeline.extras import missing
 from pipeline.layout import SPLITS
 from pipeline.sources.splits import Entry, Languages, Splits
 
@@ -44,8 +45,7 @@ def read(settings: Settings, languages: Languages) -> Splits:
     try:
         import datasets
     except ImportError:
-        raise PipelineError("corpus.source huggingface needs datasets; "
-                            "run pip install 'fast-nmt-decoding[huggingface]'") from None
+        raise missing("datasets", "corpus.source huggingface") from None
     splits = {}
     for split in SPLITS:
         name = getattr(settings, split)

@@ -8,6 +8,7 @@ from typing import Any
 from tqdm import tqdm
 
 from pipeline.errors import PipelineError
+from pipeline.extras import missing
 from pipeline.layout import SPLITS
 from pipeline.sources.readers.huggingface import pairs_of_rows
 from pipeline.sources.splits import Languages, Splits
@@ -36,7 +37,7 @@ def read(settings: Settings, languages: Languages) -> Splits:
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError:
-        raise PipelineError("corpus.source parquet needs pyarrow; run pip install 'fast-nmt-decoding[scale]'") from None
+        raise missing("pyarrow", "corpus.source parquet") from None
     return {split: pairs_of_rows(_rows(Path(getattr(settings, split))), getattr(settings, split), settings.field,
                                  "parquet", languages, references=split == "test") for split in SPLITS}
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipeline.errors import PipelineError
+from pipeline.extras import missing
 from pipeline.sources.catalogues import CatalogueSettings, catalogue_inputs, split_catalogues
 from pipeline.sources.splits import Languages, Pair, Splits
 
@@ -32,8 +33,7 @@ def read_memory(path: str, source_language: str, target_language: str) -> Iterat
     try:
         from lxml import etree
     except ImportError:
-        raise PipelineError("corpus.source tmx needs lxml; "
-                            "run pip install 'fast-nmt-decoding[tmx]'") from None
+        raise missing("lxml", "corpus.source tmx") from None
     try:
         # An untrusted memory must not open other files or addresses.
         units = etree.iterparse(path, tag="tu", resolve_entities="internal", no_network=True, load_dtd=False)

@@ -1,9 +1,9 @@
 """How much memory does a search take at its peak? (Table 16 of the paper.)
 
 One sentence at a time. On a GPU it is the allocator's peak. On a CPU, whose allocator records no peak, the tensors that
-are alive at the same time are added up, call by call, with what numpy allocates meanwhile, and the objects of Python, some
-KiB that differ from run to run. What a kernel or a compiled loop allocates and frees within one call is not counted; on
-neither is the memory of Python, PyTorch and the driver themselves.
+are alive at the same time are added up, call by call, with what numpy allocates meanwhile, and the objects of Python, a
+few KiB that differ from run to run. What a kernel or a compiled loop allocates and frees within one call is not
+counted; on neither is the memory of Python, PyTorch and the driver themselves.
 """
 
 import tracemalloc
