@@ -23,8 +23,8 @@ from pipeline.files import write_text
 from pipeline.lines import read_lines
 from pipeline.params import EvaluationSettings
 
-_UNSPACED = {"zh", "ja-mecab", "ko-mecab"}
-"""BLEU tokenizers of scripts without spaces, in which TER must separate the characters to find any words."""
+_ASIAN = {"zh", "ja-mecab"}
+"""BLEU tokenizers of scripts without spaces whose characters TER can separate."""
 
 _RERUN = "run the evaluation of this family again"
 
@@ -141,12 +141,11 @@ def score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], tokeni
         PipelineError: no sentences, another number of references than hypotheses, or an unknown tokenizer.
     """
     check_counts("hypotheses", hypotheses, references)
-    unspaced = tokenizer in _UNSPACED
     figures: dict[str, Any] = {}
-    for name, metric in {"bleu": make_bleu(tokenizer), "chrf": CHRF(),
-                         "ter": TER(normalized=unspaced, asian_support=unspaced)}.items():
+    for name, metric in {"bleu": make_bleu(tokenizer), "chrf": CHRF()}.items():
         figures[name] = float(metric.corpus_score(hypotheses, references).score)
         figures[f"{name}_signature"] = str(metric.get_signature())
+    figures |= _ter(hypotheses, references, tokenizer)
     if metrics:
         check_counts("sources", sources, references)
     if "edits" in metrics:
@@ -162,6 +161,15 @@ def score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], tokeni
     if moses is not None:
         figures |= score_moses(hypotheses, references, moses)._asdict()
     return Quality(**figures)
+
+
+def _ter(hypotheses: Sequence[str], references: Sequence[Sequence[str]], tokenizer: str) -> dict[str, Any]:
+    """TER over words, or over characters where BLEU counts these or the script has no spaces."""
+    if tokenizer == "char":
+        hypotheses, *references = ([" ".join(line) for line in lines] for lines in (hypotheses, *references))
+    metric = TER(normalized=tokenizer in _ASIAN, asian_support=tokenizer in _ASIAN)
+    found = float(metric.corpus_score(hypotheses, references).score)
+    return {"ter": found, "ter_signature": f"{metric.get_signature()}{'|words:char' if tokenizer == 'char' else ''}"}
 
 
 def check_scorers(settings: EvaluationSettings) -> None:

@@ -13,19 +13,14 @@ from collections.abc import Callable, Iterable
 from itertools import accumulate
 from pathlib import Path
 from random import Random
-from unicodedata import category, name
 
 from pipeline.layout import SYNTHETIC
 from pipeline.lines import read_lines
 from pipeline.sources.digests import distinct
 from pipeline.sources.settings import NoiseSettings
+from pipeline.words import WORD
 
-# Parts of a word that are no \w: signs of one script, such as those of vowels, and the joiners of its letters. What
-# combines with letters of any script, such as a stress, is a single mark, as are the variation selectors of emoji.
-_SIGNS = "\u200c\u200d" + "".join(sign for sign in map(chr, range(0x20000)) if category(sign).startswith("M")
-                                  and not name(sign).startswith(("COMBINING", "VARIATION")))
-_LETTERS = rf"\w[\w{_SIGNS}]*"
-_TOKEN = re.compile(rf"( ?)({_LETTERS}(?:['’ʼ-]{_LETTERS})*|[^\w\s])")  # the space before it; a word or a single mark
+_TOKEN = re.compile(rf"( ?)({WORD}|[^\w\s])")  # the space before it; a word or a single mark
 _WORDS = 30_000  # the most frequent ones, which replace others: neighbours in spelling take 2 KB per word
 
 

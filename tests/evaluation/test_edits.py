@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.evaluation.metrics.edits import Edit, edits_between, score_edits, tokenize
+from pipeline.evaluation.metrics.edits import Edit, count_edits, edits_between, score_edits, tokenize
 
 DELETE, INSERT, REPLACE, SWAP, KEEP = range(5)
 """In the order in which they are preferred, read from the end."""
@@ -85,6 +85,7 @@ def test_edits_by_hand(source: str, target: str, edits: list[tuple[int, int, str
 def test_tokens_keep_apostrophes_hyphens_and_accents_inside_words() -> None:
     assert tokenize("м'яч, пів’яблука й бур\u02bcян") == ["м'яч", ",", "пів’яблука", "й", "бур\u02bcян"]
     assert tokenize("за\u0301мок - 'так' -- a-b-c-") == ["за\u0301мок", "-", "'", "так", "'", "-", "-", "a-b-c", "-"]
+    assert tokenize("हिन्दी में: שָׁלוֹם") == ["हिन्दी", "में", ":", "שָׁלוֹם"]  # signs of vowels are parts of words
     assert tokenize(" \t ") == []
 
 
@@ -166,7 +167,7 @@ def test_a_reference_is_perfect_and_repeating_one_changes_nothing(corpus: list[t
 
 def test_the_signature_names_the_scorer() -> None:
     assert score_edits(["a"], ["a"], [["a"], ["b"]]).edits_signature == \
-        "edits|refs:2|case:mixed|tok:words|merge:adjacent|beta:0.5|version:1"
+        "edits|refs:2|case:mixed|tok:words|merge:adjacent|beta:0.5|version:2"
 
 
 @pytest.mark.parametrize(("hypotheses", "references"), [
@@ -186,3 +187,14 @@ def test_long_sentences_are_aligned() -> None:
     target = [*source[:100], "x", *source[100:200], *source[201:]]
     edits = edits_between(source, target)
     assert len(edits) == 2 and applied(source, edits) == target
+
+
+def test_references_are_chosen_by_as_many_decimals_as_a_scorer_has() -> None:
+    """Late in a corpus a sentence moves F0.5 by less than that, and then most right edits decide."""
+    def edits(*numbers: int) -> set[Edit]:
+        return {Edit(number, number + 1, ("x",)) for number in numbers}
+
+    corpus = [(edits(*range(9000)), [edits(*range(9000))]), (edits(1, 2), [edits(*range(1, 9)), edits(1)])]
+    exact, rounded = (count_edits(corpus, "any", decimals) for decimals in (None, 3))
+    assert (exact.precision, exact.recall) == pytest.approx((100 * 9001 / 9002, 100))
+    assert (rounded.precision, rounded.recall) == pytest.approx((100, 100 * 9002 / 9008))

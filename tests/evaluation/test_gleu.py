@@ -119,7 +119,7 @@ def test_equal_references_are_one_and_the_score_is_the_same_again() -> None:
 
 def test_the_signature_names_the_scorer() -> None:
     assert score_gleu(["a"], ["a"], [["a"]] * 2).gleu_signature == \
-        "gleu|refs:2|case:mixed|tok:words|order:4|draws:500|seed:1|version:1"
+        "gleu|refs:2|case:mixed|tok:words|order:4|draws:500|seed:1|version:2"
 
 
 @pytest.mark.parametrize(("hypotheses", "sources", "references"), [

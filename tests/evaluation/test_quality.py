@@ -137,6 +137,11 @@ def test_signatures_say_how_the_text_was_cut() -> None:
     assert "|tok:zh|" in chinese.bleu_signature
     assert "|asian:yes|" in chinese.ter_signature
     assert chinese.ter == pytest.approx(100 * 2 / 6)
+    japanese = score(["台所の明かりを消す"], [["台所の電気を消す"]], tokenizer="char")
+    assert japanese.ter == pytest.approx(100 * 3 / 8)  # of characters: a sentence is not one word
+    assert japanese.ter_signature.endswith("|words:char")
+    korean = score(["불을 꺼"], [["불을 켜"]], tokenizer="char")
+    assert korean.ter == pytest.approx(100 * 1 / 3)  # spaces are no characters
 
 
 @pytest.mark.parametrize(("hypotheses", "references", "tokenizer", "message"), [

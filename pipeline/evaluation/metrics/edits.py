@@ -19,11 +19,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import NamedTuple
 
+from pipeline.words import WORD
+
 BETA = 0.5
 """Precision counts 1 / BETA times as much as recall: a wrong correction is worse than a missed one."""
 
-_MARK = "\u0300-\u036f"  # combining accents, which \w does not match
-_TOKEN = re.compile(rf"[\w{_MARK}]+(?:['’-][\w{_MARK}]+)*|[^\w\s]")
+_TOKEN = re.compile(rf"{WORD}|[^\w\s]")
 
 _COST = 1 << 32
 """The cost of a change, in units of a kept token: no sentence has enough kept tokens to outweigh a change."""
@@ -95,23 +96,29 @@ def score_edits(hypotheses: Sequence[str], sources: Sequence[str], references: S
             yield (set(edits_between(words, tokenize(hypothesis))),
                    [set(edits_between(words, tokenize(reference))) for reference in dict.fromkeys(correct)])
 
-    signature = f"edits|refs:{len(references)}|case:mixed|tok:words|merge:adjacent|beta:{BETA}|version:1"
+    signature = f"edits|refs:{len(references)}|case:mixed|tok:words|merge:adjacent|beta:{BETA}|version:2"
     return count_edits(edits(), signature)
 
 
-def count_edits(edits: Iterable[tuple[Set[Edit], Sequence[Set[Edit]]]], signature: str) -> EditScore:
+def count_edits(edits: Iterable[tuple[Set[Edit], Sequence[Set[Edit]]]], signature: str,
+                decimals: int | None = None) -> EditScore:
     """Score the edits of sentences.
 
     Args:
         edits: per sentence those of the hypothesis, and those of each of its references.
         signature: how they were found.
+        decimals: of the F0.5, from 0 to 1, by which references are chosen; None: all.
     """
+    def worth(counts: _Counts) -> tuple[float, int, int, int]:
+        f05 = _rates(counts)[2]
+        return f05 if decimals is None else round(f05, decimals), counts.right, -counts.wrong, -counts.missed
+
     total = _Counts(0, 0, 0)
     for found, references in edits:
         right, wrong, missed = total
         options = [_Counts(right + len(found & one), wrong + len(found - one), missed + len(one - found))
                    for one in references]
-        total = max(options, key=lambda counts: (_rates(counts)[2], counts.right, -counts.wrong, -counts.missed))
+        total = max(options, key=worth)
     precision, recall, f05 = _rates(total)
     return EditScore(100 * precision, 100 * recall, 100 * f05, signature)
 

@@ -1,8 +1,9 @@
 """English grammatical error correction by the edits of ERRANT (Bryant et al. 2017), as the BEA-2019 shared task scores.
 
 ERRANT finds the edits of hypotheses and of references by a linguistic alignment with the source and merges them by
-rules; they are counted as its own scorer counts them, by span and correction, without types. The text must be tokenised
-as in M2 files, with spaces between tokens. ERRANT and a model of spaCy are the optional extra `errant`.
+rules; they are counted as its own scorer counts them, by span and correction, without types, and with the reference
+that has the best F0.5 of four decimals. The text must be tokenised as in M2 files, with spaces between tokens. ERRANT
+and a model of spaCy are the optional extra `errant`.
 """
 
 import importlib.metadata
@@ -13,6 +14,7 @@ from typing import Any
 from pipeline.errors import PipelineError
 from pipeline.evaluation.metrics.edits import BETA, Edit, EditScore, count_edits
 
+_DECIMALS = 4
 _INSTALL = "pip install -c constraints.txt -e '.[errant]' && python -m spacy download en_core_web_sm"
 
 
@@ -50,7 +52,7 @@ def score_errant(hypotheses: Sequence[str], sources: Sequence[str], references: 
 
     signature = (f"errant|refs:{len(references)}|case:mixed|tok:spaces|merge:rules|beta:{BETA}|"
                  f"version:{importlib.metadata.version('errant')}|model:{_model(annotator)}")
-    return count_edits(edits(), signature)
+    return count_edits(edits(), signature, _DECIMALS)
 
 
 def _edits_of(annotator: Any, parsed: Any, source: str, target: str) -> Set[Edit]:

@@ -54,7 +54,7 @@ def score_gleu(hypotheses: Sequence[str], sources: Sequence[str], references: Se
         matches = [_matches(*words) for words in
                    zip(hypothesis_words, source_words, map(tokenize, reference), strict=True)]
         drawn += (draws == place).astype(np.float64) @ np.array(matches, dtype=np.float64)
-    signature = f"gleu|refs:{R}|case:mixed|tok:words|order:{ORDER}|draws:{DRAWS}|seed:{SEED}|version:1"
+    signature = f"gleu|refs:{R}|case:mixed|tok:words|order:{ORDER}|draws:{DRAWS}|seed:{SEED}|version:2"
     return GleuScore(100 * float(corpus_gleu(drawn, totals).mean()), signature)
 
 
