@@ -214,7 +214,8 @@ def test_the_user_s_files_are_in_the_repository_s_data(preset: str) -> None:
 
 @pytest.mark.parametrize(("preset", "message"), [
     ("systems: [teacher, ar, interleved]", "systems: family 'interleved' is unknown; did you mean interleaved"),
-    ("families: {interleved: {training: {steps: 5}}}", "a family of kind ordered must name `order`"),
+    ("families: {interleved: {training: {steps: 5}}}",
+     "families.interleved.order: is missing; a family of kind ordered must name it"),
     ("families: {ar: {start: [teacher]}}", r"families.ar.start is \['teacher'\]; it must be of type str"),
     ("families: {teacher: {data: {side: both}}}", "families.teacher.data.side is 'both', .* set it to raw"),
     ("distillation: {sentences: 9}", "families.ar.data.side is 'both', but distillation.sentences .* only 9 sentences"),

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from pipeline import layout
 from pipeline.blocks import convert
-from pipeline.checks import AboveZero, Amount, Checked, Natural, Position, Positive, ProperShare, Share
+from pipeline.checks import AboveZero, Amount, Checked, Natural, Position, Positive, ProperShare, Refused, Share
 from pipeline.corpus.settings import DataSettings
 from pipeline.errors import PipelineError
 from pipeline.model.settings import NetworkSettings, OrderSettings
@@ -165,14 +165,14 @@ class FamilySettings(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.needs_encoder and not self.network.encoder_layers:
-            raise PipelineError(f"families: network.encoder_layers: a family of kind {self.kind} needs at least 1")
+            raise Refused(f"network.encoder_layers: a family of kind {self.kind} needs at least 1")
         if not self.takes_weights and self.start_with != StartSettings():
-            raise PipelineError(f"families: start_with: a family of kind {self.kind} with warm_start "
-                                f"{str(self.warm_start).lower()} copies nothing from its start; remove start_with")
+            raise Refused(f"start_with: a family of kind {self.kind} with warm_start {str(self.warm_start).lower()} "
+                          "copies nothing from its start; remove start_with")
         positions = self.start_with.positions
         if positions is not None and self.network.positions != "learned":
-            raise PipelineError(f"families: start_with.positions: {list(positions)} begins a table that is learned; "
-                                "set network.positions to learned")
+            raise Refused(f"start_with.positions: {list(positions)} begins a table that is learned; set "
+                          "network.positions to learned")
 
     @property
     def order(self) -> OrderSettings | None:
@@ -205,24 +205,21 @@ class FamilySettings(Checked):
             PipelineError: there is no such kind, or the block has a key of another kind.
         """
         kind = convert(str, block.get("kind", cls.kind), f"{where}.kind")
+        if kind not in KINDS:
+            raise PipelineError(f"params.yaml: {where}.kind: {kind!r} is unknown; choose one of {', '.join(KINDS)}")
         chosen = kind_settings(kind)
         known = {one.name for one in fields(chosen)}
         others = {one.name for other in KINDS for one in fields(kind_settings(other))}
         for key in block:
             if key not in known and key in others:
-                raise PipelineError(f"families: a family of kind {kind} must have no `{key}`")
+                raise PipelineError(f"params.yaml: {where}.{key}: a family of kind {kind} has none; remove it, or "
+                                    "choose another kind")
         return chosen
 
 
 @cache
 def kind_settings(kind: str) -> type[FamilySettings]:
-    """The settings of a kind of family.
-
-    Raises:
-        PipelineError: there is no such kind.
-    """
-    if kind not in KINDS:
-        raise PipelineError(f"families: kind {kind!r} is unknown; choose one of {', '.join(KINDS)}")
+    """The settings of one of the `KINDS` of families."""
     settings: type[FamilySettings] = importlib.import_module(f"pipeline.families.kinds.{kind}").Settings
     return settings
 
@@ -244,9 +241,9 @@ class DraftingFamily(FamilySettings):
             default = DraftingSettings(self.drafting.verifier)
             for name, value in asdict(self.drafting).items():
                 if name not in self.drafting_keys and value != getattr(default, name):
-                    raise PipelineError(f"families: a family of kind {self.kind} must have no `drafting.{name}`")
+                    raise Refused(f"drafting.{name}: a family of kind {self.kind} has none; remove it")
         elif self.must_draft:
-            raise PipelineError(f"families: a family of kind {self.kind} must name `drafting`")
+            raise Refused(f"drafting: is missing; a family of kind {self.kind} must name it")
         super().__post_init__()
 
     @property

@@ -132,12 +132,12 @@ def test_training_saves_calls_and_moves_nothing_else(make_module: Callable[..., 
 
 
 @pytest.mark.parametrize(("kind", "drafting", "message"), [
-    ("ordered", {}, "a family of kind ordered must have no `drafting`"),
-    ("heads", {"stride": 2}, "a family of kind heads must have no `drafting.stride`"),
-    ("heads", {"prefix": "bidirectional"}, "a family of kind heads must have no `drafting.prefix`"),
+    ("ordered", {}, "drafting: a family of kind ordered has none; remove it"),
+    ("heads", {"stride": 2}, "drafting.stride: a family of kind heads has none; remove it"),
+    ("heads", {"prefix": "bidirectional"}, "drafting.prefix: a family of kind heads has none; remove it"),
     ("heads", {"block": 1}, "drafting.block: 1 leaves no token to draft; heads need 2 or more"),
-    ("lattice", {"block": 4}, "a family of kind lattice must have no `drafting.block`"),
-    ("lattice", {"glancing": (0.1, 0.1)}, "a family of kind lattice must have no `drafting.glancing`"),
+    ("lattice", {"block": 4}, "drafting.block: a family of kind lattice has none; remove it"),
+    ("lattice", {"glancing": (0.1, 0.1)}, "drafting.glancing: a family of kind lattice has none; remove it"),
 ])
 def test_what_a_kind_does_not_heed(kind: str, drafting: dict[str, Any], message: str) -> None:
     block = {"kind": kind, "network": {}, "training": {}, "optimisation": {},

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pipeline.errors import PipelineError
+from pipeline.checks import Refused
 from pipeline.families.settings import DraftingFamily
 
 
@@ -16,8 +16,7 @@ class Settings(DraftingFamily):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.drafting is not None and self.drafting.block < 2:
-            raise PipelineError(f"families: drafting.block: {self.drafting.block} leaves no token to draft; heads need "
-                                "2 or more")
+            raise Refused(f"drafting.block: {self.drafting.block} leaves no token to draft; heads need 2 or more")
 
     @property
     def takes_weights(self) -> bool:

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pipeline.checks import Share
-from pipeline.errors import PipelineError
+from pipeline.checks import Refused, Share
 from pipeline.families.settings import FamilySettings
 
 Masking = Literal["uniform", "all"]
@@ -25,8 +24,8 @@ class Settings(FamilySettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if any(self.glancing) and self.masking != "all":
-            raise PipelineError(f"families: glancing: {list(self.glancing)} reveals words where all are masked; set "
-                                "masking to all, or remove glancing")
+            raise Refused(f"glancing: {list(self.glancing)} reveals words where all are masked; set "
+                          "masking to all, or remove glancing")
 
     def arguments(self) -> dict[str, Any]:
         return {"masking": self.masking, "glancing": list(self.glancing)}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.errors import PipelineError
+from pipeline.checks import Refused
 from pipeline.families.settings import FamilySettings, plain
 from pipeline.model.settings import OrderSettings
 
@@ -17,7 +17,7 @@ class Settings(FamilySettings):
 
     def __post_init__(self) -> None:
         if self.order is None:
-            raise PipelineError(f"families: a family of kind {self.kind} must name `order`")
+            raise Refused(f"order: is missing; a family of kind {self.kind} must name it")
         super().__post_init__()
 
     def arguments(self) -> dict[str, Any]:
