@@ -125,15 +125,17 @@ def beam_search(model: Model, source: Tensor, limit: LengthLimit, expand: Expand
         going, ended = expand(log_probabilities, scores)
         if ended is not None:
             slots = filled.index_select(0, (ended.parents + first_rows).view(-1))
-            finished.add(torch.cat((slots, ended.words.flatten(0, 1)), 1), ended.scores / divisor, ended=True)
+            words = torch.cat((slots, ended.words.flatten(0, 1)), 1)
+            finished.add(words, ended.scores.double() / divisor, ended=True)
         scores, rows, tokens = going.scores, (going.parents + first_rows).view(-1), going.words.flatten(0, 1)
         filled = torch.cat((filled.index_select(0, rows), tokens), 1)
 
         if finished.any or step >= soonest:
-            over = finished.settled(nbest, scores[:, 0] / most)
+            over = finished.settled(nbest, scores[:, 0].double() / most)
             if step >= soonest:
                 cut = steps == step
-                finished.add(filled, (scores / divisor).masked_fill(~cut.unsqueeze(1), -torch.inf), ended=False)
+                at_limit = scores.double().masked_fill(~cut.unsqueeze(1), -torch.inf)
+                finished.add(filled, at_limit / divisor, ended=False)
                 over |= cut
             leaving = over.cpu().numpy()  # what a step waits for
             if leaving.any():

@@ -18,6 +18,7 @@ from pipeline.decoding.protocol import HeadsModel
 from pipeline.decoding.traits import Traits
 from pipeline.decoding.verify import Drafter, verify
 from pipeline.engine.sentence import Found, Sentence
+from pipeline.engine.waiting import on_device
 from pipeline.errors import PipelineError
 
 TRAITS = Traits(kind="heads", verifies=True, in_one_call=True)
@@ -55,7 +56,8 @@ class HeadsDrafter(Drafter):
     def draft(self, prefix: Prefix, room: int) -> Tensor:
         if prefix.hidden is None or room < 1:
             return prefix.tokens[:, :0]
-        rows, last = torch.arange(len(prefix.added)), torch.from_numpy(prefix.added - 1)
+        last = on_device(prefix.added - 1, prefix.hidden.device)
+        rows = torch.arange(len(last), device=last.device)
         states = self._model.head_states(prefix.hidden[rows, last], room)
         return self._model.draft_tokens(states, prefix.last.squeeze(1), verified=True)
 

@@ -39,7 +39,7 @@ def search(model: DrafterModel, source: Tensor, limit: LengthLimit, settings: Se
     B, end = len(source), order.end
     steps = limit.steps(source, order)
     longest = int(steps.max()) if B else 0
-    state = model.start(model.draft_memory(source, model.verifier.encode(source)), capacity=longest + block)
+    state = model.start(model.draft_memory(source), capacity=longest + block)
     slots = source.new_full((B, longest), end)
     scores = torch.zeros(B, device=source.device, dtype=torch.float64)
     calls = torch.zeros_like(steps)

@@ -26,7 +26,6 @@ from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.protocol import Model
 from pipeline.decoding.traits import Traits
 from pipeline.engine.waiting import waits
-from pipeline.errors import PipelineError
 from pipeline.model.top import best_k_and_end
 
 TRAITS = Traits(width=2, takes_shortlist=True, in_one_call=True)
@@ -60,12 +59,9 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings)
     """Search with W beams per sentence; see `beam_search` for the result.
 
     Raises:
-        PipelineError: the order does not fill two slots per step, or W is not smaller than the vocabulary.
+        PipelineError: W is not smaller than the vocabulary.
     """
     order = model.order
-    if order.width != TRAITS.width:
-        raise PipelineError(f"pair_beam: order {order.name} fills {order.width} slots per step and not 2; choose "
-                            "the algorithm beam")
     W, H, N, penalty = settings.beams, settings.finish, settings.nbest, settings.length_penalty
     return beam_search(model, source, limit, _expansion(W, order.end, source.device), beams=W, hypotheses=H, nbest=N,
                        penalty=penalty, candidates=None)

@@ -81,8 +81,8 @@ class DraftingModel(Protocol):
 class DrafterModel(DraftingModel, Protocol):
     """A separate network that drafts, of kind `drafter`; see `pipeline.model.drafter.DrafterTransformer`."""
 
-    def draft_memory(self, source: Tensor, memory: Any) -> Any:
-        """The drafter's memory of padded ids (B, S), given the verifier's."""
+    def draft_memory(self, source: Tensor, memory: Any = None) -> Any:
+        """The drafter's memory of padded ids (B, S), given the verifier's; without, that is computed if it is used."""
 
     def start(self, memory: Any, beams: int = 1, capacity: int = 64) -> DecoderState:
         """A state before the first draft."""

@@ -21,6 +21,7 @@ import importlib
 import importlib.util
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
 from types import ModuleType
@@ -198,18 +199,18 @@ class _EntryDecoder:
         entry, traits = self.entry, self.entry.traits
         model = open_engine(in_format(model, entry.quantization))
         if len(source) and (self.shortlist is not None or any(terms)):
-            found = search_rows(lambda row, sentence: self._search_one(
-                model, sentence, prefixes[row:row + 1], terms[row] if terms else ()), source,
-                threads=compiles_steps(model))
-        elif any(prefixes):
-            found = self._search(model, source, prefixes)
-        elif traits.in_one_call and is_quicker_in_threads(model, source, at_once=traits.reads_at_once):
+            with sharing_by(model) if len(source) == 1 else nullcontext():
+                found = search_rows(lambda row, sentence: self._search_one(
+                    model, sentence, prefixes[row:row + 1], terms[row] if terms else ()), source,
+                    threads=compiles_steps(model))
+        elif not any(prefixes) and traits.in_one_call and is_quicker_in_threads(
+                model, source, at_once=traits.reads_at_once):
             found = search_in_threads(lambda sentence: self._search(model, sentence), source)
-        elif (portions := portions_of(model, source)) > 1:
+        elif not any(prefixes) and (portions := portions_of(model, source)) > 1:
             found = search_in_portions(lambda portion: self._search(model, portion), source, portions)
         else:
             with sharing_by(model):
-                found = self._search(model, source)
+                found = self._search(model, source, prefixes)
         return deduplicated(found, entry.deduplicate, prefixes) if entry.deduplicate else found
 
     def check(self, model: Any, *, prefixes: bool = False, terms: bool = False) -> None:
@@ -217,6 +218,10 @@ class _EntryDecoder:
         if model.kind != traits.kind:
             raise PipelineError(f"{where}: {entry.algorithm} searches {traits.kind} models, and this one is "
                                 f"{model.kind}; choose another decoder for its family")
+        if traits.width is not None and model.order.width != traits.width:
+            raise PipelineError(f"{where}: {entry.algorithm} searches orders of {traits.width} slots per step, and "
+                                f"this model's, {model.order.name}, has {model.order.width}; choose another decoder "
+                                "for its family")
         if prefixes:
             if traits.kind != "ordered" and not traits.verifies:
                 raise PipelineError(f"{where}: {entry.algorithm} does not generate from left to right, and a prefix "

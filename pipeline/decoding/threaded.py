@@ -33,7 +33,7 @@ def search_rows(search: Callable[[int, Tensor], Hypotheses], source: Tensor, *, 
     Args:
         search: of one sentence: its place in the batch and its ids, (1, S).
         source: (B, S) ids, B >= 1, right-padded with PAD.
-        threads: whether in as many threads as PyTorch has: only compiled models bear that.
+        threads: whether in as many threads as PyTorch has, which is safe with compiled models only.
 
     Returns:
         The hypotheses of all sentences. The first error is raised here, and no further sentence is begun.
@@ -54,7 +54,7 @@ def search_in_portions(search: Callable[[Tensor], Hypotheses], source: Tensor, p
     """Search a batch in portions, each in a thread of its own.
 
     Args:
-        search: of a portion (b, S), which only compiled models bear in several threads.
+        search: of a portion (b, S), safe in several threads, as only compiled models are.
         source: (B, S) ids, right-padded with PAD.
         portions: at most B, of sentences that are about equally long.
 

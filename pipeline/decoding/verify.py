@@ -34,7 +34,7 @@ from pipeline.engine.sentence import Found, Sentence
 from pipeline.engine.waiting import on_device
 from pipeline.errors import PipelineError
 
-TRAITS = Traits(in_one_call=True)
+TRAITS = Traits(width=1, in_one_call=True)
 
 
 class Drafter(Protocol):

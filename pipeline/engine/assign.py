@@ -1,6 +1,6 @@
 """Assignments of compiled functions that compile to their loop alone.
 
-numba compiles into every caller of `target[...] = source[...]` how it would say that the shapes differ, which takes
+numba compiles the error message for differing shapes into every caller of `target[...] = source[...]`, which takes
 longer than most of our functions.
 """
 

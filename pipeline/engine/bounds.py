@@ -1,6 +1,6 @@
 """Up to which sizes compiled code is quicker than torch's (`python -m benchmarks.step`).
 
-One core against another it always is, up to where the attention of a long row outweighs the products. But torch has all
+Core for core it always is, up to where the attention of a long row outweighs the products. But torch has all
 cores, and compiled code a team of them for wide models, and one for narrow ones.
 """
 

@@ -69,7 +69,7 @@ def current_team() -> Ints:
 def own_threads() -> int:
     """PyTorch's threads outside blocks of `together`."""
     if not hasattr(_this_thread, "own"):
-        # PyTorch sets with one thread's number also the one with which new threads begin.
+        # To set one thread's number also sets the number with which new threads begin.
         if _helpers.lowered:
             torch.set_num_threads(_helpers.lowered)
         _this_thread.own = 0
@@ -89,10 +89,13 @@ def together() -> Iterator[None]:
     their cores.
     """
     cores, threads, own = _helpers.cores, team_size(), own_threads()
-    if len(current_team()) or threads < 2 or not cores.acquire(blocking=False):
+    if len(current_team()) or threads < 2:
         yield
         return
-    from pipeline.engine.team import close
+    from pipeline.engine.team import close  # numba: half a second, at the first time
+    if not cores.acquire(blocking=False):
+        yield
+        return
     team = ALONE
     try:
         team = _this_thread.team = _helpers.begin(threads)

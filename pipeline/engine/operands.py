@@ -86,7 +86,7 @@ class Operands:
                 builder.select(self._fetches, builder.sdiv(own, passes), self.index(0)))
 
     def _fetch(self, address: ir.Value) -> None:
-        """Begin to read a line into the second cache; an address without memory does nothing.
+        """Begin to read a line into the second cache; to fetch an unmapped address has no effect.
 
         The nearest one has no room for what comes next: fetched into it, this would push out what is multiplied.
         """

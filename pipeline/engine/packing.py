@@ -23,6 +23,8 @@ from pipeline.engine.reading import (
 
 _WIDEST = 1024
 """The width up to which a compiled step is faster than torch's (`python -m benchmarks.rows`)."""
+_AT_ONCE = 4096
+"""Columns of a projection whose errors are computed together."""
 
 Block = Sequence[Floats]
 """Weight and bias of a normalisation, and of two linear maps; their matrices are (in, out)."""
@@ -166,9 +168,12 @@ def _in_panels(weight: Panels, together: int) -> Any:
 def _screen(projection: Floats) -> Screen:
     """The screen of a projection (D, V), whose error bound includes the rounding errors of floating-point sums."""
     panels, scale = _pack_rounded(projection)
-    exactly = projection.astype(np.float64)
-    errors = exactly - _rounded(projection, scale) * scale
-    lengths, lacking = (np.sqrt((one * one).sum(0)) for one in (exactly, errors))
+    lengths, lacking = np.empty(len(scale)), np.empty(len(scale))
+    for begin in range(0, len(scale), _AT_ONCE):  # all at once, they would take six times the projection's memory
+        some = slice(begin, begin + _AT_ONCE)
+        exactly = projection[:, some].astype(np.float64)
+        errors = exactly - _rounded(projection[:, some], scale[some]) * scale[some]
+        lengths[some], lacking[some] = (np.sqrt((one * one).sum(0)) for one in (exactly, errors))
     lost = lacking + 2 * len(projection) * np.finfo(scale.dtype).eps * lengths
     first = np.arange(0, len(scale), COLUMNS)  # of every panel
     highest = (np.maximum.reduceat(one, first) if len(first) else one for one in (lengths + lacking, lost))

@@ -3,7 +3,8 @@
 import weakref
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from threading import RLock
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -23,6 +24,17 @@ from pipeline.engine.reading import (
 )
 from pipeline.errors import PipelineError
 
+P = TypeVar("P")
+
+
+class _packed_once(cached_property[P]):
+    """An attribute that the first of several threads computes while the others wait."""
+
+    def __get__(self, packs: Any, owner: type | None = None) -> Any:
+        with packs.lock:
+            return super().__get__(packs, owner)
+
+
 _EVERYTHING = np.zeros((0, 1, 0), np.bool_)
 
 
@@ -36,8 +48,9 @@ class Packs:
         """
         # The network holds its packs: a cycle would keep those of a network that was trained on until it is collected.
         self._network = weakref.proxy(network)
+        self.lock = RLock()
 
-    @cached_property
+    @_packed_once
     def plain(self) -> PlainWeights:
         """The network's parameters.
 
@@ -51,22 +64,22 @@ class Packs:
         weights: PlainWeights = self._network.plain_weights()
         return weights
 
-    @cached_property
+    @_packed_once
     def size(self) -> int:
         """Bytes of all parameters."""
         return sum(one.numel() * one.element_size() for one in self._network.parameters())
 
-    @cached_property
+    @_packed_once
     def decoder(self) -> Packed | None:
         """The decoder with its own weights."""
         return self._decoder(self.plain.rounded)
 
-    @cached_property
+    @_packed_once
     def rounded(self) -> Packed | None:
         """The decoder with weights of 8 bits, for drafts."""
         return self.decoder if self.plain.rounded else self._decoder(rounded=True)
 
-    @cached_property
+    @_packed_once
     def encoder(self) -> PackedEncoder | None:
         """The encoder."""
         plain = self.plain
@@ -79,13 +92,13 @@ class Packs:
         return pack_encoder(_arrays(plain.encoder), embeddings, array(plain.source_positions),
                             array(plain.encoder_norm), rounded=plain.rounded)
 
-    @cached_property
+    @_packed_once
     def source(self) -> PackedSource | None:
         """The projection of encoded sources."""
         weight, bias = self.plain.source_keys_values
         return pack_source(array(weight), array(bias), rounded=self.plain.rounded) if readable(weight) else None
 
-    @cached_property
+    @_packed_once
     def chain(self) -> tuple[PackedChain, PackedChain] | None:
         """The chain between the tokens of a draft: as the network scores them, and rounded."""
         if not readable(self.plain.projection):
@@ -95,12 +108,12 @@ class Packs:
         rounded = pack_chain(*parts, rounded=True, rounded_projection=True)
         return None if own is None or rounded is None else (own, rounded)
 
-    @cached_property
+    @_packed_once
     def heads(self) -> PackedHeads | None:
         """Heads that predict the tokens after the next one, rounded."""
         return None if self.decoder is None else pack_heads(*map(array, self._network.plain_heads()))
 
-    @cached_property
+    @_packed_once
     def scorer(self) -> PackedScorer | None:
         """The scorer of a lattice."""
         if self.decoder is None:
@@ -110,7 +123,7 @@ class Packs:
                            [(array(one), array(other)) for one, other in self_attention], plain.heads,
                            array(plain.projection), (array(weight), float(bias)), rounded=plain.rounded)
 
-    @cached_property
+    @_packed_once
     def visible(self) -> Bools:
         """Which slots see each other."""
         return mask_array(self.plain.visible)

@@ -4,9 +4,7 @@ from collections.abc import Callable, Sequence
 from threading import Thread
 from typing import TypeVar
 
-import torch
-
-from pipeline.engine.helpers import using_all_cores
+from pipeline.engine.helpers import own_threads, using_all_cores
 
 T = TypeVar("T")
 
@@ -35,7 +33,7 @@ def in_threads(work: Callable[[int], T], items: Sequence[int]) -> dict[int, T]:
             except BaseException as error:
                 errors.append(error)
 
-    threads = [Thread(target=take) for _ in range(min(torch.get_num_threads(), len(items)) - 1)]
+    threads = [Thread(target=take) for _ in range(min(own_threads(), len(items)) - 1)]
     with using_all_cores():
         for thread in threads:
             thread.start()

@@ -107,9 +107,11 @@ class DrafterTransformer(ChainedTransformer):
 
     # Search.
 
-    def draft_memory(self, source: Tensor, memory: Memory) -> Memory:
-        """The drafter's memory of (B, S) ids: the verifier's where it has no encoder."""
-        return self.encode(source) if self.settings.encoder_layers else memory
+    def draft_memory(self, source: Tensor, memory: Memory | None = None) -> Memory:
+        """The drafter's memory of (B, S) ids: the verifier's, which may be given, where it has no encoder."""
+        if self.settings.encoder_layers:
+            return self.encode(source)
+        return self.verifier.encode(source) if memory is None else memory
 
     @torch.no_grad()
     def propose(self, tokens: Tensor, lengths: Ints | int, block: int, state: State) -> Tensor:

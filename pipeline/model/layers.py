@@ -251,7 +251,7 @@ class Positions(nn.Module):
     def repeat(self, copies: int) -> None:
         """Change a learned table of sinusoids to the sinusoids of D / copies columns, repeated."""
         assert self.learned is not None
-        # Every so manyth frequency of D columns is one of D / copies columns.
+        # Every `copies`-th frequency of D columns is one of D / copies columns.
         self.learned.copy_(self.learned[:, ::copies].repeat(1, copies))
 
     def forward(self) -> Tensor:

@@ -10,6 +10,7 @@ from pipeline.decoding import beam, pair_beam
 from pipeline.decoding.beams import LengthPenalty
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
+from pipeline.decoding.settings import make_decoder
 from pipeline.errors import PipelineError
 from pipeline.vocabulary import EOD, EOS
 
@@ -91,5 +92,7 @@ def test_beams_are_free_where_nothing_else_is_possible() -> None:
     ("left_to_right", "left_to_right", 1), ("right_to_left3", "right_to_left", 3),
     ("interleaved_sa2", "interleaved", 4)])
 def test_orders_without_pairs(order: str, name: str, slots: int) -> None:
-    with pytest.raises(PipelineError, match=f"pair_beam: order {name} fills {slots} slots per step and not 2; choose"):
-        search(lambda source, prefix: logits(), pair_beam.Settings(2), order)
+    decoder = make_decoder("pairs", {"algorithm": "pair_beam", "beams": 2}, LIMIT)
+    with pytest.raises(PipelineError, match=f"decoders.pairs: pair_beam searches orders of 2 slots per step, and this "
+                                            f"model's, {name}, has {slots}; choose another decoder"):
+        decoder.check(Scripted(EVERY_ORDER[order], lambda source, prefix: logits()))

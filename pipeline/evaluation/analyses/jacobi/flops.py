@@ -141,7 +141,7 @@ class Counted:
         self._add(2 * self._costs.shape.width * found.numel())
         return found
 
-    def draft_memory(self, source: Tensor, memory: Any) -> Any:
+    def draft_memory(self, source: Tensor, memory: Any = None) -> Any:
         found = self._model.draft_memory(source, memory)
         if found is not memory:
             self._add(self._costs.encoder(*found.states.shape[:2]))
