@@ -57,10 +57,10 @@ def test_settings_of_search() -> None:
 
 
 @pytest.mark.parametrize(("block", "message"), [
-    ({}, "decoders.mine.algorithm: '' is no file"),
+    ({}, "decoders.mine.algorithm: '' is not a file"),
     ({"algorithm": "annealing"}, "decoders.mine.algorithm: 'annealing' is not a file of pipeline/decoding"),
     ({"algorithm": "limits"}, "decoders.mine.algorithm: 'limits' is not a file of pipeline/decoding that has a search"),
-    ({"algorithm": "../files"}, "decoders.mine.algorithm: '../files' is no file"),
+    ({"algorithm": "../files"}, "decoders.mine.algorithm: '../files' is not a file"),
     ({"algorithm": "beam"}, "decoders.mine.beams is missing"),
     ({"algorithm": "beam", "beams": "four"}, "decoders.mine.beams is 'four'; it must be of type int"),
     ({"algorithm": "beam", "beams": 4, "wdith": 1}, "decoders.mine.wdith is unknown"),
