@@ -2,7 +2,7 @@
 
 The training source is divided into shards of sentences of similar length. Every shard is a file, so an interrupted run
 continues with the first missing one, and devices share the shards. The contents of a shard depend only on the teacher,
-the search and the source: any number of devices writes the same bytes.
+the search, the source and the kind of device: any number of devices of one kind writes the same bytes.
 """
 
 import dataclasses

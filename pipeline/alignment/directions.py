@@ -33,9 +33,9 @@ class Direction(NamedTuple):
 
 def align_direction(bitexts: Sequence[Bitext], settings: AlignmentSettings, threads: int, folder: Path,
                     callback: IterationCallback | None, reverse: bool = False, group: Group = ALONE) -> Direction:
-    """Align each target word with at most one source word, or in reverse vice versa; the corpora are trained as one.
+    """Align each target word with at most one source word or, in reverse, each source word with at most one target one.
 
-    `folder` is for temporary files, which have no names.
+    The corpora are trained as one. `folder` is for temporary files, which have no names.
     """
     pairs = [bitext.swapped() for bitext in bitexts] if reverse else list(bitexts)
     model = train(pairs, settings, threads=threads, callback=callback, group=group)

@@ -219,6 +219,7 @@ class _Corpus:
         self.most_cells = most
         """Cells of a shard that has more than one pair, at most."""
         self._kept: dict[int, Cells] = {}
+        self._keeping = Lock()
 
     def shape_of(self, shard: _Shard) -> NDArray[np.int32]:
         """Return the shape of every pair."""
@@ -237,7 +238,8 @@ class _Corpus:
         cells = look_up(self._lexicon, self._lexicon.target_types,
                         *self._bitexts[shard.bitext].part(shard.first, shard.last))
         size = cells.places.nbytes + cells.entries.nbytes
-        if size <= self.keep:
-            self.keep -= size
-            self._kept[number] = cells
+        with self._keeping:
+            if size <= self.keep:
+                self.keep -= size
+                self._kept[number] = cells
         return cells

@@ -89,7 +89,7 @@ class PairBatches(Dataset[Batch]):
 class PairsDataModule(lightning.LightningDataModule):
     """Batches of one family's training side, and of the validation and test splits.
 
-    Lightning's own distributed sampler repeats rows so that all devices have equally many, which falsifies a test;
+    Lightning's own distributed sampler repeats rows so that all devices have equally many, which biases a test;
     `EvaluationBatches` uses every row once. `--trainer.use_distributed_sampler` is therefore off.
     """
 
@@ -146,8 +146,9 @@ class PairsDataModule(lightning.LightningDataModule):
                            Resample(self.tokenizer, dropout, self.seed) if dropout else None)
         longest = int(data.target_lengths.max())
         if longest > self.longest:
-            raise PipelineError(f"{self.folder}: a target has {longest} tokens, the model takes {self.longest}; lower "
-                                "bpe.max_length or raise network.max_length")
+            raise PipelineError(f"{' and '.join(map(str, self.training_paths()))}: a target has {longest} tokens, the "
+                                f"model takes {self.longest}; raise network.max_length or lower bpe.max_length, of "
+                                "distilled targets limit.ratio")
         sampler = TrainingBatches(
             data.target_lengths, data.source_lengths, budget=self.settings.batch_tokens, seed=self.seed,
             steps=trainer.max_steps, slices=trainer.accumulate_grad_batches, rank=trainer.global_rank,

@@ -91,7 +91,7 @@ def write_hypotheses(path: Path, lines: Sequence[HypothesisLine], sentences: Seq
     """
     times = Counter(line.index for line in lines)
     faults = [f"sentence {index} is missing" for index in sentences if not times[index]]
-    faults += [f"sentence {index} came {n} times" for index, n in sorted(times.items()) if n > 1]
+    faults += [f"sentence {index} occurs {n} times" for index, n in sorted(times.items()) if n > 1]
     faults += [f"sentence {index} is outside the test set of {len(sentences)} sentences"
                for index in sorted(times) if index not in sentences]
     if faults:

@@ -26,7 +26,7 @@ from pipeline.params import Params
 def build_report(params: Params) -> None:
     """Write `decoders.json`, `decoders.md`, `claims.json` and `quality_speed.png` into reports/, and the page.
 
-    The page is elsewhere because it shows sentences of the corpus, which do not belong into git. Everything is read and
+    The page is elsewhere because it shows sentences of the corpus, which do not belong in git. Everything is read and
     checked before the first file is written.
 
     Raises:

@@ -91,9 +91,9 @@ class TranslationModule(lightning.LightningModule):
         raise NotImplementedError
 
     def at_this_step(self, first: float, last: float) -> float:
-        """An amount that changes linearly from the first training step to the last; 0 in evaluation mode.
+        """An amount that changes linearly from the first training step to the end; 0 in evaluation mode.
 
-        The last step is that of `training.steps`, also where patience ends the training earlier.
+        The end is after `training.steps`, also where patience ends the training earlier.
         """
         if not self.training:
             return 0.0

@@ -31,7 +31,8 @@ def split_catalogues(settings: CatalogueSettings, read_file: Callable[[str], Ite
     """
     paths = catalogue_inputs(settings)
     if settings.split_by == "file":
-        split_of = assign_groups(paths, settings.validation_share, settings.test_share)
+        split_of = assign_groups(paths, settings.validation_share, settings.test_share,
+                                 "give more files or set split_by: pair")
         return {split: chain.from_iterable(map(read_file, [path for path in paths if split_of[path] == split]))
                 for split in SPLITS}
     return {split: _select(chain.from_iterable(map(read_file, paths)), settings, split) for split in SPLITS}

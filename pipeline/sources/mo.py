@@ -21,7 +21,7 @@ def read_compiled(content: bytes) -> Iterator[Pair]:
         form = "<" if magic == _MAGIC else ">"
         magic, _, count, originals, translations = struct.unpack_from(f"{form}5I", content)
         if magic != _MAGIC:
-            raise ValueError("no compiled gettext catalogue")
+            raise ValueError("not a compiled gettext catalogue")
         size = 0
         for number in range(count):
             places = [struct.unpack_from(f"{form}2I", content, table + 8 * number)
@@ -36,7 +36,7 @@ def read_compiled(content: bytes) -> Iterator[Pair]:
                 if len(sources) > 1:
                     yield sources[1], forms[-1]
     except struct.error as error:
-        raise ValueError(f"no complete gettext catalogue: {error}") from None
+        raise ValueError(f"not a complete gettext catalogue: {error}") from None
 
 
 def _text(content: bytes, length: int, start: int) -> str:

@@ -27,7 +27,8 @@ class ShareSettings(Checked):
                           "something for train")
 
 
-def assign_groups(names: Iterable[str], validation_share: float, test_share: float) -> dict[str, str]:
+def assign_groups(names: Iterable[str], validation_share: float, test_share: float,
+                  remedy: str = "give more files") -> dict[str, str]:
     """Assign each named group (a file, an integration) to a split, by the order of the names' hashes.
 
     The shares are exact up to rounding and each split has at least one group. The result depends only on the set of
@@ -39,7 +40,7 @@ def assign_groups(names: Iterable[str], validation_share: float, test_share: flo
     shuffled = sorted(set(names), key=lambda name: sha256(name.encode()).digest())
     if len(shuffled) < 3:
         raise PipelineError(f"corpus: {len(shuffled)} file(s) or group(s) cannot make the three splits "
-                            "train, validation and test; give more files or set split_by: pair")
+                            f"train, validation and test; {remedy}")
     validation = min(max(1, round(validation_share * len(shuffled))), len(shuffled) - 2)
     test = min(max(1, round(test_share * len(shuffled))), len(shuffled) - validation - 1)
     return {name: "validation" if rank < validation else "test" if rank < validation + test else "train"

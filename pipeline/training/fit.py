@@ -113,7 +113,7 @@ class FitCLI(FamilyCLI):
     def own_callbacks(self, given: list[Callback]) -> list[Callback]:
         if any(isinstance(one, StochasticWeightAveraging) for one in given):
             raise PipelineError("--trainer.callbacks: StochasticWeightAveraging averages epochs, and a run is a single "
-                                "one; use WeightAveraging or EMAWeightAveraging, which average steps")
+                                "epoch; use WeightAveraging or EMAWeightAveraging, which average steps")
         training, chosen = self.params.family(self.family).training, self.settings.trainer
         if self._strategy == sharded.NAME and any(isinstance(one, WeightAveraging) for one in given):
             raise PipelineError(f"--trainer.callbacks: WeightAveraging with --trainer.strategy {sharded.NAME}: it "

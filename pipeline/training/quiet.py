@@ -4,7 +4,7 @@ import logging
 import warnings
 
 _NOISE = (
-    "GPU available",  # reports/machine.json and every report name the device
+    "GPU available",  # data/machine.json and every report name the device
     "TPU available",
     "HPU available",
     "💡 Tip",  # advertisements

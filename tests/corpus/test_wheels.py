@@ -132,9 +132,9 @@ def test_the_test_set_of_the_default_corpus_stays_and_is_never_trained_on(tmp_pa
 
 
 @pytest.mark.parametrize(("content", "reason"), [
-    (b"", "no complete gettext catalogue"), (b"\0" * 40, "no compiled gettext catalogue"),
+    (b"", "not a complete gettext catalogue"), (b"\0" * 40, "not a compiled gettext catalogue"),
     (compiled({"One room": "Ein Raum"})[:-5], "the file ends within a text"),
-    (compiled({"One room": "Ein Raum"})[:24], "no complete gettext catalogue"),
+    (compiled({"One room": "Ein Raum"})[:24], "not a complete gettext catalogue"),
     (compiled({"One room": "Ein Raum"}).replace(b"Raum", b"R\xe4um"), "utf-8"),
     ])
 def test_a_damaged_catalogue_is_named(tmp_path: Path, content: bytes, reason: str) -> None:

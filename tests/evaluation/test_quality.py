@@ -56,7 +56,7 @@ def test_only_complete_sets_are_written(tmp_path_factory: pytest.TempPathFactory
 @pytest.mark.parametrize(("indices", "sentences", "message"), [
     ([0, 2, 3], 4, "sentence 1 is missing"),
     ([0, 1], 3, "sentence 2 is missing"),
-    ([0, 1, 1, 2], 3, "sentence 1 came 2 times"),
+    ([0, 1, 1, 2], 3, "sentence 1 occurs 2 times"),
     ([0, 1, 7], 2, "sentence 7 is outside the test set of 2 sentences"),
 ])
 def test_the_first_wrong_index_is_named(tmp_path: Path, indices: list[int], sentences: int,

@@ -234,7 +234,7 @@ def test_unknown_options(workspace: Path, capsys: pytest.CaptureFixture[str], op
 @pytest.mark.parametrize(("changes", "message"), [
     ({"families": {"teacher": {"order": {"name": "diagonal"}}}},
      "order: 'diagonal' is unknown; choose one of left_to_right"),
-    ({"network": {"max_length": 8}}, "lower bpe.max_length or raise network.max_length"),
+    ({"network": {"max_length": 8}}, "raise network.max_length or lower bpe.max_length"),
     ({"data": {"side": "distilled"}}, "families.teacher.data.side is 'distilled', but distilled data are what"),
 ])
 def test_mistakes_are_one_line(workspace: Path, change_params: ChangeParams, capsys: pytest.CaptureFixture[str],

@@ -61,7 +61,8 @@ def read(settings: Settings, languages: Languages) -> Splits:
         splits |= integrations.read(settings.home_assistant, languages)
         split_of = dict.fromkeys(settings.packages, "train")
     else:
-        split_of = assign_groups(settings.packages, settings.validation_share, settings.test_share)
+        split_of = assign_groups(settings.packages, settings.validation_share, settings.test_share,
+                                 "name more packages")
     evaluated = set[str]() if settings.home_assistant is None else {
         _compared(source) for split in ("validation", "test") for source, _ in splits[split]}
     for name in sorted(settings.packages):
