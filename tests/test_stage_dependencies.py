@@ -19,6 +19,7 @@ HARMLESS = {
     "pipeline.checksums": "digests of what is written; what they are of, others decide",
     "pipeline.cores": "any number of threads gives the same result; what is timed depends on data/machine.json",
     "pipeline.errors": "what is told when nothing is written",
+    "pipeline.extras": "what is told when nothing is written",
     "pipeline.files": "writes files whole or not at all, whatever is in them",
     "pipeline.fingerprint": "names states of data and code; a killed run that continues ends as an uninterrupted one",
     "pipeline.git": "names the commit that figures are from",

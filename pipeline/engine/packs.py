@@ -24,6 +24,7 @@ from pipeline.engine.reading import (
 )
 from pipeline.errors import PipelineError
 
+_PACKING = RLock()
 P = TypeVar("P")
 
 
@@ -31,7 +32,7 @@ class _packed_once(cached_property[P]):
     """An attribute that the first of several threads computes while the others wait."""
 
     def __get__(self, packs: Any, owner: type | None = None) -> Any:
-        with packs.lock:
+        with _PACKING:
             return super().__get__(packs, owner)
 
 
@@ -48,7 +49,6 @@ class Packs:
         """
         # The network holds its packs: a cycle would keep those of a network that was trained on until it is collected.
         self._network = weakref.proxy(network)
-        self.lock = RLock()
 
     @_packed_once
     def plain(self) -> PlainWeights:

@@ -104,8 +104,8 @@ def ratio_of_products(over: Sequence[Floats], under: Sequence[Floats]) -> Estima
     Args:
         over, under: each (N,), a positive figure per sentence.
 
-    >>> ratio_of_products([np.array([4.0, 2.0]), np.array([5.0, 1.0])], [np.array([2.0, 1.0])])
-    Estimate(value=12.0, low=12.0, high=12.0)
+    >>> ratio_of_products([np.array([4.0, 2.0]), np.array([3.0, 3.0])], [np.array([2.0, 1.0]), np.array([1.0, 1.0])])
+    Estimate(value=6.0, low=6.0, high=6.0)
     """
     columns = np.stack([*over, *under], 1)
 

@@ -91,7 +91,7 @@ def test_vocabularies_of_two_sizes(tiny: Tiny, tmp_path: Path) -> None:
     ours = enliven(tiny(norm="post", **sizes))
     export_huggingface.save_model(ours, tmp_path)
     assert largest_difference(load_model(tmp_path), ours.double()) < 1e-9
-    with pytest.raises(PipelineError, match="pre-norm with 20 source and 31 target pieces is no architecture"):
+    with pytest.raises(PipelineError, match="pre-norm with 20 source and 31 target pieces is not an architecture"):
         export_huggingface.save_model(tiny(norm="pre", **sizes), tmp_path)
 
 

@@ -1,6 +1,6 @@
-"""Which translations does no lattice hold, and what do a share of the prior and a wider window bring?
+"""Which translations does no lattice hold, and what do a share of the prior and a wider window bring? (Section 4.)
 
-The lattice of the paper (section 4) holds translations of L - D to L + D words, of which each was counted at its
+The lattice of the paper holds translations of L - D to L + D words, of which each was counted at its
 position. In a small corpus few pairs have the lengths of source and position, so the counts leave most alignments out;
 and long translations differ from the predicted L by more than a few words. Measured on a part of the validation split,
 because what is found may be set: `counts.diagonal`, and `relative_window` and `length_penalty` of a decoder.
