@@ -143,8 +143,9 @@ class Counted:
 
     def draft_memory(self, source: Tensor, memory: Any = None) -> Any:
         found = self._model.draft_memory(source, memory)
-        if found is not memory:
-            self._add(self._costs.encoder(*found.states.shape[:2]))
+        if found is not memory:  # computed here, by the drafter's own encoder or by the verifier's
+            costs = self._costs if self._model.settings.encoder_layers else Costs.of(self._model.verifier)
+            self._add(costs.encoder(*found.states.shape[:2]))
         return found
 
     def propose(self, tokens: Tensor, lengths: Ints | int, block: int, state: Any) -> Tensor:
