@@ -57,7 +57,7 @@ def choice() -> str:
         return params.family(params.family(family).verifier or family).network.width
 
     def fastest(run: str, kept: Callable[[Row], bool]) -> Row:
-        candidates = [one for one in decoders(run) if one["family"] != PEER and kept(one)
+        candidates = [one for one in decoders(run) if one["family"] not in (PEER, TEACHER) and kept(one)
                       and width(run, one["family"]) == width(run, baseline())]
         return max(candidates, key=lambda one: one["speedup_vs_greedy"] or 0.0)
 
@@ -67,8 +67,7 @@ def choice() -> str:
 
     def exact(run: str) -> Callable[[Row], bool]:
         params, greedy = parameters(run), find(run, baseline(), "greedy")
-        return lambda one: one == greedy or (one["family"] != TEACHER and drafts(one)
-                                             and one["identical_to_greedy"] == 1
+        return lambda one: one == greedy or (drafts(one) and one["identical_to_greedy"] == 1
                                              and params.greedy_of(one["decoder"]) == "greedy")
 
     def as_right(run: str) -> Callable[[Row], bool]:
