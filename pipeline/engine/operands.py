@@ -150,8 +150,17 @@ class Operands:
                                                           ir.Constant(vector, None)], ".p0")
 
     def _store_columns(self, numbers: ir.Value, base: ir.Value, first: int) -> None:
-        self._call("masked.store", numbers.type, ir.VoidType(), [
-            numbers, *self._columns(base, numbers.type, first)], ".p0")
+        """Store a vector of numbers; of the last panel, those that the matrix has columns for.
+
+        AMD processors without AVX-512 take many cycles for a masked store.
+        """
+        builder = self.builder
+        address, alignment, mask = self._columns(base, numbers.type, first)
+        with builder.if_else(builder.icmp_signed(">=", self._remaining, self.index(COLUMNS)), likely=True) as (all_, some):
+            with all_:
+                builder.store(numbers, address, align=self.bits // 8)
+            with some:
+                self._call("masked.store", numbers.type, ir.VoidType(), [numbers, address, alignment, mask], ".p0")
 
     def _columns(self, base: ir.Value, vector: ir.VectorType, first: int) -> list[ir.Value]:
         """The address of a vector of numbers, its alignment, and which of them the matrix has columns for."""

@@ -20,8 +20,8 @@ from pipeline.engine.reading import COLUMNS, OFFSET, TOGETHER
 
 _FEATURES: str = cpu_target.target_context.codegen().magic_tuple()[2]
 REGISTERS, _BITS = (32, 512) if "+avx512f" in _FEATURES else (16, 256)
-MOST_ROWS = 7 if REGISTERS == 32 else 4
-"""Rows that are multiplied at a time: as many as there are registers for their sums and products."""
+MOST_ROWS = 7 if REGISTERS == 32 else 3
+"""Rows that are multiplied at a time: as many as there are registers for their sums and products, and for operands."""
 _ORDER = (1, 0, 2, 3)  # of products that are summed together; it decides the bits of all results
 
 
