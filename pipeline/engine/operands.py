@@ -156,7 +156,8 @@ class Operands:
         """
         builder = self.builder
         address, alignment, mask = self._columns(base, numbers.type, first)
-        with builder.if_else(builder.icmp_signed(">=", self._remaining, self.index(COLUMNS)), likely=True) as (all_, some):
+        with builder.if_else(builder.icmp_signed(">=", self._remaining, self.index(COLUMNS)),
+                             likely=True) as (all_, some):
             with all_:
                 builder.store(numbers, address, align=self.bits // 8)
             with some:
