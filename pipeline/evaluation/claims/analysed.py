@@ -172,7 +172,7 @@ def _edits(metrics: Metrics, baseline: str) -> Judgement:
 
 
 def _peak(metrics: Metrics) -> Judgement:
-    """Among the lengths that the drafter learnt: what it drafts beyond them says little about longer drafts."""
+    """Among the lengths that the drafter learnt; it was never trained to draft more tokens."""
     claim = "GAD's gain peaks at a draft that is neither the shortest nor the longest"
     found, fastest = (_find(metrics, "draft_acceptance", key) for key in ("exact", "fastest"))
     lengths = sorted(k for k in (int(name.removeprefix("block")) for name in found or ())

@@ -15,7 +15,7 @@ from torch import Tensor
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.settings import make_decoder
-from pipeline.evaluation.analyses.lattice.breakdown import MEASURED, PARTS, VERBS, breakdown, choose
+from pipeline.evaluation.analyses.lattice.breakdown import MEASURED, METHODS, PARTS, breakdown, choose
 from pipeline.evaluation.analyses.parts import Stopwatch, Watched, WatchedSearch, time_parts
 from pipeline.vocabulary import PAD
 
@@ -67,7 +67,7 @@ def test_every_part_gets_its_own_time_and_search_what_is_left() -> None:
     slow = Slow([50, 50, 1, 2, 3, 2, 9, 5])
     sentences = [torch.tensor([[7, 3]]), torch.tensor([[8, 9, 3]])]
     watch = Stopwatch(MEASURED, CPU, slow.clock)
-    timed = Watched(slow, watch, VERBS)
+    timed = Watched(slow, watch, METHODS)
     search = WatchedSearch(lambda source: slow.search(timed, source), watch)
     (seconds,) = time_parts([search], sentences, repetitions=3, warmup=2)
     once = [100, 11, 1000, 10_000]
@@ -80,7 +80,7 @@ def test_a_stopwatch_changes_nothing() -> None:
     model, source = lattice(), sources(5, 2, 7)
     decoder = make_decoder("lattice3", {"algorithm": "lattice", "candidates": 3, "nbest": 2}, LIMIT)
     watch = Stopwatch(MEASURED, CPU)
-    timed, plain = decoder(Watched(model, watch, VERBS), source), decoder(model, source)
+    timed, plain = decoder(Watched(model, watch, METHODS), source), decoder(model, source)
     assert torch.equal(timed.tokens, plain.tokens)
     torch.testing.assert_close(timed.scores, plain.scores, rtol=0, atol=1e-12)  # of one sentence or of a batch
     assert all(seconds > 0 for seconds in watch.seconds.values())

@@ -17,7 +17,7 @@ from torch import Tensor
 from pipeline.decoding import gad
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
-from pipeline.evaluation.analyses.drafting.draft_breakdown import MEASURED, PARTS, VERBS, draft_breakdown
+from pipeline.evaluation.analyses.drafting.draft_breakdown import MEASURED, METHODS, PARTS, draft_breakdown
 from pipeline.evaluation.analyses.drafting.draft_speedup import draft_speedup, edit_distance, tokens_and_calls
 from pipeline.evaluation.analyses.parts import Stopwatch, Watched, WatchedSearch, time_parts
 from pipeline.evaluation.speed import Contestant
@@ -69,7 +69,7 @@ def test_every_part_gets_its_own_time() -> None:
 
     def search(pace: float) -> WatchedSearch:
         watch = Stopwatch(MEASURED, CPU, lambda: clocked.now)
-        model = Watched(clocked, watch, VERBS, Watched(clocked, watch, {
+        model = Watched(clocked, watch, METHODS, Watched(clocked, watch, {
             "encode": "verifier_encoder", "start": "verifier", "step": "verifier"}))
         assert model.kind == "drafter"
         return WatchedSearch(lambda source: clocked.search(model, pace), watch)
@@ -98,14 +98,14 @@ def test_every_call_of_one_sentence_is_seen(tiny: Callable[..., Transformer]) ->
     model, ticks = drafter(tiny()), itertools.count()
     watch = Stopwatch(MEASURED, CPU, lambda: float(next(ticks)))
     verifier = Watched(model.verifier, watch, {"start": "verifier", "step": "verifier"})
-    found = gad.search(Watched(model, watch, VERBS, verifier), sources(7), LIMIT)  # type: ignore[arg-type]
+    found = gad.search(Watched(model, watch, METHODS, verifier), sources(7), LIMIT)  # type: ignore[arg-type]
     assert watch.seconds["verifier"] == 1 + int(found.calls)
 
 
 def test_a_stopwatch_changes_no_translation(tiny: Callable[..., Transformer]) -> None:
     model, source = drafter(tiny()), sources(5, 2, 7)
     watch = Stopwatch(MEASURED, CPU)
-    watched = Watched(model, watch, VERBS)
+    watched = Watched(model, watch, METHODS)
     assert torch.equal(gad.search(watched, source, LIMIT).tokens, gad.search(model, source, LIMIT).tokens)  # type: ignore[arg-type]
 
 

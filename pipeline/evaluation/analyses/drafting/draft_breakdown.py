@@ -22,7 +22,7 @@ from pipeline.model.chained import ChainedTransformer
 
 MEASURED = ("verifier_encoder", "drafter_encoder", "drafter", "verifier")
 PARTS = (*MEASURED, "others")
-VERBS = {"draft_memory": "drafter_encoder",
+METHODS = {"draft_memory": "drafter_encoder",
          **dict.fromkeys(("start", "propose", "draft_tokens", "continue_greedily", "head_states"), "drafter")}
 """The part to which the time of each method belongs, of a model that drafts for its `verifier`."""
 _VERIFIER = {"encode": "verifier_encoder", "start": "verifier", "step": "verifier"}
@@ -65,7 +65,7 @@ def draft_breakdown(searches: Mapping[Name, tuple[Any, Decoder]], sentences: Seq
 
 def _watched(model: Any, search: Decoder, device: torch.device) -> WatchedSearch:
     watch = Stopwatch(MEASURED, device)
-    watched = Watched(model, watch, VERBS, Watched(model.verifier, watch, _VERIFIER))
+    watched = Watched(model, watch, METHODS, Watched(model.verifier, watch, _VERIFIER))
     return WatchedSearch(partial(search, watched), watch)
 
 

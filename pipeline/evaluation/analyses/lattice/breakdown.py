@@ -29,7 +29,7 @@ from pipeline.evaluation.speed import Floats
 MEASURED = ("encoder", "look_up", "scorer")
 PARTS = (*MEASURED, "viterbi")
 _LABELS = ("encoder", "look-up of candidates and length", "scorer", "Viterbi")
-VERBS = {"length": "look_up", "candidates": "look_up", "encode": "encoder", "edges": "scorer"}
+METHODS = {"length": "look_up", "candidates": "look_up", "encode": "encoder", "edges": "scorer"}
 """The part to which the time of each method of the model belongs."""
 Ints = NDArray[np.int64]
 
@@ -63,7 +63,7 @@ def breakdown(name: str, decoder: Decoder, model: LatticeModel, sources: Sequenc
     bins = (lengths - 1) // bin_words
     chosen = choose(lengths, bins, count)
     watch = Stopwatch(MEASURED, device)
-    watched = Watched(model, watch, VERBS)
+    watched = Watched(model, watch, METHODS)
     seconds = time_parts([WatchedSearch(partial(decoder, watched), watch)], [sources[row] for row in chosen],
                          repetitions, warmup)[0]
     metric: dict[str, Any] = {"decoder": name, "device": device.type, "threads": torch.get_num_threads(),
