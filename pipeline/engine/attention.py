@@ -6,11 +6,13 @@ import numpy as np
 
 from pipeline.compiled import njit
 from pipeline.engine.best import exponential
+from pipeline.engine.by_address import by_address
 from pipeline.engine.reading import Bools, Floats, Ints, Seen
 
 _SUM = {"contract", "nsz", "reassoc"}  # the order of a sum depends only on its length
 
 
+@by_address
 @njit(cache=True, nogil=True, error_model="numpy")
 def attend_rows(first: int, last: int, queries: Floats, seen: Seen, out: Floats) -> None:
     """Write the attention of some of M queries, from `first` to before `last`.

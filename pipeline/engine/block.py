@@ -8,6 +8,7 @@ from pipeline.compiled import njit
 from pipeline.engine.assign import assign
 from pipeline.engine.attention import attend_rows
 from pipeline.engine.best import exponential
+from pipeline.engine.by_address import by_address
 from pipeline.engine.matrix import affine, size
 from pipeline.engine.plain import GELU, RELU
 from pipeline.engine.reading import Floats, Ints, Panels, Seen
@@ -16,6 +17,7 @@ from pipeline.engine.team import attend_together, is_attention_shared
 _SUM = {"contract", "nsz", "reassoc"}  # the order of a sum depends only on its length
 
 
+@by_address
 @njit(cache=True, nogil=True, error_model="numpy")
 def embed(tokens: Ints, places: Ints, embeddings: Floats, positions: Floats, out: Floats) -> bool:
     """Write into out (R, n, D) the sums of the embeddings of tokens and of their positions.
@@ -54,6 +56,7 @@ def first_block(matrices: Panels, vectors: Floats, D: int, N: int) -> tuple[Pane
     return matrices[:M], vectors[:Q], matrices[M:], vectors[Q:]
 
 
+@by_address
 @njit(cache=True, nogil=True, error_model="numpy")
 def enter(x: Floats, matrices: Panels, vectors: Floats, pre: bool, normed: Floats, out: Floats,
           team: Ints) -> None:
@@ -82,6 +85,7 @@ def copy_for_block(x: Floats, norm: Floats, pre: bool, out: Floats) -> None:
         assign(x.reshape(-1), out.reshape(-1))
 
 
+@by_address
 @njit(cache=True, nogil=True, error_model="numpy")
 def attention(queries: Floats, seen: Seen, out: Floats, team: Ints) -> None:
     """Write the attention of all queries into out (M, D); see `attention.attend_rows`, and for the team `enter`."""
@@ -92,6 +96,7 @@ def attention(queries: Floats, seen: Seen, out: Floats, team: Ints) -> None:
         attend_rows(first, len(queries), queries, seen, out)
 
 
+@by_address
 @njit(cache=True, nogil=True, error_model="numpy")
 def leave(x: Floats, inner: Floats, matrices: Panels, vectors: Floats, pre: bool, moved: Floats,
           team: Ints) -> None:
@@ -119,6 +124,7 @@ def add(x: Floats, moved: Floats, norm: Floats, pre: bool) -> None:
         normalise(x, norm, x)
 
 
+@by_address
 @njit(cache=True, nogil=True, error_model="numpy")
 def feed_forward(x: Floats, matrices: Panels, vectors: Floats, pre: bool, activation: int, room: Floats,
                  team: Ints) -> None:

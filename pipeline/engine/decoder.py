@@ -10,6 +10,7 @@ import numpy as np
 from pipeline.compiled import njit
 from pipeline.engine.assign import assign
 from pipeline.engine.block import attention, embed, enter, feed_forward, first_block, leave, normalise
+from pipeline.engine.by_address import by_address
 from pipeline.engine.matrix import affine
 from pipeline.engine.reading import Floats, Ints, Reading, Seen
 
@@ -34,6 +35,7 @@ def step(tokens: Ints, lengths: Ints, reading: Reading, hidden: Floats, logits: 
     return True
 
 
+@by_address
 @njit(cache=True, nogil=True, error_model="numpy")
 def read(tokens: Ints, lengths: Ints, reading: Reading, hidden: Floats) -> bool:
     """Read the next n tokens of every row, from ids to states.
@@ -58,6 +60,7 @@ def read(tokens: Ints, lengths: Ints, reading: Reading, hidden: Floats) -> bool:
     return True
 
 
+@by_address
 @njit(cache=True, nogil=True, error_model="numpy")
 def decode(x: Floats, lengths: Ints, places: Ints, reading: Reading) -> None:
     """All decoder layers over the next n tokens of every row, whose keys and values are written into the past.
@@ -90,6 +93,7 @@ def decode(x: Floats, lengths: Ints, places: Ints, reading: Reading) -> None:
         finish_layer(rows, layer, reading, normed, moved, projected)
 
 
+@by_address
 @njit(cache=True, nogil=True, error_model="numpy")
 def finish_layer(x: Floats, layer: int, reading: Reading, normed: Floats, moved: Floats, projected: Floats) -> None:
     """The blocks of a decoder layer after self-attention, in place: attention to the source and feed-forward.

@@ -8,10 +8,12 @@ import numpy as np
 
 from pipeline.compiled import njit
 from pipeline.engine.block import attention, embed, enter, feed_forward, first_block, leave, normalise
+from pipeline.engine.by_address import by_address
 from pipeline.engine.matrix import affine
 from pipeline.engine.reading import Bools, Floats, Ints, PackedEncoder, PackedSource, Seen
 
 
+@by_address
 @njit(cache=True, nogil=True, error_model="numpy")
 def encode(tokens: Ints, packed: PackedEncoder, heads: int, pre: bool, activation: int, mask: Bools, states: Floats,
            team: Ints) -> bool:

@@ -5,6 +5,7 @@ import numpy as np
 from pipeline.compiled import njit
 from pipeline.engine.assign import assign
 from pipeline.engine.best import best_of, log_sum
+from pipeline.engine.by_address import by_address
 from pipeline.engine.decoder import read, step
 from pipeline.engine.ending import slots_before_end
 from pipeline.engine.matrix import affine
@@ -97,6 +98,7 @@ def _take_best_ending(logits: Floats, words: Ints, end: int) -> None:
     words[kept:] = end
 
 
+@by_address
 @njit(cache=True, nogil=True)
 def run_ahead(known: Ints, predicted: Ints, length: int, reading: Reading) -> None:
     """Read tokens and predict the best next ones, each of which but the last is read in turn.

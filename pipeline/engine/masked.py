@@ -10,6 +10,7 @@ import numpy as np
 from pipeline.compiled import njit
 from pipeline.engine.best import best_of, log_sum
 from pipeline.engine.block import attention, embed, enter, first_block, leave, normalise
+from pipeline.engine.by_address import by_address
 from pipeline.engine.decoder import finish_layer
 from pipeline.engine.encoder import by_heads
 from pipeline.engine.matrix import affine
@@ -106,6 +107,7 @@ def _embed(tokens: Ints, hidden: Bools, begins: Ints, places: Ints, reading: Rea
     return embed(shown, slots, reading.packed.embeddings, reading.packed.positions, states)
 
 
+@by_address
 @njit(cache=True, nogil=True, error_model="numpy")
 def _decode(x: Floats, begins: Ints, reading: Reading) -> None:
     """All decoder layers over targets of any lengths, whose words see each other.

@@ -11,12 +11,14 @@ from numba.core import types
 from numba.extending import overload
 
 from pipeline.compiled import njit
+from pipeline.engine.by_address import by_address
 from pipeline.engine.panels import multiply_panels
 from pipeline.engine.reading import COLUMNS, Floats, Ints, Multiplicands, Panels
 from pipeline.engine.rounding import round_rows
 from pipeline.engine.team import is_shared, multiply_together
 
 
+@by_address
 @njit(cache=True, nogil=True)
 def affine(x: Floats, weight: Panels, scale: Floats, bias: Floats, out: Floats, team: Ints) -> None:
     """x (M, K) times weight (K, N) * scale (N,), plus bias (N,), into out (M, N); K a multiple of 4.
@@ -30,6 +32,7 @@ def affine(x: Floats, weight: Panels, scale: Floats, bias: Floats, out: Floats, 
     product(rows, of_rows, weight, scale, bias, out, team)
 
 
+@by_address
 @njit(cache=True, nogil=True)
 def product(rows: Multiplicands, of_rows: Floats, weight: Panels, scale: Floats, bias: Floats, out: Floats,
             team: Ints) -> None:

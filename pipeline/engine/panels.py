@@ -6,6 +6,7 @@ need several passes over a panel, it is read in parts, which the nearest cache h
 """
 
 from pipeline.compiled import njit
+from pipeline.engine.by_address import by_address
 from pipeline.engine.reading import Floats, Multiplicands, Panels
 from pipeline.engine.tile import MOST_ROWS, REGISTERS, multiply
 
@@ -14,6 +15,7 @@ _PART = 128  # rows of a matrix that are 16 KB of a panel of float32
 _WIDE = 512  # rows and columns from which a matrix belongs to a model that no cache holds
 
 
+@by_address
 @njit(cache=True, nogil=True)
 def multiply_panels(first: int, last: int, rows: Multiplicands, of_rows: Floats, weight: Panels, scale: Floats,
                     bias: Floats, out: Floats) -> None:

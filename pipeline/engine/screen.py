@@ -16,6 +16,7 @@ from numba.extending import overload
 
 from pipeline.compiled import njit
 from pipeline.engine.best import best_of
+from pipeline.engine.by_address import by_address
 from pipeline.engine.matrix import affine, product
 from pipeline.engine.reading import COLUMNS, Floats, Ints, Packed, Screen
 from pipeline.engine.rounding import round_rows
@@ -25,6 +26,7 @@ _SAFE = 1.001
 """Lengths are multiplied by this, which exceeds their own rounding error by far."""
 
 
+@by_address
 @njit(cache=True, nogil=True)
 def best_words(x: Floats, packed: Packed, logits: Floats, bounds: Floats, words: Ints, team: Ints) -> None:
     """Write the best word of every state, of equal ones the first.
@@ -42,6 +44,7 @@ def best_words(x: Floats, packed: Packed, logits: Floats, bounds: Floats, words:
     _find_best(x, packed, packed.outputs, logits, bounds, words, team)
 
 
+@by_address
 @njit(cache=True, nogil=True)
 def _screened(x: Floats, packed: Packed, logits: Floats, bounds: Floats, words: Ints, team: Ints) -> None:
     """`best_words` of a decoder with a screen."""
@@ -67,6 +70,7 @@ def logit_of(x: Floats, m: int, packed: Packed, logits: Floats, word: int) -> fl
     return float(logits[m, word])
 
 
+@by_address
 @njit(cache=True, nogil=True)
 def count_above(x: Floats, m: int, packed: Packed, logits: Floats, bounds: Floats, logit: float, most: int) -> int:
     """How many logits of state m are above one of them, after `best_words`; counting stops at `most`."""
