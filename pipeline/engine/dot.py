@@ -1,21 +1,32 @@
 """The dot product of bytes, by the instructions that the processor has. All ways have the same sums."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from llvmlite import ir
 from numba.core import cgutils
 
-from pipeline.engine.reading import TOGETHER
+from pipeline.engine.reading import OFFSET, TOGETHER
 
-Dot = Callable[[ir.IRBuilder, ir.Value, ir.Value, ir.Value], ir.Value]
-"""Adds to every lane of 32 bits the products of its four unsigned and its four signed bytes."""
+Add = Callable[[ir.IRBuilder, ir.Value, ir.Value, ir.Value], ir.Value]
+"""Adds to every lane of 32 bits the products of four unsigned and four signed bytes."""
 
 
-def choose_dot(features: str) -> tuple[Dot, int]:
-    """The fastest such function on a processor with these features, and its number of lanes."""
+class Dot(NamedTuple):
+    """A way to multiply bytes."""
+
+    add: Add
+    lanes: int
+    """Its lanes of 32 bits."""
+    offset: bool
+    """Whether sums are those of the unsigned weights, with their `OFFSET`; if not, those of the weights without it."""
+
+
+def choose_dot(features: str) -> Dot:
+    """The fastest way on a processor with these features."""
     if "+avx512vnni" in features or "+avxvnni" in features:
-        return dot_of_bytes, 16 if "+avx512vnni" in features else 8
-    return (dot_of_pairs if "+avx2" in features else dot_of_lanes), 8
+        return Dot(dot_of_bytes, 16 if "+avx512vnni" in features else 8, True)
+    return Dot(dot_of_pairs, 8, False) if "+avx2" in features else Dot(dot_of_lanes, 8, True)
 
 
 def dot_of_bytes(builder: ir.IRBuilder, total: ir.Value, weights: ir.Value, numbers: ir.Value) -> ir.Value:
@@ -25,15 +36,21 @@ def dot_of_bytes(builder: ir.IRBuilder, total: ir.Value, weights: ir.Value, numb
 
 
 def dot_of_pairs(builder: ir.IRBuilder, total: ir.Value, weights: ir.Value, numbers: ir.Value) -> ir.Value:
-    """AVX2: even and odd bytes as integers of 16 bits, pairs of which one instruction multiplies and adds."""
-    vector, shorts = total.type, ir.VectorType(ir.IntType(16), 2 * total.type.count)
-    eight, low = (ir.Constant(shorts, [value] * shorts.count) for value in (8, 255))
-    weights, numbers = builder.bitcast(weights, shorts), builder.bitcast(numbers, shorts)
-    even = builder.and_(weights, low), builder.ashr(builder.shl(numbers, eight), eight)
-    odd = builder.lshr(weights, eight), builder.ashr(numbers, eight)
-    for pair in (even, odd):
-        total = builder.add(total, _instruction(builder, "avx2.pmadd.wd", vector, list(pair)))
-    return total
+    """AVX2: products of unsigned by signed bytes, two of which one instruction adds to 16 bits, and another to 32.
+
+    Products with weights up to 255 could leave 16 bits. With the numbers' signs moved to weights without `OFFSET` they
+    do not: two of them are at most 2 * 127 * 127.
+    """
+    vector = total.type
+    eights, shorts = (ir.VectorType(ir.IntType(bits), vector.count * 32 // bits) for bits in (8, 16))
+    signed = builder.xor(builder.bitcast(weights, eights), ir.Constant(eights, [OFFSET] * eights.count))
+    numbers = builder.bitcast(numbers, eights)
+    negative = builder.icmp_signed("<", numbers, ir.Constant(eights, None))
+    sizes = builder.select(negative, builder.neg(numbers), numbers)
+    moved = _instruction(builder, "avx2.psign.b", eights, [signed, numbers])
+    pairs = _instruction(builder, "avx2.pmadd.ub.sw", shorts, [sizes, moved])
+    ones = ir.Constant(shorts, [1] * shorts.count)
+    return builder.add(total, _instruction(builder, "avx2.pmadd.wd", vector, [pairs, ones]))
 
 
 def dot_of_lanes(builder: ir.IRBuilder, total: ir.Value, weights: ir.Value, numbers: ir.Value) -> ir.Value:

@@ -157,10 +157,10 @@ class Operands:
         builder = self.builder
         address, alignment, mask = self._columns(base, numbers.type, first)
         with builder.if_else(builder.icmp_signed(">=", self._remaining, self.index(COLUMNS)),
-                             likely=True) as (all_, some):
-            with all_:
+                             likely=True) as (whole, cut):
+            with whole:
                 builder.store(numbers, address, align=self.bits // 8)
-            with some:
+            with cut:
                 self._call("masked.store", numbers.type, ir.VoidType(), [numbers, address, alignment, mask], ".p0")
 
     def _columns(self, base: ir.Value, vector: ir.VectorType, first: int) -> list[ir.Value]:

@@ -109,10 +109,11 @@ def _write_exact(tile: Operands) -> None:
 def _write_rounded(tile: Operands) -> None:
     """Multiply and add integers, which has no rounding errors: the same on every processor.
 
-    The weights' `OFFSET` adds to every sum of a row OFFSET times the sum of the row's numbers, which is subtracted.
+    Where sums contain the weights' `OFFSET`, this times the sum of the row's numbers is subtracted.
     """
     builder, number = tile.builder, ir.IntType(32)
-    dot, lanes = choose_dot(_FEATURES)
+    dot = choose_dot(_FEATURES)
+    lanes = dot.lanes
     vector, parts = ir.VectorType(number, lanes), COLUMNS // lanes
     nothing = ir.Constant(vector, None)
     totals = [[cgutils.alloca_once_value(builder, nothing) for _ in range(parts)] for _ in range(tile.rows)]
@@ -123,10 +124,13 @@ def _write_rounded(tile: Operands) -> None:
             place = builder.add(builder.mul(k, tile.index(COLUMNS)), tile.index(part * lanes * TOGETHER))
             weights = tile.load(vector, tile.panel, place)
             for row, total in zip(numbers, totals, strict=True):
-                builder.store(dot(builder, builder.load(total[part]), weights, row), total[part])
-    factors, sums_of_rows = ([builder.load(place) for place in places] for places in (tile.factors, tile.sums))
-    shifts = [tile.spread(vector, builder.mul(builder.fptosi(total, number), number(OFFSET))) for total in sums_of_rows]
+                builder.store(dot.add(builder, builder.load(total[part]), weights, row), total[part])
+    factors = [builder.load(factor) for factor in tile.factors]
+    sums = [[builder.load(part) for part in total] for total in totals]
+    if dot.offset:
+        for r, place in enumerate(tile.sums):
+            shift = tile.spread(vector, builder.mul(builder.fptosi(builder.load(place), number), number(OFFSET)))
+            sums[r] = [builder.sub(total, shift) for total in sums[r]]
     for part in range(parts):
-        sums = [builder.sitofp(builder.sub(builder.load(total[part]), shift), ir.VectorType(tile.number, lanes))
-                for total, shift in zip(totals, shifts, strict=True)]
-        tile.store(sums, part * lanes, factors)
+        tile.store([builder.sitofp(total[part], ir.VectorType(tile.number, lanes)) for total in sums], part * lanes,
+                   factors)

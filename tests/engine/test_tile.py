@@ -13,17 +13,18 @@ from pipeline.engine.packing import pack_matrix
 from pipeline.engine.reading import ALONE, COLUMNS
 
 FEATURES = cpu_target.target_context.codegen().magic_tuple()[2]
-WAYS = [(dot.dot_of_lanes, 4, True), (dot.dot_of_lanes, 8, True), (dot.dot_of_pairs, 8, "+avx2" in FEATURES),
-        (dot.dot_of_bytes, 16, "+avx512vnni" in FEATURES),
-        (dot.dot_of_bytes, 8, "+avxvnni" in FEATURES or "+avx512vnni" in FEATURES)]
+WAYS = [(dot.Dot(dot.dot_of_lanes, 4, True), True), (dot.Dot(dot.dot_of_lanes, 8, True), True),
+        (dot.Dot(dot.dot_of_pairs, 8, False), "+avx2" in FEATURES),
+        (dot.Dot(dot.dot_of_bytes, 16, True), "+avx512vnni" in FEATURES),
+        (dot.Dot(dot.dot_of_bytes, 8, True), "+avxvnni" in FEATURES or "+avx512vnni" in FEATURES)]
 
 
-@pytest.mark.parametrize(("way", "lanes", "there"), WAYS)
+@pytest.mark.parametrize(("way", "there"), WAYS)
 @pytest.mark.parametrize("rows", sorted({1, 2, 4, tile.MOST_ROWS}))
-def test_sums_of_whole_numbers(monkeypatch: pytest.MonkeyPatch, way: Any, lanes: int, there: bool, rows: int) -> None:
+def test_sums_of_whole_numbers(monkeypatch: pytest.MonkeyPatch, way: dot.Dot, there: bool, rows: int) -> None:
     if not there:
         pytest.skip("this processor has no such instruction")
-    monkeypatch.setattr(tile, "choose_dot", lambda features: (way, lanes))
+    monkeypatch.setattr(tile, "choose_dot", lambda features: way)
     choose = np.random.default_rng(rows)
     K, N = 52, 2 * COLUMNS + 7
     weights = choose.integers(-127, 128, (K, N))
@@ -86,7 +87,6 @@ def test_a_row_of_a_wide_product_has_the_same_bits_whatever_the_others_are() -> 
 
 
 def test_a_processor_of_every_kind() -> None:
-    assert dot.choose_dot("+avx2,+avx512vnni") == (dot.dot_of_bytes, 16)
-    assert dot.choose_dot("+avx2,+avxvnni") == (dot.dot_of_bytes, 8)
-    assert dot.choose_dot("+avx2,-avx512vnni,-avxvnni") == (dot.dot_of_pairs, 8)
-    assert dot.choose_dot("+neon") == (dot.dot_of_lanes, 8)
+    ways = {"+avx2,+avx512vnni": (dot.dot_of_bytes, 16), "+avx2,+avxvnni": (dot.dot_of_bytes, 8),
+            "+avx2,-avx512vnni,-avxvnni": (dot.dot_of_pairs, 8), "+neon": (dot.dot_of_lanes, 8)}
+    assert {features: dot.choose_dot(features)[:2] for features in ways} == ways
