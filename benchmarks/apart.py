@@ -1,4 +1,4 @@
-"""A batch of 32 sentences searched together, in one portion per thread, or each sentence alone in one of the threads.
+"""A batch of 32 sentences searched together, in one portion per thread, or in threads that take one or a few at a time.
 
 Which is soonest depends on the model's size.
 
@@ -24,6 +24,7 @@ from pipeline.decoding import beam, greedy
 from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.threaded import search_in_portions, search_in_threads
+from pipeline.engine import bounds
 from pipeline.engine.door import open_engine, sharing_by
 from pipeline.evaluation.analyses.random_weights import random_model
 from pipeline.files import write_json
@@ -65,6 +66,7 @@ def measure(settings: NetworkSettings, vocabulary: int, quantization: str, round
 
     ways: dict[str, Callable[[Search, torch.Tensor], Hypotheses]] = {
         "together": together, "apart": search_in_threads,
+        "a_few": partial(search_in_threads, at_once=bounds.sentences_per_call(ROWS)),
         "in_portions": partial(search_in_portions, portions=torch.get_num_threads())}
     seconds = interleave({f"{name}, {way}": timed(partial(run, search, source))
                           for name, search in searches.items() for way, run in ways.items()}, rounds, warmup=1)
@@ -83,10 +85,12 @@ def main() -> None:
     description = about(["torch"])
     results = [measure(*model, quantization, options.rounds) for model in MODELS for quantization in COMPILED]
     write_json(options.output, {**description, "rounds": options.rounds, "rows": ROWS, "results": results})
-    print(table(["model", "MB in float32", "format", "search", "together, ms", "apart, times as fast", "in portions"], [
+    print(table(["model", "MB in float32", "format", "search", "together, ms", "apart, times as fast", "a few",
+                 "in portions"], [
         ["d={width}, {encoder_layers}+{decoder_layers}".format(**row["network"]), f"{row['megabytes']:.0f}",
          row["quantization"], name, f"{row['milliseconds'][f'{name}, together']:.1f}",
-         *("{:.2f} [{:.2f}, {:.2f}]".format(*row[f"{way}_over_together"][name]) for way in ("apart", "in_portions"))]
+         *("{:.2f} [{:.2f}, {:.2f}]".format(*row[f"{way}_over_together"][name])
+           for way in ("apart", "a_few", "in_portions"))]
         for row in results for name in row["apart_over_together"]]))
 
 

@@ -17,7 +17,7 @@ from pipeline.engine.waiting import on_device
 from pipeline.model.state import Ints
 from pipeline.model.top import score_best
 
-TRAITS = Traits(takes_shortlist=True, in_one_call=True)
+TRAITS = Traits(takes_shortlist=True, in_one_call=True, shares_calls=True)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
     steps = limit.steps(source, model.order).cpu().numpy()
     longest = int(steps.max(initial=0))
     state = model.start(model.encode(source), capacity=longest * z)
-    if B == 1 and (found := sentence.greedy(model, state, longest)) is not None:
+    if (found := sentence.greedy(model, state, steps)) is not None:
         return _in_one_call(model, source, *found)
     slots = source.new_full((B, longest * z), end)
     scores = torch.zeros(B, device=source.device, dtype=torch.float64)
@@ -86,12 +86,13 @@ def search(model: Model, source: Tensor, limit: LengthLimit, settings: Settings 
                       on_device(ended, source.device).unsqueeze(1), on_device(calls, source.device))
 
 
-def _in_one_call(model: Model, source: Tensor, steps: Ints, count: int) -> Hypotheses:
-    """The result of a compiled search of a single sentence, which has taken the first `count` of steps (T, z)."""
-    words, lengths = model.order.restore(torch.from_numpy(steps.reshape(1, -1)))
-    ended = bool(steps[count - 1, -1] == model.order.end)  # only end symbols follow an end symbol
-    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scored_later(model, source, steps[:count]),
-                      torch.tensor([[ended]]), torch.tensor([count]))
+def _in_one_call(model: Model, source: Tensor, steps: Ints, counts: Ints) -> Hypotheses:
+    """The result of a compiled search, which has taken the first steps of (B, T, z), as many as `counts` (B,) has."""
+    words, lengths = model.order.restore(torch.from_numpy(steps.reshape(len(steps), -1)))
+    last = steps[np.arange(len(steps)), counts - 1, -1]  # only end symbols follow an end symbol
+    taken = [each[:count] for each, count in zip(steps, counts, strict=True)]
+    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scored_later(model, source, taken),
+                      torch.from_numpy(last == model.order.end).unsqueeze(1), torch.from_numpy(counts))
 
 
 def _with_best_endings(log_probabilities: Tensor, tokens: Tensor, ends: Bools, end: int) -> Tensor:

@@ -40,7 +40,7 @@ from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.limits import LengthLimit
 from pipeline.decoding.threaded import search_in_portions, search_in_threads, search_rows
 from pipeline.decoding.traits import Traits
-from pipeline.engine.door import compiles_steps, is_quicker_in_threads, open_engine, portions_of, sharing_by
+from pipeline.engine.door import compiles_steps, open_engine, portions_of, sentences_per_call, sharing_by
 from pipeline.errors import PipelineError
 from pipeline.model.formats import FORMATS, in_format
 
@@ -203,9 +203,9 @@ class _EntryDecoder:
                 found = search_rows(lambda row, sentence: self._search_one(
                     model, sentence, prefixes[row:row + 1], terms[row] if terms else ()), source,
                     threads=compiles_steps(model))
-        elif not any(prefixes) and traits.in_one_call and is_quicker_in_threads(
-                model, source, at_once=traits.reads_at_once):
-            found = search_in_threads(lambda sentence: self._search(model, sentence), source)
+        elif not any(prefixes) and traits.in_one_call and (at_once := sentences_per_call(
+                model, source, shares_calls=traits.shares_calls, reads_at_once=traits.reads_at_once)):
+            found = search_in_threads(lambda sentences: self._search(model, sentences), source, at_once)
         elif not any(prefixes) and (portions := portions_of(model, source)) > 1:
             found = search_in_portions(lambda portion: self._search(model, portion), source, portions)
         else:

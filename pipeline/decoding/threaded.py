@@ -1,9 +1,9 @@
-"""The sentences of a batch, searched in several threads: one by one, or a portion of them in each.
+"""The sentences of a batch, searched in several threads: one by one, a few at a time, or a portion of them in each.
 
 Sentences share a batch so that weights are read, and operations started, once for all of them. A small model does not
-need that: its weights stay in the processor's caches, and one compiled call searches a sentence. That call does not
-hold Python's global lock, so the threads run in parallel. No sentence is padded, waits for a longer one or depends on
-the others.
+need a large one: its weights stay in the processor's caches, and one compiled call searches a sentence, or a few that
+are about equally long. That call does not hold Python's global lock, so the threads run in parallel. No sentence waits
+for a much longer one or depends on the others.
 
 A larger model needs it, but not for all sentences of a large batch: from some number on, multiplying weights takes
 longer than reading them. Threads that share the products of one batch wait for each other before and after every one,
@@ -22,9 +22,21 @@ from pipeline.engine.threads import in_threads
 from pipeline.vocabulary import PAD
 
 
-def search_in_threads(search: Callable[[Tensor], Hypotheses], source: Tensor) -> Hypotheses:
-    """`search_rows` by one search for all sentences, in threads."""
-    return search_rows(lambda row, sentence: search(sentence), source, threads=True)
+def search_in_threads(search: Callable[[Tensor], Hypotheses], source: Tensor, at_once: int = 1) -> Hypotheses:
+    """Search a batch in as many threads as PyTorch has, one or a few sentences at a time.
+
+    Args:
+        search: of at most `at_once` sentences (b, S), safe in several threads, as only compiled models are.
+        source: (B, S) ids, B >= 1, right-padded with PAD.
+        at_once: the number of sentences, neighbours in length.
+
+    Returns:
+        The hypotheses of all sentences. The first error is raised here, and no further sentence is begun.
+    """
+    lengths = _lengths(source)
+    rows = _longest_first(lengths)
+    tasks = [rows[begin:begin + at_once] for begin in range(0, len(rows), at_once)]
+    return _search_tasks(search, source, lengths, tasks)
 
 
 def search_rows(search: Callable[[int, Tensor], Hypotheses], source: Tensor, *, threads: bool) -> Hypotheses:
@@ -63,9 +75,14 @@ def search_in_portions(search: Callable[[Tensor], Hypotheses], source: Tensor, p
     """
     lengths = _lengths(source)
     rows = _longest_first(lengths)
-    dealt = [rows[portion::portions] for portion in range(portions)]
-    found = in_threads(lambda portion: search(source[dealt[portion], :lengths[dealt[portion][0]]]), range(portions))
-    return join([found[portion] for portion in range(portions)], dealt)
+    return _search_tasks(search, source, lengths, [rows[portion::portions] for portion in range(portions)])
+
+
+def _search_tasks(search: Callable[[Tensor], Hypotheses], source: Tensor, lengths: Sequence[int],
+                tasks: Sequence[Sequence[int]]) -> Hypotheses:
+    """Search the sentences of each task together, in threads; the first one of a task is its longest."""
+    found = in_threads(lambda task: search(source[tasks[task], :lengths[tasks[task][0]]]), range(len(tasks)))
+    return join([found[task] for task in range(len(tasks))], tasks)
 
 
 def _lengths(source: Tensor) -> list[int]:

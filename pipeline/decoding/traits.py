@@ -20,5 +20,7 @@ class Traits:
     in_one_call: bool = False
     """The search of one sentence runs in compiled calls that release the GIL (`engine.sentence`), so that the sentences
     of a batch may be searched in threads."""
+    shares_calls: bool = False
+    """Moreover, such a call can search several sentences, which read weights together."""
     reads_at_once: bool = False
-    """Moreover, it reads so many tokens of one sentence at once that a batch reads weights no less often."""
+    """In such calls, it reads so many tokens of one sentence at once that a batch reads weights no less often."""

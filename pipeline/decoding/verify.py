@@ -211,7 +211,7 @@ def _in_one_call(verifier: Model, source: Tensor, found: Found, acceptance: Acce
     """The result of a compiled search of a single sentence, as `verify` returns it."""
     words, lengths = verifier.order.restore(torch.from_numpy(found.words))
     first, rounds = torch.zeros(1, dtype=torch.long), found.rounds
-    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scored_later(verifier, source, found.steps),
+    return Hypotheses(words.unsqueeze(1), lengths.unsqueeze(1), scored_later(verifier, source, [found.steps]),
                       torch.from_numpy(found.ends)[None], torch.tensor([found.calls]),
                       Verification(acceptance.exact, torch.tensor([found.drafter_calls]), lambda: [
                           Round(first, *map(torch.from_numpy, one)) for one in rounds()]))

@@ -16,6 +16,11 @@ PORTION = 16
 all weights takes longer than what other threads would have taken over."""
 
 
+AT_ONCE = 16
+"""The most sentences of a small model per call: of more, weights are read hardly less often per sentence, and threads
+end less close together (`python -m benchmarks.apart`)."""
+
+
 class Bounds(NamedTuple):
     """The sizes up to which parts are compiled."""
 
@@ -52,3 +57,8 @@ def has_all_cores(width: int) -> bool:
 def portions(sentences: int) -> int:
     """The number of threads that can have a portion of a batch each."""
     return max(1, min(own_threads(), sentences // PORTION))
+
+
+def sentences_per_call(sentences: int) -> int:
+    """The number of sentences per compiled call of a batch of a small model: two calls per thread, or more."""
+    return max(1, min(-(-sentences // (2 * own_threads())), AT_ONCE))

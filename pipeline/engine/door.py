@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 
+from pipeline.engine import bounds
 from pipeline.engine.choice import Engine, engine_in_use, use_engine
 from pipeline.engine.network import Compiled, sharing_by
 from pipeline.engine.packs import Packs, readable
@@ -14,12 +15,12 @@ from pipeline.engine.recorded import Recorder
 from pipeline.engine.space import Pool
 from pipeline.engine.static import Static
 
-__all__ = ["compiles_steps", "engine_in_use", "is_quicker_in_threads", "open_engine", "portions_of", "sharing_by",
+__all__ = ["compiles_steps", "engine_in_use", "open_engine", "portions_of", "sentences_per_call", "sharing_by",
            "use_engine"]
 
 _LIGHT = 2**25
-"""The size of a model's parameters in bytes up to which it is faster to search the sentences of a batch separately
-(`python -m benchmarks.apart`)."""
+"""The size of a model's parameters in bytes up to which a thread is faster with one sentence, or a few, than with a
+portion of a batch (`python -m benchmarks.apart`)."""
 
 _opened: "WeakKeyDictionary[nn.Module, dict[Engine, Any]]" = WeakKeyDictionary()
 """Of each network, by the engine in use."""
@@ -81,15 +82,21 @@ def compiles_steps(model: Any) -> bool:
     return isinstance(model, Compiled) and engine_in_use() == "compiled" and model.packs.decoder is not None
 
 
-def is_quicker_in_threads(model: Any, source: Tensor, *, at_once: bool) -> bool:
-    """Whether a batch is translated faster if its sentences are searched separately, in as many threads as PyTorch has.
+def sentences_per_call(model: Any, source: Tensor, *, shares_calls: bool, reads_at_once: bool) -> int:
+    """How many sentences of a batch are best searched per compiled call, in as many threads as PyTorch has.
 
     Args:
-        model: opened; the search of one sentence runs in compiled calls.
+        model: opened; its search runs in compiled calls.
         source: (B, S) ids.
-        at_once: whether it reads so many tokens of one sentence at once that a batch reads weights no less often.
+        shares_calls: whether a call can search several sentences.
+        reads_at_once: whether it reads so many tokens of one sentence at once that a batch reads weights no less often.
+
+    Returns:
+        0 where it is faster to search the entire batch, or portions of it (`portions_of`).
     """
-    return len(source) > 1 and compiles_steps(model) and (at_once or model.packs.size <= _LIGHT)
+    if len(source) < 2 or not compiles_steps(model) or not (reads_at_once or model.packs.size <= _LIGHT):
+        return 0
+    return bounds.sentences_per_call(len(source)) if shares_calls else 1
 
 
 def portions_of(model: Any, source: Tensor) -> int:

@@ -18,6 +18,8 @@ class Dot(NamedTuple):
     add: Add
     lanes: int
     """Its lanes of 32 bits."""
+    registers: int
+    """Those that hold the numbers of a row, beside its sums."""
     offset: bool
     """Whether sums are those of the unsigned weights, with their `OFFSET`; if not, those of the weights without it."""
 
@@ -25,8 +27,8 @@ class Dot(NamedTuple):
 def choose_dot(features: str) -> Dot:
     """The fastest way on a processor with these features."""
     if "+avx512vnni" in features or "+avxvnni" in features:
-        return Dot(dot_of_bytes, 16 if "+avx512vnni" in features else 8, True)
-    return Dot(dot_of_pairs, 8, False) if "+avx2" in features else Dot(dot_of_lanes, 8, True)
+        return Dot(dot_of_bytes, 16 if "+avx512vnni" in features else 8, 1, True)
+    return Dot(dot_of_pairs, 8, 2, False) if "+avx2" in features else Dot(dot_of_lanes, 8, 2, True)
 
 
 def dot_of_bytes(builder: ir.IRBuilder, total: ir.Value, weights: ir.Value, numbers: ir.Value) -> ir.Value:

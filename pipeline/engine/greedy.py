@@ -1,4 +1,4 @@
-"""Greedy search of one sentence, compiled: nothing returns to Python between its steps."""
+"""Greedy search, compiled: nothing returns to Python between its steps."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from pipeline.engine.by_address import by_address
 from pipeline.engine.decoder import read, step
 from pipeline.engine.ending import slots_before_end
 from pipeline.engine.matrix import affine
-from pipeline.engine.reading import Floats, Ints, Reading
+from pipeline.engine.reading import Floats, Ints, Packed, Reading
 from pipeline.engine.screen import best_words
 
 _AT_ONCE = 16
@@ -17,40 +17,82 @@ _AT_ONCE = 16
 
 
 @njit(cache=True, nogil=True)
-def search(starts: Ints, end: int, steps: Ints, reading: Reading) -> int:
-    """Read tokens, predict the best next ones, read these, and so on up to an end symbol: greedy search.
+def search(starts: Ints, end: int, limits: Ints, reading: Reading, steps: Ints, counts: Ints) -> None:
+    """Read tokens, predict the best next ones, read these, and so on up to end symbols: greedy search of R sentences.
+
+    A sentence that has ended leaves.
 
     Args:
         starts: (z,), the tokens to read first; nothing has been read before them.
         end: the end symbol.
-        steps: (T >= 1, z), where the tokens are written, end symbols included; at most T steps are taken.
-        reading: the decoder, of one row.
-
-    Returns:
-        Steps taken.
+        limits: (R,), the most steps of each sentence, from 1 to T.
+        reading: the decoder, of one row per sentence.
+        steps: (R, T, z), where the tokens are written, end symbols included.
+        counts: (R,), where the numbers of steps are written.
 
     Raises:
         IndexError: there are more tokens than positions.
     """
-    packed, z = reading.packed, len(starts)
+    packed, z, R = reading.packed, len(starts), len(limits)
     D, V, number = packed.positions.shape[1], len(packed.output_scale), packed.vectors.dtype
-    tokens, lengths = starts.reshape(1, z).copy(), np.empty(1, np.int64)
-    hidden, logits = np.empty((1, z, D), number), np.empty((z, V), number)
-    bounds = np.empty((z, len(packed.screen.lost)), number)
-    for now in range(len(steps)):
-        lengths[0] = now * z
-        if not read(tokens, lengths, reading, hidden):
+    tokens, lengths, sentences = np.empty((R, z), np.int64), np.empty(R, np.int64), np.arange(R)
+    for r in range(R):
+        assign(starts, tokens[r])
+    hidden, logits = np.empty((R, z, D), number), np.empty((R * z, V), number)
+    bounds = np.empty((R * z, len(packed.screen.lost)), number)
+    for now in range(steps.shape[1]):
+        n = len(sentences)
+        lengths[:n] = now * z
+        if not read(tokens[:n], lengths[:n], reading, hidden[:n]):
             raise IndexError("more tokens than the decoder has places for")
-        best_words(hidden[0], packed, logits, bounds, tokens[0], reading.team)
-        for i in range(1, z):
-            if tokens[0, i - 1] == end and tokens[0, i] != end:
-                affine(hidden[0], packed.outputs, packed.output_scale, packed.output_bias, logits, reading.team)
-                _take_best_ending(logits, tokens[0], end)
-                break
-        assign(tokens[0], steps[now])
-        if tokens[0, z - 1] == end:  # only end symbols follow an end symbol
-            return now + 1
-    return len(steps)
+        best_words(hidden.reshape(R * z, D)[:n * z], packed, logits[:n * z], bounds[:n * z],
+                   tokens.reshape(-1)[:n * z], reading.team)
+        for r in range(n):
+            _keep_rule(hidden[r], packed, logits[r * z:(r + 1) * z], tokens[r], end, reading.team)
+            sentence = sentences[r]
+            assign(tokens[r], steps[sentence, now])
+            counts[sentence] = now + 1
+        going = _still_going(tokens[:n], end, limits, now, sentences)
+        if len(going) == 0:
+            break
+        if len(going) < n:
+            for r in range(len(going)):
+                assign(tokens[going[r]], tokens[r])
+            sentences, reading = sentences[going], _some_rows(reading, going)
+
+
+@njit(cache=True, nogil=True)
+def _keep_rule(hidden: Floats, packed: Packed, logits: Floats, tokens: Ints, end: int, team: Ints) -> None:
+    """Replace the tokens (z,) of a step in which a word follows an end symbol; see `_take_best_ending`.
+
+    Args:
+        hidden: (z, D), the decoder's last states.
+        logits: (z, V), of `best_words`; overwritten.
+    """
+    for i in range(1, len(tokens)):
+        if tokens[i - 1] == end and tokens[i] != end:
+            affine(hidden, packed.outputs, packed.output_scale, packed.output_bias, logits, team)
+            _take_best_ending(logits, tokens, end)
+            break
+
+
+@njit(cache=True, nogil=True)
+def _still_going(tokens: Ints, end: int, limits: Ints, now: int, sentences: Ints) -> Ints:
+    """The rows whose sentences may take another step after step `now`, in which they took tokens (R, z)."""
+    going, count = np.empty(len(tokens), np.int64), 0
+    for r in range(len(tokens)):
+        if tokens[r, -1] != end and now + 1 < limits[sentences[r]]:  # only end symbols follow an end symbol
+            going[count] = r
+            count += 1
+    return going[:count]
+
+
+@njit(cache=True, nogil=True)
+def _some_rows(reading: Reading, rows: Ints) -> Reading:
+    """A decoder of some of its rows, each of another sentence."""
+    padded = reading.source_mask[rows] if len(reading.source_mask) else reading.source_mask
+    return Reading(reading.packed, reading.past, reading.own[rows], reading.origins, reading.source,
+                   reading.sources[rows], reading.mask, padded, reading.pre, reading.activation, reading.team)
 
 
 @njit(cache=True, nogil=True)

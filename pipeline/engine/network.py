@@ -192,13 +192,13 @@ class Compiled(_Network):
         Args:
             state: of the rows.
             tokens: the most tokens per row that will be read.
-            at_once: the most tokens of all rows that one step will read.
+            at_once: the most tokens per row that one step will read.
             rounded: whether its matrices may be rounded, because its predictions are verified.
 
         Returns:
             None where its steps are not compiled.
         """
-        packed = self._decoder(1, at_once) if self.packs.plain.keeps else None
+        packed = self._decoder(state.rows, at_once) if self.packs.plain.keeps else None
         if packed is not None and rounded:
             packed = self.packs.rounded
         if packed is None:

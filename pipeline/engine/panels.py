@@ -8,7 +8,7 @@ need several passes over a panel, it is read in parts, which the nearest cache h
 from pipeline.compiled import njit
 from pipeline.engine.by_address import by_address
 from pipeline.engine.reading import Floats, Multiplicands, Panels
-from pipeline.engine.tile import MOST_ROWS, REGISTERS, multiply
+from pipeline.engine.tile import MOST_ROUNDED_ROWS, MOST_ROWS, REGISTERS, multiply
 
 _ALONE = MOST_ROWS if REGISTERS == 32 else 2  # rows up to which the processor reads ahead far enough by itself
 _PART = 128  # rows of a matrix that are 16 KB of a panel of float32
@@ -24,7 +24,7 @@ def multiply_panels(first: int, last: int, rows: Multiplicands, of_rows: Floats,
     The weights are read from memory once, panel by panel. A panel stays in the nearest caches for all groups of rows.
     """
     (M, K), N = rows.shape, out.shape[1]
-    groups = max(-(-M // MOST_ROWS), 1)
+    groups = max(-(-M // (MOST_ROWS if rows.itemsize > 1 else MOST_ROUNDED_ROWS)), 1)
     together = max(-(-M // groups), 1)  # 4 and 4 rather than 7 and 1, which reads the panel for a single row
     fetches = _fetches(M, K, N)
     part = _PART if rows.itemsize > 1 and _gains_from_parts(M, fetches) else max(K, 1)

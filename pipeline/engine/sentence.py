@@ -1,4 +1,4 @@
-"""Searches of a single sentence in one compiled call: nothing returns to Python between its steps.
+"""Searches in one compiled call, of a sentence or, greedily, of several: nothing returns to Python between its steps.
 
 Every function returns None, and has done nothing, where the engine has not opened the model (`door`) or does not
 compile a step of this width. The search then takes its steps from Python.
@@ -33,23 +33,25 @@ def _reading_of(model: Any, state: Any, tokens: int, at_once: int = 1, rounded: 
 
 
 @_with_helpers
-def greedy(model: Any, state: Any, most: int) -> tuple[Ints, int] | None:
-    """Greedy search.
+def greedy(model: Any, state: Any, most: Ints) -> tuple[Ints, Ints] | None:
+    """Greedy search of R sentences.
 
     Args:
         model: an ordered model.
-        state: of one row that has read nothing.
-        most: the most steps.
+        state: of one row per sentence, which has read nothing.
+        most: (R,), the most steps of each, at least 1.
 
     Returns:
-        (most, z), the steps taken, end symbols included, and end symbols after them; and the number of steps taken.
+        (R, T, z), the steps taken, end symbols included, and end symbols after them; and (R,), the numbers of steps
+        taken.
     """
-    order, z = model.order, model.order.width
-    if (reading := _reading_of(model, state, most * z, z)) is None:
+    order, z, R, longest = model.order, model.order.width, len(most), int(most.max(initial=0))
+    if (reading := _reading_of(model, state, longest * z, z)) is None:
         return None
     from pipeline.engine.greedy import search  # numba: half a second that no other search needs
-    steps = np.full((most, z), order.end)
-    return steps, search(np.array(order.starts), order.end, steps, reading)
+    steps, counts = np.full((R, longest, z), order.end), np.zeros(R, np.int64)
+    search(np.array(order.starts), order.end, most, reading, steps, counts)
+    return steps, counts
 
 
 @_with_helpers
@@ -92,7 +94,7 @@ def beam(model: Any, state: Any, divisors: Floats, candidates: tuple[Ints, Ints,
     if not isinstance(model, Compiled):  # whose state might not know its rows
         return None
     order, z, K, longest = model.order, model.order.width, state.rows, len(divisors) - 1
-    reading = _reading_of(model, state, longest * z, K * z)
+    reading = _reading_of(model, state, longest * z, z)
     if reading is None or len(reading.packed.output_scale) <= K:
         return None
     from pipeline.engine.beam import Finished, Steps, backtrace, search  # numba: half a second that few searches need

@@ -22,6 +22,9 @@ _FEATURES: str = cpu_target.target_context.codegen().magic_tuple()[2]
 REGISTERS, _BITS = (32, 512) if "+avx512f" in _FEATURES else (16, 256)
 MOST_ROWS = 7 if REGISTERS == 32 else 3
 """Rows that are multiplied at a time: as many as there are registers for their sums and products, and for operands."""
+_DOT = choose_dot(_FEATURES)
+MOST_ROUNDED_ROWS = min(MOST_ROWS, (REGISTERS - 2) // (COLUMNS // _DOT.lanes + _DOT.registers))
+"""Likewise of rows of bytes."""
 _ORDER = (1, 0, 2, 3)  # of products that are summed together; it decides the bits of all results
 
 
@@ -112,8 +115,7 @@ def _write_rounded(tile: Operands) -> None:
     Where sums contain the weights' `OFFSET`, this times the sum of the row's numbers is subtracted.
     """
     builder, number = tile.builder, ir.IntType(32)
-    dot = choose_dot(_FEATURES)
-    lanes = dot.lanes
+    lanes = _DOT.lanes
     vector, parts = ir.VectorType(number, lanes), COLUMNS // lanes
     nothing = ir.Constant(vector, None)
     totals = [[cgutils.alloca_once_value(builder, nothing) for _ in range(parts)] for _ in range(tile.rows)]
@@ -124,10 +126,10 @@ def _write_rounded(tile: Operands) -> None:
             place = builder.add(builder.mul(k, tile.index(COLUMNS)), tile.index(part * lanes * TOGETHER))
             weights = tile.load(vector, tile.panel, place)
             for row, total in zip(numbers, totals, strict=True):
-                builder.store(dot.add(builder, builder.load(total[part]), weights, row), total[part])
+                builder.store(_DOT.add(builder, builder.load(total[part]), weights, row), total[part])
     factors = [builder.load(factor) for factor in tile.factors]
     sums = [[builder.load(part) for part in total] for total in totals]
-    if dot.offset:
+    if _DOT.offset:
         for r, place in enumerate(tile.sums):
             shift = tile.spread(vector, builder.mul(builder.fptosi(builder.load(place), number), number(OFFSET)))
             sums[r] = [builder.sub(total, shift) for total in sums[r]]

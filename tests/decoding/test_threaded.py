@@ -1,4 +1,4 @@
-"""A batch whose sentences are searched one by one in threads: the same as a search of the entire batch."""
+"""A batch whose sentences are searched in threads, one or a few at a time: the same as a search of all together."""
 
 import threading
 from collections.abc import Callable
@@ -13,6 +13,7 @@ import torch
 from drafters import drafter, unrounded, with_heads
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from orders import EVERY_ORDER
 from sentences import sources
 from torch import Tensor
 
@@ -24,7 +25,7 @@ from pipeline.decoding.threaded import join, search_in_portions, search_in_threa
 from pipeline.decoding.verify import Round
 from pipeline.engine import bounds, door
 from pipeline.engine.choice import Engine
-from pipeline.engine.door import is_quicker_in_threads, open_engine, portions_of, use_engine
+from pipeline.engine.door import open_engine, portions_of, sentences_per_call, use_engine
 from pipeline.errors import PipelineError
 from pipeline.model.formats import in_format
 from pipeline.model.transformer import Transformer
@@ -159,24 +160,27 @@ def test_what_no_sentence_has_is_not_joined(tiny: Tiny) -> None:
     assert join([one], [[0]]).verification is None
 
 
-def test_where_it_is_quicker(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_many_sentences_a_call_has(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     network, source = tiny(seed=1), sources(5)
     network.forward = None  # type: ignore[assignment]  # a search has other verbs
-    batch = source[:1].expand(2, -1)
-    quicker, opened = partial(is_quicker_in_threads, at_once=False), open_engine(network)
-    assert quicker(opened, batch) and quicker(open_engine(drafter(network)), batch)
-    assert not quicker(opened, batch[:1])
-    assert not quicker(object(), batch)
-    assert not quicker(open_engine(tiny(dtype=torch.bfloat16)), batch)
+    batch, opened = source[:1].expand(40, -1), open_engine(network)
+    per_call = partial(sentences_per_call, shares_calls=False, reads_at_once=False)
+    assert per_call(opened, batch) == per_call(open_engine(drafter(network)), batch) == 1
+    for count, expected in ((1, {2: 1, 5: 3, 40: 16}), (2, {2: 1, 5: 2, 40: 10})):
+        with threads(count):
+            assert {rows: per_call(opened, batch[:rows], shares_calls=True) for rows in expected} == expected
+    for alone in ((opened, batch[:1]), (object(), batch), (open_engine(tiny(dtype=torch.bfloat16)), batch)):
+        assert per_call(*alone) == per_call(*alone, shares_calls=True, reads_at_once=True) == 0
     monkeypatch.setattr(door, "_LIGHT", 1000)
-    assert not quicker(opened, batch) and is_quicker_in_threads(opened, batch, at_once=True)
+    assert per_call(opened, batch) == per_call(opened, batch, shares_calls=True) == 0
+    assert per_call(opened, batch, reads_at_once=True) == 1
 
 
-@pytest.mark.parametrize(("engine", "rows"), [("compiled", 1), ("torch", 3)])
-@pytest.mark.parametrize("block", [
-    {"algorithm": "greedy"}, {"algorithm": "beam", "beams": 2}, {"algorithm": "pair_beam", "beams": 2}])
-def test_decoders_of_which_a_sentence_is_one_call(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, block: dict[str, Any],
-                                                  engine: Engine, rows: int) -> None:
+@pytest.mark.parametrize("engine", ["compiled", "torch"])
+@pytest.mark.parametrize(("block", "at_once"), [
+    ({"algorithm": "greedy"}, 2), ({"algorithm": "beam", "beams": 2}, 1), ({"algorithm": "pair_beam", "beams": 2}, 1)])
+def test_decoders_that_search_in_compiled_calls(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, block: dict[str, Any],
+                                                at_once: int, engine: Engine) -> None:
     encoded: list[int] = []
     network, encode = tiny("double_token", seed=1), Transformer.encode
 
@@ -185,9 +189,21 @@ def test_decoders_of_which_a_sentence_is_one_call(tiny: Tiny, monkeypatch: pytes
         return encode(self, source)
 
     monkeypatch.setattr(Transformer, "encode", noted)
-    with use_engine(engine):
-        make_decoder("any", block, LIMIT)(network, sources(5)[:1].expand(3, -1))
-    assert set(encoded) == {rows}
+    with use_engine(engine), threads(1):
+        make_decoder("any", block, LIMIT)(network, sources(5)[:1].expand(4, -1))
+    assert set(encoded) == {at_once if engine == "compiled" else 4}
+
+
+@settings(max_examples=20)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=7), st.integers(0, 20), st.sampled_from(sorted(EVERY_ORDER)))
+def test_sentences_leave_a_call_one_by_one(tiny: Tiny, lengths: list[int], seed: int, order: str) -> None:
+    """Each takes as many steps, of the same tokens, as by torch; some end, and some reach their own limit."""
+    network, batch = tiny(order, seed=seed), sources(*lengths)
+    found = greedy.search(network, batch, LIMIT)
+    with use_engine("torch"):
+        expected = greedy.search(network, batch, LIMIT)
+        assert_same(found, expected)  # with scores by torch, too
+    assert_same(greedy.search(network, batch, LIMIT), expected)
 
 
 def test_portions_have_as_long_sentences_each() -> None:

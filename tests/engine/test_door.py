@@ -108,14 +108,14 @@ def test_a_drafters_verifier_is_opened_with_it(tiny: Tiny) -> None:
 def test_torch_is_in_use_while_it_is_asked_for() -> None:
     network, source = plain(), sources(5)
     opened = open_engine(network)
-    state = opened.start(opened.encode(source))
-    assert engine_in_use() == "compiled" and sentence.greedy(opened, state, 4) is not None
+    state, most = opened.start(opened.encode(source)), np.array([4])
+    assert engine_in_use() == "compiled" and sentence.greedy(opened, state, most) is not None
     with use_engine("torch"):
         assert engine_in_use() == "torch" and open_engine(network) is network
-        assert sentence.greedy(opened, state, 4) is None
+        assert sentence.greedy(opened, state, most) is None
         with use_engine("compiled"):
             assert open_engine(network) is opened
-    assert engine_in_use() == "compiled" and sentence.greedy(network, state, 4) is None  # nobody has opened it
+    assert engine_in_use() == "compiled" and sentence.greedy(network, state, most) is None  # nobody has opened it
 
 
 def test_decoders_open_what_they_search(monkeypatch: pytest.MonkeyPatch) -> None:

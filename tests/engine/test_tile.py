@@ -13,10 +13,10 @@ from pipeline.engine.packing import pack_matrix
 from pipeline.engine.reading import ALONE, COLUMNS
 
 FEATURES = cpu_target.target_context.codegen().magic_tuple()[2]
-WAYS = [(dot.Dot(dot.dot_of_lanes, 4, True), True), (dot.Dot(dot.dot_of_lanes, 8, True), True),
-        (dot.Dot(dot.dot_of_pairs, 8, False), "+avx2" in FEATURES),
-        (dot.Dot(dot.dot_of_bytes, 16, True), "+avx512vnni" in FEATURES),
-        (dot.Dot(dot.dot_of_bytes, 8, True), "+avxvnni" in FEATURES or "+avx512vnni" in FEATURES)]
+WAYS = [(dot.Dot(dot.dot_of_lanes, 4, 2, True), True), (dot.Dot(dot.dot_of_lanes, 8, 2, True), True),
+        (dot.Dot(dot.dot_of_pairs, 8, 2, False), "+avx2" in FEATURES),
+        (dot.Dot(dot.dot_of_bytes, 16, 1, True), "+avx512vnni" in FEATURES),
+        (dot.Dot(dot.dot_of_bytes, 8, 1, True), "+avxvnni" in FEATURES or "+avx512vnni" in FEATURES)]
 
 
 @pytest.mark.parametrize(("way", "there"), WAYS)
@@ -24,7 +24,7 @@ WAYS = [(dot.Dot(dot.dot_of_lanes, 4, True), True), (dot.Dot(dot.dot_of_lanes, 8
 def test_sums_of_whole_numbers(monkeypatch: pytest.MonkeyPatch, way: dot.Dot, there: bool, rows: int) -> None:
     if not there:
         pytest.skip("this processor has no such instruction")
-    monkeypatch.setattr(tile, "choose_dot", lambda features: way)
+    monkeypatch.setattr(tile, "_DOT", way)
     choose = np.random.default_rng(rows)
     K, N = 52, 2 * COLUMNS + 7
     weights = choose.integers(-127, 128, (K, N))

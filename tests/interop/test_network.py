@@ -100,7 +100,7 @@ def test_a_bias_of_the_logits_is_added() -> None:
     alone = [row[row != PAD].unsqueeze(0) for row in BATCH]
     assert [predicted(greedy.search(open_engine(ours), row, LIMIT))[0] for row in alone] == expected
     rounded = open_engine(in_format(ours, "int8"))
-    assert sentence.greedy(rounded, rounded.start(rounded.encode(alone[0])), 9) is not None
+    assert sentence.greedy(rounded, rounded.start(rounded.encode(alone[0])), np.array([9])) is not None
     compiled = [predicted(greedy.search(rounded, row, LIMIT)) for row in alone]
     with use_engine("torch"):
         assert [predicted(greedy.search(rounded, row, LIMIT)) for row in alone] == compiled
@@ -116,7 +116,7 @@ def test_one_sentence_alone(kind: str) -> None:
         assert predicted(greedy.search(open_engine(ours), source, LIMIT)) == expected
         assert predicted(jacobi.search(open_engine(ours), source, LIMIT, jacobi.Settings(3, True))) == expected
     opened = open_engine(ours)
-    taken = sentence.greedy(opened, opened.start(opened.encode(BATCH[:1])), 9)
+    taken = sentence.greedy(opened, opened.start(opened.encode(BATCH[:1])), np.array([9]))
     assert (taken is not None) == isinstance(ours, TransplantedModel)
 
 
