@@ -57,7 +57,7 @@ def by_address(function: Function) -> Function:
         """The instructions of a call."""
         convention = context.call_conv
         kind = convention.get_function_type(called.return_type, called.args)
-        address = _kept_address(context, builder, pickle.dumps((name, called.args)).hex())
+        address = _kept_address(context, builder, name, called.args)
         status, result = convention.call_function(builder, builder.inttoptr(address, kind.as_pointer()),
                                                   called.return_type, called.args, arguments)
         with cgutils.if_unlikely(builder, status.is_error):
@@ -87,23 +87,24 @@ def _compiled(dispatcher: Any, kinds: tuple[Any, ...]) -> Any:
     return dispatcher.overloads[kinds]
 
 
-def _kept_address(context: Any, builder: ir.IRBuilder, wanted: str) -> ir.Value:
-    """The address of a function for some types, both pickled: of every call in the code, it is found once a process."""
+def _kept_address(context: Any, builder: ir.IRBuilder, name: str, kinds: tuple[Any, ...]) -> ir.Value:
+    """The address of a function for arguments of some types; each call in machine code finds it once per process."""
     kept = ir.GlobalVariable(builder.module, _ADDRESS, builder.module.get_unique_name("address"))
     kept.linkage, kept.initializer = "internal", _ADDRESS(0)
     with cgutils.if_unlikely(builder, builder.icmp_unsigned("==", builder.load(kept), _ADDRESS(0))):
-        text = context.insert_const_string(builder.module, wanted)
+        text = context.insert_const_string(builder.module, pickle.dumps((name, kinds)).hex())
         find = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_ADDRESS, [text.type]), _FIND)
         found = builder.call(find, [text])
         with cgutils.if_unlikely(builder, builder.icmp_unsigned("==", found, _ADDRESS(0))):
-            context.call_conv.return_user_exc(builder, RuntimeError, ("a compiled function was not found; see above",))
+            message = f"{name} was not found; the cause is printed above"
+            context.call_conv.return_user_exc(builder, RuntimeError, (message,))
         builder.store(found, kept)
     return builder.load(kept)
 
 
 @ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_char_p)
 def _find(wanted: bytes) -> int:
-    """The address of a function. Python prints an error, and returns 0: compiled code cannot pass it on."""
+    """The address of a function, or 0 after an error, which Python prints: compiled code cannot pass it on."""
     name, kinds = pickle.loads(bytes.fromhex(wanted.decode()))
     made = _compiled(_dispatchers[name], kinds)
     return int(made.library.get_pointer_to_function(made.fndesc.llvm_func_name))
