@@ -17,8 +17,7 @@ all weights takes longer than what other threads would have taken over."""
 
 
 AT_ONCE = 16
-"""The most sentences of a small model per call: of more, weights are read hardly less often per sentence, and threads
-end less close together (`python -m benchmarks.apart`)."""
+"""The most sentences of a small model per call: of more, weights are read hardly less often per sentence."""
 
 
 class Bounds(NamedTuple):

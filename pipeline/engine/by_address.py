@@ -12,13 +12,16 @@ and asks for the address (`_find`) at the first call of a process.
 """
 
 import ctypes
-import pickle
+import json
+import sys
 from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, TypeVar, cast
 
 import llvmlite.binding as llvm
+import numpy as np
 from llvmlite import ir
+from numba import from_dtype
 from numba.core import cgutils, types
 from numba.core.errors import TypingError
 from numba.core.imputils import lower_builtin
@@ -87,12 +90,39 @@ def _compiled(dispatcher: Any, kinds: tuple[Any, ...]) -> Any:
     return dispatcher.overloads[kinds]
 
 
+def _described(kind: Any) -> Any:
+    """A type of numba's for JSON; see `_kind`.
+
+    Raises:
+        TypingError: it is no number, array or named tuple of these.
+    """
+    if isinstance(kind, types.Array):
+        return [_described(kind.dtype), kind.ndim, kind.layout, kind.mutable, kind.aligned]
+    if isinstance(kind, types.NamedTuple | types.NamedUniTuple):
+        return {"class": [kind.instance_class.__module__, kind.instance_class.__qualname__],
+                "fields": [_described(field) for field in kind.types]}
+    if not isinstance(kind, types.Number | types.Boolean):
+        raise TypingError(f"{kind} is no number, array or named tuple of these, as functions called by address take")
+    return str(kind)
+
+
+def _kind(described: Any) -> Any:
+    """The type that was described: of a scalar, an array or a named tuple of these."""
+    if isinstance(described, dict):
+        module, name = described["class"]
+        return types.BaseTuple.from_types(tuple(map(_kind, described["fields"])), getattr(sys.modules[module], name))
+    if isinstance(described, list):
+        number, dimensions, layout, mutable, aligned = described
+        return types.Array(_kind(number), dimensions, layout, readonly=not mutable, aligned=aligned)
+    return from_dtype(np.dtype(described))
+
+
 def _kept_address(context: Any, builder: ir.IRBuilder, name: str, kinds: tuple[Any, ...]) -> ir.Value:
     """The address of a function for arguments of some types; each call in machine code finds it once per process."""
     kept = ir.GlobalVariable(builder.module, _ADDRESS, builder.module.get_unique_name("address"))
     kept.linkage, kept.initializer = "internal", _ADDRESS(0)
     with cgutils.if_unlikely(builder, builder.icmp_unsigned("==", builder.load(kept), _ADDRESS(0))):
-        text = context.insert_const_string(builder.module, pickle.dumps((name, kinds)).hex())
+        text = context.insert_const_string(builder.module, json.dumps([name, *map(_described, kinds)]))
         find = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_ADDRESS, [text.type]), _FIND)
         found = builder.call(find, [text])
         with cgutils.if_unlikely(builder, builder.icmp_unsigned("==", found, _ADDRESS(0))):
@@ -105,8 +135,8 @@ def _kept_address(context: Any, builder: ir.IRBuilder, name: str, kinds: tuple[A
 @ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_char_p)
 def _find(wanted: bytes) -> int:
     """The address of a function, or 0 after an error, which Python prints: compiled code cannot pass it on."""
-    name, kinds = pickle.loads(bytes.fromhex(wanted.decode()))
-    made = _compiled(_dispatchers[name], kinds)
+    name, *described = json.loads(wanted)
+    made = _compiled(_dispatchers[name], tuple(map(_kind, described)))
     return int(made.library.get_pointer_to_function(made.fndesc.llvm_func_name))
 
 

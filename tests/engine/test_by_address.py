@@ -1,14 +1,16 @@
 """Compiled functions that are called by their address: compiled once, found by every process, with errors passed on."""
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from numba import typeof
 from numba.core.errors import TypingError
 
 from pipeline.compiled import njit
@@ -70,6 +72,34 @@ def test_names_are_refused_when_the_caller_is_compiled() -> None:
 
     with pytest.raises(TypingError, match="called by address: give by by position"):
         named(np.ones(1))
+
+
+@by_address
+@njit
+def ignored(x: Any) -> int:
+    return 1
+
+
+class Pair(NamedTuple):
+    x: Any
+    by: int
+
+
+@pytest.mark.parametrize("value", [
+    1, 1.5, True, np.float32(1), np.ones(1, np.float32), np.ones((1, 2, 3), np.bool_)[:, ::2], np.ones(2, np.uint8),
+    Pair(np.ones(1, np.int8), 2), Pair(Pair(1, 2), 3), np.broadcast_to(1.0, 3)])
+def test_types_are_written_and_read(value: Any) -> None:
+    kind = typeof(value)
+    assert module._kind(json.loads(json.dumps(module._described(kind)))) == kind
+
+
+def test_other_types_are_refused_when_the_caller_is_compiled() -> None:
+    @njit
+    def plain(x: Any) -> Any:
+        return ignored((x, 1))
+
+    with pytest.raises(TypingError, match="is no number, array or named tuple"):
+        plain(np.ones(1))
 
 
 def test_one_that_cannot_be_found_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
