@@ -30,6 +30,8 @@ class TranslationModule(lightning.LightningModule):
 
     divisible: ClassVar[bool] = False
     """Whether the weights can be divided among devices: the loss calls the network as a whole."""
+    watched: ClassVar[str] = "validation_bleu"
+    """The logged figure by which patience and the choice of the best candidates judge a validation; more is better."""
 
     def __init__(self, network: Transformer, optimisation: OptimisationSettings, vocabulary: VocabularySettings,
                  seed: int) -> None:

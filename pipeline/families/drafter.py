@@ -53,6 +53,7 @@ class Blocks(NamedTuple):
 class DrafterModule(TranslationModule):
     """A drafter and its loss on blocks of tokens after prefixes, with glancing (Qian et al. 2021)."""
 
+    watched = "validation_accepted"  # BLEU is the verifier's, whatever has been learnt
     network: DrafterTransformer
 
     def __init__(self, network: NetworkSettings, optimisation: OptimisationSettings, vocabulary: VocabularySettings,

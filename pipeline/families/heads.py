@@ -26,6 +26,7 @@ from pipeline.vocabulary import PAD
 class HeadsModule(TranslationModule):
     """Heads on a frozen model, and their loss: the sum of the heads' cross-entropies (all heads at every step)."""
 
+    watched = "validation_accepted"  # BLEU is the verifier's, whatever has been learnt
     network: BlockwiseHeads
 
     def __init__(self, network: NetworkSettings, optimisation: OptimisationSettings, vocabulary: VocabularySettings,

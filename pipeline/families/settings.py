@@ -79,16 +79,17 @@ class TrainingSettings(Checked):
     validation_sentences: Positive = 500
     """The number of validation sentences, from the first, over which loss and greedy BLEU are computed."""
     patience: Natural = 0
-    """Stop after this many validations without a better BLEU; 0: never. `steps` is then the ceiling."""
+    """Stop after this many validations without a better one; 0: never. `steps` is then the ceiling. A validation is
+    judged by its BLEU or, of families that draft, whose BLEU is their verifier's, by the accepted tokens per call."""
     patience_gain: Amount = 0.0
-    """BLEU by which a validation must exceed the best one to be better."""
+    """By how much a validation must exceed the best one to be better."""
     cooldown: Natural = 0
     """Steps over which the learning rate falls to 0 once patience has run out, before the training stops: what
     `schedule: linear` does before the ceiling."""
     average: Positive = 5
     """Candidates whose weights are averaged into the final model."""
     average_by: Literal["last", "best"] = "last"
-    """Which candidates: the `last` ones or the `best` by validation BLEU."""
+    """Which candidates: the `last` ones or the `best` by validation; see `patience`."""
 
 
 @dataclass(frozen=True)

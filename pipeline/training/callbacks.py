@@ -60,27 +60,28 @@ class ValidationBleu(Callback):
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         # All ranks compute, which adds up their sums; the logged values are single precision like any other.
-        bleu, accepted = self._bleu.compute().float(), self._accepted.compute().float()
-        if not accepted.isnan():
-            pl_module.log("validation_accepted", accepted, prog_bar=True, rank_zero_only=True)
-        pl_module.log("validation_bleu", bleu, prog_bar=True, rank_zero_only=True)
-        # Also for the callbacks of the other ranks, which must decide the same.
-        trainer.callback_metrics["validation_bleu"] = bleu
+        for name, metric in (("validation_accepted", self._accepted), ("validation_bleu", self._bleu)):
+            value = metric.compute().float()
+            if not value.isnan():
+                pl_module.log(name, value, prog_bar=True, rank_zero_only=True)
+                # Also for the callbacks of the other ranks, which must decide the same.
+                trainer.callback_metrics[name] = value
 
 
 class Patience(EarlyStopping):
-    """Ends a training whose validation BLEU has stopped rising, after a fall of the learning rate to 0.
+    """Ends a training whose validations have stopped getting better, after a fall of the learning rate to 0.
 
     All that it counts is in the resume point.
     """
 
-    def __init__(self, validations: int, gain: float, cooldown: int) -> None:
+    def __init__(self, watched: str, validations: int, gain: float, cooldown: int) -> None:
         """Args:
-            validations: without a better BLEU, after which the rate begins to fall.
-            gain: by which a better BLEU exceeds the best one.
+            watched: the figure that tells how good a validation is; see `TranslationModule.watched`.
+            validations: without a better one, after which the rate begins to fall.
+            gain: by which a better figure exceeds the best one.
             cooldown: steps of the fall; 0: the training ends at once.
         """
-        super().__init__("validation_bleu", min_delta=gain, patience=validations, mode="max")
+        super().__init__(watched, min_delta=gain, patience=validations, mode="max")
         self._cooldown = cooldown
         self._falls_from: int | None = None
 
@@ -138,13 +139,14 @@ class KeepCandidates(Callback):
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not trainer.sanity_checking:
-            self._keep(trainer, pl_module, float(trainer.callback_metrics["validation_bleu"]))
+            assert isinstance(pl_module, TranslationModule)
+            self._keep(trainer, pl_module, float(trainer.callback_metrics[pl_module.watched]))
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self._last != trainer.global_step:
             self._keep(trainer, pl_module, None)
 
-    def _keep(self, trainer: Trainer, pl_module: LightningModule, bleu: float | None) -> None:
+    def _keep(self, trainer: Trainer, pl_module: LightningModule, score: float | None) -> None:
         self._last = trainer.global_step
         # The weights that were validated are those of WeightAveraging if the user has put in that callback.
         averages = (one._average_model for one in trainer.callbacks if isinstance(one, WeightAveraging))  # type: ignore[attr-defined]
@@ -152,7 +154,7 @@ class KeepCandidates(Callback):
         assert isinstance(module, TranslationModule)
         weights = module.whole_weights()  # on all devices, which may each have a share
         if trainer.is_global_zero:
-            self._candidates.add(Candidate(self._last, bleu), weights)
+            self._candidates.add(Candidate(self._last, score), weights)
 
 
 class ResumePoint(Callback):

@@ -22,8 +22,8 @@ class Candidate:
     """Weights of one step."""
 
     step: int
-    bleu: float | None
-    """BLEU of the validation; None if the step was not validated."""
+    score: float | None
+    """How good the validation was (`TranslationModule.watched`); None if the step was not validated."""
 
 
 class Candidates:
@@ -33,7 +33,7 @@ class Candidates:
         """Args:
             folder: of the candidates.
             count: N.
-            by: `last` or `best` (by validation BLEU; of two equal ones the later step).
+            by: `last` or `best` (by validation; of two equally good ones the later step).
         """
         self._folder, self._count, self._by = folder, count, by
 
@@ -92,7 +92,7 @@ class Candidates:
         if self._by == "last":
             return sorted(known, key=lambda one: -one.step)
         # A step without a validation is better than nothing, but not than one with a score.
-        return sorted(known, key=lambda one: (one.bleu is None, -(one.bleu or 0.0), -one.step))
+        return sorted(known, key=lambda one: (one.score is None, -(one.score or 0.0), -one.step))
 
     def _known(self) -> list[Candidate]:
         index = self._folder / INDEX

@@ -1,6 +1,5 @@
 """Trains one family by Lightning's command line and writes its checkpoint."""
 
-import dataclasses
 import json
 import sys
 from contextlib import suppress
@@ -127,7 +126,8 @@ class FitCLI(FamilyCLI):
             RichProgressBar(refresh_rate=20) if shown else Progress(),
         ]
         if training.patience:
-            callbacks.append(Patience(training.patience, training.patience_gain, training.cooldown))
+            watched = family_module(self.params.family(self.family).kind).watched
+            callbacks.append(Patience(watched, training.patience, training.patience_gain, training.cooldown))
         if chosen.fast_dev_run:  # it keeps nothing, neither do Lightning's own checkpoints and curves
             return callbacks
         return [*callbacks, KeepCandidates(self.candidates, training.validate_every),
@@ -164,11 +164,12 @@ class FitCLI(FamilyCLI):
             self.save_configuration(self.root)
         self.run(trainer.fit, model, data, ckpt_path=point or ckpt_path)
         if trainer.is_global_zero:
+            figure = model.watched.removeprefix("validation_")
             weights, chosen = self.candidates.average()
             save_checkpoint(places.checkpoint, model.network, model.vocabulary, weights, {
                 "family": self.family, "data": data.settings.side, "steps": trainer.global_step,
                 "threads": self.params.family(self.family).training.threads,
-                "averaged": [dataclasses.asdict(one) for one in chosen]})
+                "averaged": [{"step": one.step, figure: one.score} for one in chosen]})
             if self._options and not own:  # params.yaml does not say it all
                 self.save_configuration(places.checkpoint)
             remove(places.work)

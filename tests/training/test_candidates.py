@@ -31,7 +31,7 @@ def test_the_last_ones_stay(tmp_path: Path) -> None:
     add_all(last, {4: 9.0, 8: 8.0, 12: 7.0, 16: 6.0, 18: None})
     mean, chosen = last.average()
     assert [one.step for one in chosen] == [12, 16, 18]
-    assert chosen[0].bleu == 7.0 and chosen[2].bleu is None
+    assert chosen[0].score == 7.0 and chosen[2].score is None
     assert torch.equal(mean["matrix"], torch.full((2, 2), (12 + 16 + 18) / 3))
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         SUMS, INDEX, *(f"step-{step:08d}.safetensors" for step in (12, 16, 18))]
@@ -68,7 +68,7 @@ def test_a_step_that_comes_again_counts_once(tmp_path: Path) -> None:
     add_all(last, {4: 1.0, 8: 2.0})
     last.add(Candidate(8, 3.0), weights(80))
     mean, chosen = last.average()
-    assert [(one.step, one.bleu) for one in chosen] == [(4, 1.0), (8, 3.0)]
+    assert [(one.step, one.score) for one in chosen] == [(4, 1.0), (8, 3.0)]
     assert torch.equal(mean["matrix"], torch.full((2, 2), 42.0))
 
 

@@ -26,7 +26,7 @@ from pipeline.files import remove
 from pipeline.model.checkpoint import read_weights
 from pipeline.model.layers import sinusoids
 from pipeline.training.fit import FitCLI
-from pipeline.training.metrics import CorpusBleu
+from pipeline.training.metrics import AcceptedPerCall, CorpusBleu
 
 ChangeParams = Callable[[dict[str, Any]], None]
 
@@ -163,10 +163,9 @@ def test_a_killed_run_goes_on(uninterrupted: Path, workspace: Path) -> None:
     assert CONFIG.read_bytes() == (uninterrupted / CONFIG).read_bytes()
 
 
-@pytest.mark.parametrize("changes", [{"optimisation": {"learning_rate": 0.003}},
-                                     {"training": {"average": 1}}, {"training": {"threads": 2}}])
 def test_other_parameters_begin_anew(workspace: Path, change_params: ChangeParams, monkeypatch: pytest.MonkeyPatch,
-                                     changes: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+                                     capsys: pytest.CaptureFixture[str]) -> None:
+    changes = {"optimisation": {"learning_rate": 0.003}}
     change_params(changes)
     expected = fit(workspace), curve(workspace)
     change_params({})
@@ -183,11 +182,13 @@ def test_other_parameters_begin_anew(workspace: Path, change_params: ChangeParam
 
 @pytest.mark.parametrize(("changes", "options", "file", "part"), [
     ({"limit": {"extra": 5}}, [], None, "parameters"),
+    ({"training": {"average": 1}}, [], None, "parameters"),
+    ({"training": {"threads": 2}}, [], None, "parameters"),
     ({}, ["--trainer.gradient_clip_algorithm", "value"], None, "parameters"),
     ({}, ["--trainer.plugins", "TorchSyncBatchNorm"], None, "parameters"),
     ({}, [], layout.CORPUS / "validation.target", "data"),
     ({}, [], layout.BPE / "validation.pairs", "data"),
-], ids=["limit", "clipping", "plugins", "references", "validation"])
+], ids=["limit", "average", "threads", "clipping", "plugins", "references", "validation"])
 def test_whatever_decides_the_result_is_in_the_fingerprint(
         workspace: Path, change_params: ChangeParams, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any],
         options: list[str], file: Path | None, part: str) -> None:
@@ -281,6 +282,21 @@ def test_training_stops_when_nothing_gets_better(workspace: Path, change_params:
     change_params({"optimisation": {"learning_rate": 1e-12}, "training": {"patience": 1, "steps": 40}})
     fit(workspace)
     assert json.loads(CONFIG.read_text())["training"]["steps"] == 8  # the second validation is no better than the first
+
+
+@pytest.mark.parametrize("family", ["drafter", "heads"])
+def test_what_drafts_is_judged_by_its_accepted_tokens(workspace: Path, change_params: ChangeParams, family: str,
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its BLEU is its verifier's, whatever it has learnt."""
+    change_params({**STUDENTS, "training": {"steps": 40, "validate_every": 2, "patience": 1, "patience_gain": 0.1,
+                                            "average": 2, "average_by": "best"}})
+    accepted = [2.0, 2.5, 2.8, 2.85]
+    monkeypatch.setattr(AcceptedPerCall, "compute", lambda self: torch.tensor(accepted.pop(0)))
+    fit(workspace, family=family)
+    training = json.loads((layout.checkpoint(family) / "config.json").read_text())["training"]
+    assert training["steps"] == 8 and not accepted  # the fourth validation is not better by the gain
+    assert training["averaged"] == [{"step": step, "accepted": pytest.approx(score)} for step, score in (
+        (6, 2.8), (8, 2.85))]
 
 
 def test_validation_scores_with_the_tokenizer_of_the_evaluation(workspace: Path, change_params: ChangeParams,
