@@ -129,6 +129,26 @@ def quotient(mine: Floats, theirs: Floats, *, paired: bool = True) -> Estimate:
                     *interval(samples[0] / samples[1], min(len(mine), len(theirs))))
 
 
+def crossed_ratio(factors: Sequence[Floats]) -> Estimate:
+    """A product of ratios of sums over rounds and sentences, both of which are drawn (Owen 2007).
+
+    Args:
+        factors: each (R, 2, N), numerators and denominators of R rounds and N sentences, the same in all factors.
+
+    >>> crossed_ratio([np.full((3, 2, 4), [[6.0], [2.0]]), np.full((3, 2, 4), [[1.0], [2.0]])])
+    Estimate(value=1.5, low=1.5, high=1.5)
+    """
+    rounds, _, sentences = factors[0].shape
+    times = resample(rounds), resample(sentences, seed=SEED + 1)
+
+    def product(*drawn: Floats) -> Floats:
+        sums = (np.einsum("sr,sn,rcn->sc", *drawn, one) for one in factors)
+        return np.prod([ratio(one) for one in sums], axis=0)
+
+    return Estimate(float(product(np.ones((1, rounds)), np.ones((1, sentences)))[0]),
+                    *interval(product(*times), min(rounds, sentences)))
+
+
 def ratio(sums: Floats) -> Floats:
     """Numerators and denominators (..., 2) to ratios (...); 0 of 0 is 0.
 

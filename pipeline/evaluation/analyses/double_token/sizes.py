@@ -2,8 +2,9 @@
 
 A run trains models of one size, so random weights are timed here: the shape of `double_token` at half, once and twice
 its width, and with a vocabulary four times as large. Weights do not change the time of a search of a given length, but
-where they lie in memory does: each round has weights of its own, and intervals are over rounds. The length of an output
-is that of its source, times what references have per piece of their sources.
+where they lie in memory does: each round has weights of its own, and intervals are over rounds and sentences. One
+thread searches, because the engine lets cores share the products of wide models only. The length of an output is that
+of its source, times what references have per piece of their sources.
 
 The sentences have the run's own pieces with every vocabulary, so that only the projection to the vocabulary differs. In
 the paper a larger one also makes sentences shorter, which is the reason that it supposes.
@@ -25,7 +26,7 @@ from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.orders import LEFT_TO_RIGHT, OrderContext
 from pipeline.evaluation.analyses.random_weights import random_model
-from pipeline.evaluation.bootstrap import Floats, quotient, speed_ratio
+from pipeline.evaluation.bootstrap import Floats, crossed_ratio
 from pipeline.evaluation.speed import Contestant, measure
 from pipeline.model.settings import OrderSettings
 
@@ -61,11 +62,17 @@ def ask(context: OrderContext) -> Finding:
         return seconds_of(contestants, run.spread_sources(sources, _SENTENCES, shape.max_length)[1],
                           params.speed.warmup, run.device)
 
+    threads = torch.get_num_threads()
+
     widths = [int(width) for width in (shape.width * factor for factor in WIDTHS)
               if width % 2 == 0 and width % shape.heads == 0]
     every = list(dict.fromkeys([*((width, vocabulary) for width in widths),
                                 *((shape.width, vocabulary * one) for one in VOCABULARIES)]))
-    rounds = [[timed(*size, seed) for size in every] for seed in range(ROUNDS)]
+    try:
+        torch.set_num_threads(1)
+        rounds = [[timed(*size, seed) for size in every] for seed in range(ROUNDS)]
+    finally:
+        torch.set_num_threads(threads)
     seconds = dict(zip(every, np.array(rounds).swapaxes(0, 1), strict=True))
     return sizes({width: seconds[width, vocabulary] for width in widths},
                  {vocabulary * one: seconds[shape.width, vocabulary * one] for one in VOCABULARIES},
@@ -75,23 +82,24 @@ def ask(context: OrderContext) -> Finding:
 
 def seconds_of(contestants: Sequence[Contestant], sentences: Sequence[Tensor], warmup: int,
                device: torch.device) -> Floats:
-    """(C,) seconds of all sentences under each contestant, one at a time."""
-    return measure(contestants, {1: sentences}, repetitions=1, warmup=warmup, device=device)[1].medians.sum(1)
+    """(C, N) seconds of each sentence under each contestant, one at a time."""
+    return measure(contestants, {1: sentences}, repetitions=1, warmup=warmup, device=device)[1].medians
 
 
 def sizes(by_width: Mapping[int, Floats], by_vocabulary: Mapping[int, Floats], **about: Any) -> Finding:
     """The ratios of all sizes, and how many times as large that of the largest size is as that of the smallest.
 
     Args:
-        by_width, by_vocabulary: (R, 2) seconds of the baseline and of `FAMILY` in each round.
+        by_width, by_vocabulary: (R, 2, N) seconds of the baseline and of `FAMILY` in each round, per sentence.
         about: what is the same for all, `baseline` at least.
     """
     measured = {"by_width": by_width, "by_vocabulary": by_vocabulary}
-    metric = {**about, "threads": torch.get_num_threads(),
-              **{title: {str(size): speed_ratio(*seconds.T).named("speedup") for size, seconds in one.items()}
+    metric = {**about,
+              **{title: {str(size): crossed_ratio([seconds]).named("speedup") for size, seconds in one.items()}
                  for title, one in measured.items()},
-              "largest_against_smallest": {title: quotient(one[max(one)], one[min(one)]).named("speedup")
-                                           for title, one in measured.items() if len(one) > 1}}
+              "largest_against_smallest": {
+                  title: crossed_ratio([one[max(one)], one[min(one)][:, ::-1]]).named("speedup")
+                  for title, one in measured.items() if len(one) > 1}}
     return Finding(metric, _draw(metric))
 
 

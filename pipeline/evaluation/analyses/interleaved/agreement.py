@@ -18,7 +18,7 @@ from pipeline.evaluation.analyses.finding import Finding, not_measured
 from pipeline.evaluation.analyses.finished_run import FinishedRun
 from pipeline.evaluation.analyses.interleaved.grammar import PREDICATES, SUBJECTS, Contrast, contrasts
 from pipeline.evaluation.analyses.orders import OrderContext, share_with_difference
-from pipeline.evaluation.analyses.sentences import make_batches, sentence_losses
+from pipeline.evaluation.analyses.sentences import by_length, make_batches, sentence_losses
 from pipeline.evaluation.bootstrap import SEED, Floats, resample
 
 _ROWS = 32
@@ -42,17 +42,17 @@ def ask(context: OrderContext) -> Finding:
 
 
 def agreeing(run: FinishedRun, family: str, pairs: Sequence[Contrast]) -> Floats:
-    """(N, 2): 1 where a family gives the right translation more probability than the wrong one, and 1."""
+    """(N, 2), per sentence whether a family gives the right translation more probability than the wrong one, and 1."""
     network = run.network(family)
     sources = run.tokenizer.encode_source([pair.source for pair in pairs])
     losses = []
     for translations in ([pair.right for pair in pairs], [pair.wrong for pair in pairs]):
         encoded = list(zip(sources, run.tokenizer.encode_target(translations), strict=True))
-        # Both sides have the same sources, hence the same order.
         batches, _ = make_batches(encoded, rows=_ROWS, longest=network.settings.max_length, device=run.device)
         losses.append(sentence_losses(network, batches)[:, 0])
-    right, wrong = losses
-    return np.stack([right < wrong, np.ones(len(right))], 1).astype(np.float64)
+    (right, wrong), found = losses, np.ones((len(pairs), 2))
+    found[np.concatenate([*by_length(sources, _ROWS)]), 0] = right < wrong  # batches have the longest sources first
+    return found
 
 
 def agreement(counterparts: Mapping[str, str], pairs: Sequence[Contrast], counts: Mapping[str, Floats], *,
