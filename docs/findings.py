@@ -33,7 +33,7 @@ def claims() -> str:
         *(f"{title}, [{run}](../{run}): {measured(f'{run}/speed.json')}" for title, run in LEDGERS.items()),
         table(["", "finding", "paper", *LEDGERS], rows, texts=3 + len(LEDGERS)),
         f"Together they decide {decided} of {len(FINDINGS)} findings, and measure {len(rows)}. "
-        "†: the verdict of an earlier commit on another statement, which does not count."))
+        "†: the verdict of an earlier commit on another statement, or by another rule, which does not count."))
 
 
 def page() -> str:
@@ -53,8 +53,10 @@ def _found() -> dict[int, dict[str, Mapping[str, Any]]]:
 
 
 def _verdict(which: int, one: Mapping[str, Any]) -> str:
-    """The verdict of a run's ledger, marked if it was made on an earlier statement of the finding."""
-    return one["verdict"] + ("" if one["statement"] == FINDINGS[which].statement else " †")
+    """The verdict of a run's ledger, marked if it was made on another statement of the finding or by another rule."""
+    now = FINDINGS[which]
+    same = (one["statement"], one.get("revision", 1)) == (now.statement, now.revision)
+    return one["verdict"] + ("" if same else " †")
 
 
 def _section(which: int, runs: Mapping[str, Mapping[str, Any]]) -> str:
@@ -66,7 +68,8 @@ def _section(which: int, runs: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _parts(parts: Iterable[Mapping[str, Any]]) -> Iterable[str]:
     for part in parts:
-        needed = {of: part["figures"].get(f"{of}_to_decide") for of in ("sentences", "rounds")}
+        needed = {name.removesuffix("_to_decide").replace("_", " "): number for name, number in part["figures"].items()
+                  if name.endswith("_to_decide")}
         yield f"{part['claim']}: {part['verdict']}. {part['why']}" + "".join(
             f" About {float(f'{number:.2g}'):,.0f} {of} would decide it." for of, number in needed.items() if number)
 

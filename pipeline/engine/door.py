@@ -2,6 +2,7 @@
 
 import copy
 from functools import lru_cache
+from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -9,21 +10,24 @@ from torch import Tensor, nn
 
 from pipeline.engine import bounds
 from pipeline.engine.choice import Engine, engine_in_use, use_engine
+from pipeline.engine.helpers import own_threads
 from pipeline.engine.network import Compiled, sharing_by
 from pipeline.engine.packs import Packs, readable
 from pipeline.engine.recorded import Recorder
 from pipeline.engine.space import Pool
 from pipeline.engine.static import Static
 
-__all__ = ["compiles_steps", "engine_in_use", "open_engine", "portions_of", "sentences_per_call", "sharing_by",
-           "use_engine"]
+__all__ = ["compiles_steps", "engine_in_use", "open_engine", "portions_of", "sentences_per_call", "shares_products",
+           "sharing_by", "use_engine"]
 
 _LIGHT = 2**25
 """The size of a model's parameters in bytes up to which a thread is faster with one sentence, or a few, than with a
 portion of a batch (`python -m benchmarks.apart`)."""
 
-_opened: "WeakKeyDictionary[nn.Module, dict[Engine, Any]]" = WeakKeyDictionary()
-"""Of each network, by the engine in use."""
+_opened: "WeakKeyDictionary[nn.Module, dict[Engine, tuple[int, Any]]]" = WeakKeyDictionary()
+"""Of each network, by the engine in use: the network's generation, and the opened one."""
+_opening = RLock()
+"""So that of several first searches one packs the parameters, and the others wait for it."""
 
 
 def open_engine(model: Any) -> Any:
@@ -39,6 +43,7 @@ def open_engine(model: Any) -> Any:
         The model itself where nothing can be opened: it is not `Openable`, it is in training mode, its weights are on
         a device or have a type that the engine does not know, or `use_engine` has chosen torch.
     """
+    own_threads()  # before torch counts the threads of a thread that begins during another one's search
     engine = engine_in_use()
     if engine == "torch" or isinstance(model, (Compiled, Static) if engine == "compiled" else Static):
         return model
@@ -46,14 +51,15 @@ def open_engine(model: Any) -> Any:
         return model.with_opened(open_engine)
     if not hasattr(type(model), "plain_weights") or model.training:
         return model
-    known = _opened.setdefault(model, {})
-    opened = known.get(engine)
-    if opened is None or opened.generation != model.generation:
-        on_gpu = next(model.parameters()).is_cuda
-        if engine == "compiled" and not on_gpu and not all(map(readable, model.parameters())):
-            return model
-        opened = _open_by(Static if engine == "static" or on_gpu else Compiled, model)
-        known[engine] = opened
+    with _opening:
+        known = _opened.setdefault(model, {})
+        generation, opened = known.get(engine, (None, None))
+        if generation != model.generation:
+            on_gpu = next(model.parameters()).is_cuda
+            if engine == "compiled" and not on_gpu and not all(map(readable, model.parameters())):
+                return model
+            opened = _open_by(Static if engine == "static" or on_gpu else Compiled, model)
+            known[engine] = model.generation, opened
     if "verifier" in model._modules:
         vars(opened)["verifier"] = open_engine(model.verifier)  # found before the submodule of that name
     return opened
@@ -80,6 +86,11 @@ def _opened_class(opener: type, network: type) -> type:
 def compiles_steps(model: Any) -> bool:
     """Whether compiled code takes the steps of a model: all of a quantised one, narrow ones of another."""
     return isinstance(model, Compiled) and engine_in_use() == "compiled" and model.packs.decoder is not None
+
+
+def shares_products(model: Any) -> bool:
+    """Whether the cores share the products of a model's compiled steps."""
+    return isinstance(model, Compiled) and model.shares_products
 
 
 def sentences_per_call(model: Any, source: Tensor, *, shares_calls: bool, reads_at_once: bool) -> int:

@@ -215,10 +215,14 @@ class Compiled(_Network):
         """The rounded heads; None where they are not compiled."""
         return self.packs.heads if self._compiles else None
 
+    @property
+    def shares_products(self) -> bool:
+        """Whether it is wide enough that the cores share the products of its compiled steps."""
+        return self._compiles and self.packs.decoder is not None and self._width >= bounds.SHARED
+
     def sharing(self) -> AbstractContextManager[None]:
         """Helpers for the compiled calls of a block, if the network is wide enough for them."""
-        compiled = self._compiles and self.packs.decoder is not None
-        return together() if compiled and self._width >= bounds.SHARED else nullcontext()
+        return together() if self.shares_products else nullcontext()
 
     def portions(self, sentences: int, pieces: int) -> int:
         """See `door.portions_of`."""

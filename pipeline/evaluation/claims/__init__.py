@@ -15,7 +15,7 @@ from pipeline.evaluation.claims.drafts import judge_drafts
 from pipeline.evaluation.claims.exact import judge_exact
 from pipeline.evaluation.claims.findings import FINDINGS
 from pipeline.evaluation.claims.judgement import Judgement, all_of
-from pipeline.evaluation.claims.quality import judge_quality
+from pipeline.evaluation.claims.quality import judge_quality, unlearnt
 from pipeline.evaluation.claims.speed import judge_speed
 from pipeline.evaluation.resampled_bleu import Scores
 from pipeline.evaluation.rows import Name, Row
@@ -36,7 +36,7 @@ def judge(rows: Sequence[Row], bleu: Mapping[Name, Scores], counts: Mapping[Name
     baseline, sentences = speed["baseline"], times.shape[1]
     judgements = [
         *judge_quality(bleu, sentences, (baseline, "greedy")), *judge_speed(speed), *judge_exact(rows, sentences),
-        *judge_drafts(counts, times), *judge_analyses(analyses, baseline)]
+        *judge_drafts(counts, times), *judge_analyses(analyses, baseline, unlearnt(bleu, (baseline, "greedy")))]
     parts: dict[int, list[Judgement]] = {number: [] for number in FINDINGS}
     for number, judgement in judgements:
         parts[number].append(judgement)

@@ -1,6 +1,6 @@
 """Findings that an analysis answers (`reports/analyses.json`)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -20,25 +20,24 @@ from pipeline.evaluation.claims.judgement import (
     of_equal_budgets,
     rounded,
     sentences_to_decide,
+    with_learnt,
 )
 
 Metrics = Mapping[str, Any]
 _DOUBLE_TOKEN = "double_token pair_beam10"
-_GREEDY = "greedy"
 _NEARLY = 0.9
 """The least ratio of training speeds that is "nearly as fast"."""
 _MOVED = 0.01
 """The least share of words that is a difference between search and the best edges."""
-_USED = 1.1
-"""How many times as fast as with the fewest threads a search must be with the most, if it uses them."""
 
 
-def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement]]:
+def judge_analyses(metrics: Metrics, baseline: str, unlearnt: Collection[str] = ()) -> list[tuple[int, Judgement]]:
     """The judgements by the number of their finding.
 
     Args:
         metrics: of every analysis, by name.
         baseline: the family whose Jacobi decoders and drafts of the source are analysed.
+        unlearnt: families that have not learnt their task, whose texts and probabilities decide nothing.
     """
     def raw(analysis: str, *names: str) -> Sequence[str]:
         return of_equal_budgets(metrics.get(analysis, {}), "raw", *names)
@@ -48,21 +47,23 @@ def judge_analyses(metrics: Metrics, baseline: str) -> list[tuple[int, Judgement
     return [
         (3, _size(metrics, "A larger model raises the ratio", "by_width")),
         (4, _size(metrics, "A larger vocabulary lowers the ratio", "by_vocabulary", below=True)),
-        (7, _precision(metrics, double_token, "last 5", "1-gram")),
-        (7, _precision(metrics, double_token, "first 5", "4-gram", below=True)),
+        *((7, with_learnt(part, [double_token.split()[0]], unlearnt)) for part in (
+            _precision(metrics, double_token, "last 5", "1-gram"),
+            _precision(metrics, double_token, "first 5", "4-gram", below=True))),
         (16, _information(metrics)),
         (19, _length(metrics, *raw("source_length", "interleaved beam4"))),
-        *((20, part) for part in _growth(metrics)),
+        *((20, part) for part in _growth(metrics, unlearnt)),
         *((21, _repetition(metrics, f"{family} repeats more if it learnt from raw data", f"{family}_raw beam4",
-                           f"{family}_distilled beam4")) for family in ("interleaved", "interleaved_sa")),
+                           f"{family}_distilled beam4", unlearnt)) for family in ("interleaved", "interleaved_sa")),
         (22, _training(metrics)),
         (24, _edits(metrics, baseline)),
         (26, _peak(metrics)),
         *((32, _cores(metrics, decoder)) for decoder in ("pgj3", "hgj3")),
         *((35, part) for part in _recall(metrics)),
         (36, _moves(metrics)),
-        (39, _agreement(metrics, one_word, "apart", "apart from their subjects")),
-        (39, _agreement(metrics, two_words, "0", "beside their subjects")),
+        *((39, with_learnt(_agreement(metrics, family, distance, where), [family], unlearnt))
+          for family, distance, where in ((one_word, "apart", "apart from their subjects"),
+                                          (two_words, "0", "beside their subjects"))),
     ]
 
 
@@ -123,10 +124,11 @@ def _length(metrics: Metrics, name: str) -> Judgement:
     estimate = _estimate(found["longest_against_shortest"], "speedup")
     return compared(claim, estimate, min(timed[0], timed[-1]),
                     f"Longest eighth: {in_words(last)} times as fast; shortest: {in_words(first)}; their quotient: "
-                    f"{in_words(estimate)}.", {"longest": rounded(last), "shortest": rounded(first)}, 1.0)
+                    f"{in_words(estimate)}.", {"longest": rounded(last), "shortest": rounded(first)}, 1.0,
+                    of="sentences_per_eighth")
 
 
-def _repetition(metrics: Metrics, claim: str, more: str, less: str) -> Judgement:
+def _repetition(metrics: Metrics, claim: str, more: str, less: str, unlearnt: Collection[str]) -> Judgement:
     absent = [f"{name} in `repetition`" for name in (more, less) if _find(metrics, "repetition", name) is None]
     if absent:
         return missing(claim, *absent)
@@ -134,16 +136,17 @@ def _repetition(metrics: Metrics, claim: str, more: str, less: str) -> Judgement
     difference = _estimate(metric["differences"][f"{more} - {less}"], "difference")
     figures = {name: metric[name]["otem"] for name in (more, less)}
     listed = ", ".join(f"{name} {figure:.2f}" for name, figure in figures.items())
-    return compared(claim, difference, metric["sentences"],
-                    f"OTEM, %: {listed}; difference {in_words(difference)}.", {"otem": figures})
+    judgement = compared(claim, difference, metric["sentences"],
+                         f"OTEM, %: {listed}; difference {in_words(difference)}.", {"otem": figures})
+    return with_learnt(judgement, [name.split()[0] for name in (more, less)], unlearnt)
 
 
-def _growth(metrics: Metrics) -> list[Judgement]:
+def _growth(metrics: Metrics, unlearnt: Collection[str]) -> list[Judgement]:
     """With every word more per direction and step that was measured, at least with the second."""
     names = of_equal_budgets(metrics.get("repetition", {}), "raw", "interleaved beam4", "interleaved_sa beam4")
     names = [*names, *(f"interleaved_{words}_raw beam4" for words in range(3, 7))]
     known = _find(metrics, "repetition", "differences") or {}
-    return [_repetition(metrics, f"{words} words per direction repeat more than {words - 1}", more, less)
+    return [_repetition(metrics, f"{words} words per direction repeat more than {words - 1}", more, less, unlearnt)
             for words, (less, more) in enumerate(pairwise(names), start=2) if words == 2 or f"{more} - {less}" in known]
 
 
@@ -155,7 +158,7 @@ def _training(metrics: Metrics) -> Judgement:
     estimate, metric = _estimate(found, "speedup"), metrics["training_time"]
     return compared(claim, estimate, metric["steps"],
                     f"Steps per second relative to {metric['baseline']} on the same batches: {in_words(estimate)}.", {},
-                    _NEARLY)
+                    _NEARLY, of="steps")
 
 
 def _edits(metrics: Metrics, baseline: str) -> Judgement:
@@ -172,7 +175,8 @@ def _edits(metrics: Metrics, baseline: str) -> Judgement:
 
 
 def _peak(metrics: Metrics) -> Judgement:
-    """Among the lengths that the drafter learnt; it was never trained to draft more tokens."""
+    """Among the lengths that the drafter learnt; it was never trained to draft more tokens. No peak is one at a single
+    token, of which there is no shorter draft; at another end of what was measured, the peak may be beyond it."""
     claim = "GAD's gain peaks at a draft that is neither the shortest nor the longest"
     found, fastest = (_find(metrics, "draft_acceptance", key) for key in ("exact", "fastest"))
     lengths = sorted(k for k in (int(name.removeprefix("block")) for name in found or ())
@@ -181,13 +185,13 @@ def _peak(metrics: Metrics) -> Judgement:
         return missing(claim, "three lengths of drafts, up to the one that was learnt, in `draft_acceptance`")
     gains = {k: _estimate(found[f"block{k}"], "speedup_vs_beam5", "speedup") for k in lengths}
     best = lengths.index(fastest["block"])
-    inside = 0 < best < len(lengths) - 1
+    inside, shortest = 0 < best < len(lengths) - 1, best == 0 and lengths[0] == 1
     # A peak exceeds both ends; the gain at an end that exceeds its neighbour's rises towards it.
     others = [lengths[at] for at in ((0, -1) if inside else (1, -1) if best == 0 else (0, -2))]
     ahead = {k: _estimate(fastest["against"][f"block{k}"], "speedup") for k in dict.fromkeys(others)}
     timed = metrics["draft_acceptance"]["timed_sentences"]
     close = [one for one in ahead.values() if by_interval(one.low, one.high, 1.0) != TRUE]
-    verdict = UNDECIDED if close or timed < FEWEST else TRUE if inside else FALSE
+    verdict = UNDECIDED if close or timed < FEWEST else TRUE if inside else FALSE if shortest else UNDECIDED
     figures: dict[str, Any] = {"speedup": {f"block{k}": rounded(one) for k, one in gains.items()}}
     if close and timed >= FEWEST:
         needed = [sentences_to_decide(one.value - 1, one.low, one.high, timed) for one in close]
@@ -195,7 +199,9 @@ def _peak(metrics: Metrics) -> Judgement:
     listed = ", ".join(f"{k} drafted {in_words(gains[k])}" for k in dict.fromkeys(
         [lengths[0], lengths[best], lengths[-1]]))
     against = ", ".join(f"{k}: {in_words(one)}" for k, one in ahead.items())
-    return Judgement(claim, verdict, f"Times as fast as beam search: {listed}; the best against {against}.", figures)
+    beyond = "" if inside or shortest else " The peak may be at a length that was not measured."
+    return Judgement(claim, verdict, f"Times as fast as beam search: {listed}; the best against {against}.{beyond}",
+                     figures)
 
 
 def _cores(metrics: Metrics, decoder: str) -> Judgement:
@@ -203,10 +209,9 @@ def _cores(metrics: Metrics, decoder: str) -> Judgement:
     found = _find(metrics, "scaling", "decoders", decoder)
     if found is None or len(found["by_threads"]) < 2:
         return missing(claim, f"{decoder} on several cores in `scaling`")
+    if not metrics["scaling"]["shares_products"]:
+        return missing(claim, "a model so wide that compiled steps use more than one core")
     threads = sorted(found["by_threads"], key=int)
-    searches = [metrics["scaling"]["decoders"][name]["by_threads"][threads[-1]] for name in (_GREEDY, decoder)]
-    if max(one["against_fewest_threads"] for one in searches) < _USED:
-        return missing(claim, f"a model so wide that {_GREEDY} search or {decoder} uses more than one core")
     one, all_cores = (_estimate(found["by_threads"][count], "speedup_vs_greedy", "speedup")
                       for count in (threads[0], threads[-1]))
     estimate = _estimate(found["most_against_fewest_threads"], "speedup_vs_greedy")

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 TRUE, FALSE, UNDECIDED = "true", "false", "undecided"
 NOT_MEASURED, NOT_COMPARABLE = "not measured", "not comparable"
 """A run lacks what is compared; one of the systems that are compared has not learnt its task."""
+NOT_LEARNT = "Less than half of the baseline's BLEU, so its task is not learnt"
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Judgement:
 
 RELAXED_DRAFTS = (("drafter_1", "gad5"), ("drafter", "gad"))
 """Families and the decoders whose relaxed variants, ++_quality and ++_speed, are judged; the fairest first: with drafts
-of one length, as in the paper, or with those that are fastest for either."""
+of five tokens, or with those that are fastest. Either way both variants draft as many, as in the paper."""
 FEWEST = 8
 """Sentences or batches whose bootstrap can decide something: intervals of fewer are too narrow."""
 
@@ -85,7 +86,8 @@ def all_of(verdicts: Sequence[str]) -> str:
 
 
 def of_equal_budgets(known: Collection[str], side: str, *names: str) -> Sequence[str]:
-    """Families whose names end in one side of the data, which have equal budgets, or the run's ordinary ones.
+    """Families whose names end in one side of the data, which have equal budgets (Mask-Predict a larger one), or the
+    run's ordinary ones.
 
     Args:
         known: names of which all must be, or the ordinary ones are meant.
@@ -97,6 +99,13 @@ def of_equal_budgets(known: Collection[str], side: str, *names: str) -> Sequence
     """
     ending = [" ".join((f"{family}_{side}", *decoder)) for family, *decoder in map(str.split, names)]
     return ending if {*ending} <= {*known} else names
+
+
+def with_learnt(judgement: Judgement, families: Collection[str], unlearnt: Collection[str]) -> Judgement:
+    """A judgement on some families, or that it is not comparable, if one of them is among those that learnt nothing."""
+    if judgement.verdict == NOT_MEASURED or not (names := sorted({*families} & {*unlearnt})):
+        return judgement
+    return replace(judgement, verdict=NOT_COMPARABLE, why=f"{judgement.why} {NOT_LEARNT}: {', '.join(names)}.")
 
 
 def missing(claim: str, *what: str) -> Judgement:

@@ -187,7 +187,8 @@ def test_scaling_of_a_run(run: FinishedRun, monkeypatch: pytest.MonkeyPatch) -> 
     metric = scaling_file.ask(run).metric
     assert (metric["baseline"], metric["threads"], metric["sentences"]) == ("teacher greedy", [1, 2], 2)
     assert list(metric["decoders"]) == ["greedy", "pj"]
-    assert all(one["compiled_share"] == 1 for one in metric["decoders"].values())  # of short sentences alone
+    assert all(one["compiled_share"] == {"1": 1, "2": 1} for one in metric["decoders"].values())  # of short sentences
+    assert not metric["shares_products"]
     assert torch.get_num_threads() == 1
 
 
@@ -245,11 +246,12 @@ def test_every_number_of_threads_takes_its_turns(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(scaling_file, "measure", lambda *arguments, **options: inner(
         *arguments, **options, clock=lambda: Paced.now))
     contestants = [Contestant("ar", "greedy", Paced(3, 0)), Contestant("ar", "pj", Paced(1, 4))]
-    finding = scaling(contestants, sources(3, 4).split(1), {"greedy": 1.0, "pj": 0.2}, threads=[1, 2, 4],
-                      repetitions=1, warmup=1, rule="any")
+    finding = scaling(contestants, sources(3, 4).split(1), {
+        "greedy": dict.fromkeys((1, 2, 4), 1.0), "pj": {1: 0.4, 2: 0.2, 4: 0.2}}, threads=[1, 2, 4],
+                      repetitions=1, warmup=1, rule="any", shares_products=False)
     found = finding.metric["decoders"]
     assert finding.metric["threads"] == [1, 2, 4]
-    assert found["pj"]["compiled_share"] == 0.2
+    assert found["pj"]["compiled_share"] == {"1": 0.4, "2": 0.2, "4": 0.2}
     speed = [one["speedup_vs_greedy"] for one in found["pj"]["by_threads"].values()]
     gain = [one["against_fewest_threads"] for one in found["pj"]["by_threads"].values()]
     assert speed == pytest.approx([3 / 5, 1, 3 / 2]) and gain == pytest.approx([1, 5 / 3, 5 / 2])
@@ -263,8 +265,8 @@ def test_threads_are_set_back_after_an_error() -> None:
         raise PipelineError(f"{torch.get_num_threads()} threads")
 
     with pytest.raises(PipelineError, match="2 threads"):
-        scaling([Contestant("ar", "greedy", fail)], [sources(3)], {"greedy": 1.0}, threads=[2], repetitions=1, warmup=1,
-                rule="any")
+        scaling([Contestant("ar", "greedy", fail)], [sources(3)], {"greedy": {2: 1.0}}, threads=[2],
+                repetitions=1, warmup=1, rule="any", shares_products=True)
     assert torch.get_num_threads() == 1
 
 

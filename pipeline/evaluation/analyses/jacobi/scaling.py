@@ -2,9 +2,9 @@
 
 Every decoder takes its turns with every number of threads on the one clock, one long sentence at a time.
 
-The steps of a narrow model on few rows are one compiled call on one core whatever the threads are; those of a wide one
-are shared by the cores (`pipeline.engine`). The share of a decoder's operations that are compiled is measured and
-reported with its speeds.
+The steps of a narrow model on few rows are one compiled call on one core whatever the threads are, larger ones are
+torch's, which uses all threads; those of a wide model are shared by the cores (`pipeline.engine`). The share of a
+decoder's operations that are compiled is measured with every number of threads and reported with its speeds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from pipeline.cores import usable_cores
+from pipeline.engine.door import open_engine, shares_products
 from pipeline.evaluation.analyses import chart
 from pipeline.evaluation.analyses.finding import Finding
 from pipeline.evaluation.analyses.finished_run import FinishedRun
@@ -33,11 +34,19 @@ def ask(run: FinishedRun) -> Finding:
     found = jacobi_contestants(run, CPU)
     if isinstance(found, Finding):
         return found
-    with torch.inference_mode():
-        shares = {name: compiled_share(found.network, decoder, found.sentences)
-                  for name, decoder in found.decoders.items()}
-    return scaling(found.with_model(found.decoders), found.sentences, shares, threads=thread_counts(usable_cores()),
-                   repetitions=run.params.speed.repetitions, warmup=run.params.speed.warmup, rule=found.rule)
+    threads, before = thread_counts(usable_cores()), torch.get_num_threads()
+    shares = dict[str, dict[int, float]]()
+    try:
+        for count in threads:  # with fewer, larger steps are compiled
+            torch.set_num_threads(count)
+            with torch.inference_mode():
+                for name, decoder in found.decoders.items():
+                    shares.setdefault(name, {})[count] = compiled_share(found.network, decoder, found.sentences)
+    finally:
+        torch.set_num_threads(before)
+    return scaling(found.with_model(found.decoders), found.sentences, shares, threads=threads,
+                   repetitions=run.params.speed.repetitions, warmup=run.params.speed.warmup, rule=found.rule,
+                   shares_products=shares_products(open_engine(found.network)))
 
 
 def thread_counts(most: int) -> list[int]:
@@ -70,17 +79,19 @@ class OnThreads:
         return self.contestant.run(batch, clock)
 
 
-def scaling(contestants: Sequence[Contestant], sentences: Sequence[Tensor], shares: Mapping[str, float], *,
-            threads: Sequence[int], repetitions: int, warmup: int, rule: str) -> Finding:
+def scaling(contestants: Sequence[Contestant], sentences: Sequence[Tensor],
+            shares: Mapping[str, Mapping[int, float]], *, threads: Sequence[int], repetitions: int, warmup: int,
+            rule: str, shares_products: bool) -> Finding:
     """Time decoders with several numbers of threads, which are as before afterwards.
 
     Args:
         contestants: on the CPU; the first is what the others are compared with.
         sentences: (1, S) ids each.
-        shares: of every decoder's operations, those that compiled code does.
+        shares: of every decoder's operations, those that compiled code does with each number of threads.
         threads: rising numbers of threads.
         repetitions, warmup: see `speed.measure`.
         rule: which sentences they are, in words.
+        shares_products: whether the cores share the products of compiled steps.
     """
     before = torch.get_num_threads()
     try:
@@ -100,7 +111,8 @@ def scaling(contestants: Sequence[Contestant], sentences: Sequence[Tensor], shar
     metric: dict[str, Any] = {
         "baseline": f"{first.family} {first.decoder}", "sentences": len(sentences), "rule": rule,
         "repetitions": repetitions, "cores": usable_cores(), "threads": list(threads),
-        "decoders": {decoder: {"compiled_share": shares[decoder],
+        "shares_products": shares_products,
+        "decoders": {decoder: {"compiled_share": {str(count): share for count, share in shares[decoder].items()},
                                "by_threads": {str(count): one for count, one in by_threads.items()},
                                "most_against_fewest_threads": quotient(*(
                                    np.stack([times[0], times[at]], 1) for times in ends)).named("speedup_vs_greedy")}
@@ -108,12 +120,21 @@ def scaling(contestants: Sequence[Contestant], sentences: Sequence[Tensor], shar
     return Finding(metric, _draw(found, shares))
 
 
-def _draw(found: Mapping[str, Mapping[int, Mapping[str, float]]], shares: Mapping[str, float]) -> Figure:
+def _compiled(shares: Mapping[int, float]) -> str:
+    """The share of a decoder's operations that is compiled, with each number of threads or with all of them.
+
+    >>> _compiled({1: 1.0, 2: 1.0}), _compiled({1: 1.0, 2: 0.8})
+    ('100 % compiled', '100, 80 % compiled')
+    """
+    return f"{', '.join(dict.fromkeys(f'{100 * share:.0f}' for share in shares.values()))} % compiled"
+
+
+def _draw(found: Mapping[str, Mapping[int, Mapping[str, float]]], shares: Mapping[str, Mapping[int, float]]) -> Figure:
     figure, (against, gain) = chart.new_picture(2)
     for (decoder, by_threads), colour in chart.coloured(found.items()):
         threads, figures = list(by_threads), list(by_threads.values())
         for axes, ratio, ends, label in ((against, "speedup_vs_greedy", "speedup",
-                                          f"{decoder}: {100 * shares[decoder]:.0f} % compiled"),
+                                          f"{decoder}: {_compiled(shares[decoder])}"),
                                          (gain, "against_fewest_threads", "against_fewest_threads", "")):
             chart.curve(axes, threads, [one[ratio] for one in figures], colour, label=label,
                         intervals=[(one[f"{ends}_low"], one[f"{ends}_high"]) for one in figures])
