@@ -10,13 +10,13 @@ machine code of all copies with the same content is kept in one folder, named af
 """
 
 import atexit
+import fcntl
 import hashlib
 import os
 import re
 import shutil
 import tempfile
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,10 @@ __all__ = ["njit"]
 config: Any = _config  # numba sets its names when it is imported
 njit = _njit
 if not TYPE_CHECKING:  # it keeps the type of numba's
-    njit = partial(_njit, no_cfunc_wrapper=True)  # without a function for callers in C: a tenth of compiling
+    def njit(**options: Any) -> Any:
+        """Without a function for callers in C: a tenth of compiling."""
+        compile_later = _njit(no_cfunc_wrapper=True, **options)
+        return lambda function: _keeping(compile_later(function))
 
 _PACKAGE = Path(__file__).parent
 _KEPT = 4
@@ -83,6 +86,23 @@ def prepare(folder: Path) -> Path:
     own = Path(tempfile.mkdtemp(prefix="numba-"))
     atexit.register(shutil.rmtree, own, ignore_errors=True)
     return own
+
+
+def _keeping(dispatcher: Any) -> Any:
+    """A compiled function whose machine code is saved if that is possible, by one process at a time.
+
+    numba reads an index, chooses the name of a file, and writes both. It would let a search fail because the disk is
+    full, and two processes that save at once may choose the same name for different code.
+    """
+    save = dispatcher._cache.save_overload
+
+    def save_alone(*arguments: Any) -> None:
+        with suppress(OSError), open(ByContent.folder / "lock", "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            save(*arguments)
+
+    dispatcher._cache.save_overload = save_alone
+    return dispatcher
 
 
 class ByContent(InTreeCacheLocator):

@@ -64,6 +64,14 @@ def test_a_folder_that_cannot_be_made_costs_compiling_and_nothing_else(package: 
     assert list(own.iterdir()) == []
 
 
+def test_machine_code_that_cannot_be_written_costs_compiling_and_nothing_else(package: Path) -> None:
+    full = ("import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); ")
+    for _ in range(2):
+        assert run(package, full + RUN) == ["1", "0"]
+    assert [run(package) for _ in range(2)] == [["1", "0"], ["1", "1"]]
+
+
 def test_a_folder_for_every_state(package: Path) -> None:
     """Also of constants that compiled functions read: numba keeps their values in machine code."""
     states = [machine_code(package)]

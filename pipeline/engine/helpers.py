@@ -6,7 +6,7 @@ has them; others compute alone, so that no more threads wait than there are core
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Lock, Semaphore, Thread, local
 
 import torch
@@ -35,11 +35,14 @@ class _Helpers:
         from pipeline.engine import team  # numba: half a second that training does not need
         if not len(self._team):
             self._team = team.new()
-        for _ in range(self._begun, threads - 1):
-            Thread(target=self._help, daemon=True).start()
-        self._begun = max(self._begun, threads - 1)
-        team.open_for(threads, self._team)
-        self._awake.release(threads - 1)
+        with suppress(RuntimeError):  # no further thread is allowed
+            while self._begun < threads - 1:
+                Thread(target=self._help, daemon=True).start()
+                self._begun += 1
+        helping = min(self._begun, threads - 1)
+        team.open_for(1 + helping, self._team)
+        if helping:
+            self._awake.release(helping)
         return self._team
 
     def _help(self) -> None:

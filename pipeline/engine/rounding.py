@@ -16,7 +16,7 @@ _LEAST = 1e-30  # lower bound of a row's largest number, which divides the row
 def round_rows(x: Floats, rounded: npt.NDArray[np.int8], of_rows: Floats) -> None:
     """Write x (M, K) as integers from -127 to 127, and of each row its factor and the sum of its integers, (M, 2).
 
-    Sums are exact, also in float32: K is at most the engine's greatest width, far below 100,000.
+    Sums are exact, also in float32, because K, the width of a layer, is far below 2^24 / 127.
     """
     for m in range(len(x)):
         # Numbers that are not negative have the order of their bits, and only of integers a compiler compares many at

@@ -1,6 +1,7 @@
 """Independent work in as many threads as PyTorch has: compiled calls release the GIL."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import Thread
 from typing import TypeVar
 
@@ -33,10 +34,13 @@ def in_threads(work: Callable[[int], T], items: Sequence[int]) -> dict[int, T]:
             except BaseException as error:
                 errors.append(error)
 
-    threads = [Thread(target=take) for _ in range(min(own_threads(), len(items)) - 1)]
+    threads = list[Thread]()
     with using_all_cores():
-        for thread in threads:
-            thread.start()
+        with suppress(RuntimeError):  # no further thread is allowed
+            while len(threads) < min(own_threads(), len(items)) - 1:
+                thread = Thread(target=take)
+                thread.start()
+                threads.append(thread)
         take()
         for thread in threads:
             thread.join()

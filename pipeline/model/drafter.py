@@ -198,6 +198,7 @@ class DrafterTransformer(ChainedTransformer):
             raise PipelineError(f"network.max_length: {self.settings.max_length}, but the verifier reads up to "
                                 f"{verifier.settings.max_length}; a drafter must read as far")
         self.verifier = verifier.requires_grad_(False).eval()
+        self.clear_caches()  # copies that were opened or rounded have the one before
 
     def _encoder_states(self, source: Tensor) -> Memory:
         return super()._encoder_states(source) if self.settings.encoder_layers else self.verifier.encode(source)

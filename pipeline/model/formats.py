@@ -2,6 +2,7 @@
 
 import copy
 from functools import partial
+from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,6 +20,8 @@ FORMATS = (*COMPILED, *HALVES)
 
 _made: "WeakKeyDictionary[nn.Module, dict[str, tuple[int, Any]]]" = WeakKeyDictionary()
 """Of each network, by format: the network's generation, and the model."""
+_making = RLock()
+"""So that of several first searches one makes the model, and the others wait for it."""
 
 
 def in_format(model: Any, quantization: str) -> Any:
@@ -36,11 +39,12 @@ def in_format(model: Any, quantization: str) -> Any:
     if not hasattr(type(model), "linear_maps"):
         raise PipelineError(f"quantization: {quantization} is for networks with the layers of this package, and this "
                             "model's are of another library; choose a decoder without quantization")
-    known = _made.setdefault(model, {})
-    if quantization not in known or known[quantization][0] != model.generation:
-        made = _in_half(model, HALVES[quantization], {}) if quantization in HALVES else quantised(model)
-        known[quantization] = model.generation, made
-    return known[quantization][1]
+    with _making:
+        known = _made.setdefault(model, {})
+        if quantization not in known or known[quantization][0] != model.generation:
+            made = _in_half(model, HALVES[quantization], {}) if quantization in HALVES else quantised(model)
+            known[quantization] = model.generation, made
+        return known[quantization][1]
 
 
 def _in_half(module: Any, dtype: torch.dtype, made: dict[int, Tensor]) -> Any:

@@ -75,6 +75,7 @@ class LatticeTransformer(Transformer):
             raise PipelineError(f"{counts.path}: counts {sizes[0]} source and {sizes[1]} target pieces, but the "
                                 f"network has {own[0]} and {own[1]}; run `dvc repro` to produce both again")
         self._counts = counts
+        self.clear_caches()  # copies that were opened or rounded have those before
 
     def attach_verifier(self, verifier: Transformer) -> None:
         """Set the model to draft for, which is not trained.
@@ -87,6 +88,7 @@ class LatticeTransformer(Transformer):
             raise PipelineError(f"verifier: it generates in the order {verifier.order.name}, but a lattice drafts from "
                                 "left to right; choose a family of that order")
         self.verifier = verifier.requires_grad_(False).eval()
+        self.clear_caches()
 
     def architecture(self) -> dict[str, Any]:
         described = super().architecture()

@@ -21,6 +21,7 @@ from pipeline.engine.choice import Engine
 from pipeline.engine.door import engine_in_use, open_engine, use_engine
 from pipeline.engine.network import Compiled
 from pipeline.errors import PipelineError
+from pipeline.model.formats import in_format
 from pipeline.model.orders import make_order
 from pipeline.model.settings import NetworkSettings, OrderSettings
 from pipeline.model.transformer import Transformer
@@ -58,6 +59,21 @@ def test_an_opened_network_follows_its_network(change: Callable[[Transformer], o
     with use_engine("torch"):
         expected = network.encode(sources(5)).states
     torch.testing.assert_close(after.encode(sources(5)).states, expected, rtol=0, atol=1e-5)
+
+
+def test_copies_follow_what_is_attached(tiny: Tiny) -> None:
+    """Opened and rounded ones, of a count model and of a verifier."""
+    network, verifier = lattice(), tiny()
+    drafting = drafter(verifier)
+    before = [in_format(one, "int8") for one in (network, drafting)]
+    other = network.counts._replace(diagonal=0.5)
+    network.attach_counts(other)
+    drafting.attach_verifier(tiny(seed=9))
+    after = [in_format(one, "int8") for one in (network, drafting)]
+    assert after[0].counts is other is open_engine(network).counts
+    assert all(new is not old for new, old in zip(after, before, strict=True))
+    source = sources(4, 6)
+    assert not torch.equal(after[1].verifier.encode(source).states, before[1].verifier.encode(source).states)
 
 
 @pytest.mark.parametrize("part", ["decoder", "rounded", "encoder", "source", "chain", "heads", "scorer"])

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from threading import Thread
 
 import numpy as np
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pipeline.engine import bounds, helpers, team
 from pipeline.engine.block import attention
+from pipeline.engine.door import open_engine
 from pipeline.engine.helpers import current_team, together, using_all_cores
 from pipeline.engine.matrix import affine
 from pipeline.engine.packing import pack_matrix
@@ -147,14 +148,28 @@ def test_torch_has_the_cores_that_are_left(threads: int, left: int) -> None:
 
 
 @pytest.mark.usefixtures("two_threads")
-def test_a_thread_that_begins_during_a_search_has_all_threads() -> None:
+@pytest.mark.parametrize("first", [helpers.own_threads, lambda: open_engine(torch.nn.Identity())])
+def test_a_thread_that_begins_during_a_search_has_all_threads(first: Callable[[], object]) -> None:
+    """Also one whose model is not compiled: it opens its model first."""
     found: list[int] = []
     with together():
-        thread = Thread(target=lambda: found.append(helpers.own_threads()))
+        thread = Thread(target=lambda: (first(), found.append(torch.get_num_threads())))
         thread.start()
         thread.join()
         assert torch.get_num_threads() == 1
     assert found == [2] and torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_where_no_thread_may_begin_a_search_computes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(helpers, "_helpers", helpers._Helpers())
+    monkeypatch.setattr(Thread, "start", refuse)
+    with together():
+        assert current_team()[team._SIZE] == 1
+    assert in_threads(lambda item: item + 1, range(3)) == {0: 1, 1: 2, 2: 3}
 
 
 @pytest.mark.usefixtures("two_threads")
