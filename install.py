@@ -203,6 +203,23 @@ class Environment:
         return self.run("-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", *arguments)
 
 
+def known_extras(names: str) -> set:
+    """The extras of a comma-separated list.
+
+    Raises:
+        Refusal: pyproject.toml has no extra of a name, which pip would leave out.
+    """
+    import tomllib  # of the Pythons that `check_machine` lets pass
+
+    with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
+        known = tomllib.load(file)["project"]["optional-dependencies"]
+    extras = {name.strip() for name in names.split(",")}
+    unknown = sorted(extras.difference(known))
+    if unknown:
+        raise Refusal(f"{unknown[0]!r} is no extra of pyproject.toml; it has {', '.join(known)}")
+    return extras
+
+
 def install(environment: Environment, extras: set, torch: str) -> None:
     """Install what is missing; make the environment if there is none, and anew if it has a flaw and is not the user's.
 
@@ -225,7 +242,7 @@ def install(environment: Environment, extras: set, torch: str) -> None:
         "folder": environment.folder, "python": list(sys.version_info[:2]), "files": digest.hexdigest(),
         "extras": sorted(extras.union(notes.get("extras", ()))), "torch": torch or notes.get("torch", ""),
         "made": new or notes.get("made", False)}  # here; else it may hold what only the user can make anew
-    if notes == wanted:
+    if notes == wanted and os.access(environment.python, os.X_OK):  # a link whose Python may have been removed
         return
     with open(os.path.join(ROOT, "constraints.txt"), encoding="utf-8") as file:
         pin = next(line.strip() for line in file if line.startswith("torch=="))
@@ -303,8 +320,9 @@ def main() -> None:
     try:
         check_machine(sys.version_info, platform.python_implementation(), platform.system(), platform.machine(),
                       platform.libc_ver())
+        extras = known_extras(options.extras)
         with alone(ROOT):
-            install(Environment(os.path.join(ROOT, ".venv")), set(options.extras.split(",")), options.torch)
+            install(Environment(os.path.join(ROOT, ".venv")), extras, options.torch)
     except Refusal as refusal:
         sys.exit(f"error: {refusal}")
     except OSError as error:

@@ -15,8 +15,8 @@ from pipeline.errors import PipelineError, Terminated, one_line
 from pipeline.extras import EXTRAS, missing
 from pipeline.streams import Unread, standard_error, standard_output
 
-PRINTING = {"validate", "translate", "explain", "ddg", "tune", "score", "completion"}
-"""Commands whose product is what they print. The others write files, but all except `serve` print it with --model."""
+PRINTING = {"validate", "translate", "explain", "score", "completion"}
+"""Commands whose product is what they print. The others write files; see `_prints`."""
 RESUMING = {"fit", "distill", "repro"}
 """Commands that continue an interrupted run."""
 _FULL = "cannot be written", "free some space"
@@ -37,8 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             with standard_output(product=True):
                 command, options, run = _parse(given)
-            printing = command in PRINTING or (command != "serve" and getattr(options, "model", None) is not None)
-            with standard_output(product=printing):
+            with standard_output(product=_prints(command, options)):
                 run()
         except PipelineError as error:
             print(f"error: {error}", file=sys.stderr)
@@ -85,6 +84,14 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         super().error(one_line(message))
+
+
+def _prints(command: str, options: argparse.Namespace) -> bool:
+    """Whether a command's product is what it prints."""
+    if command == "tune":
+        return getattr(options, "dry_run", False) or getattr(options, "budget_bleu", None) is not None
+    of_a_model = command not in ("serve", "ddg") and getattr(options, "model", None) is not None
+    return command in PRINTING or of_a_model
 
 
 def _resumes(given: list[str]) -> str:

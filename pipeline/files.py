@@ -245,8 +245,12 @@ def write_json(path: Path, value: Any, by: Writing = atomic_path) -> None:
     write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n", by)
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, remedy: str = "remove it and run `dvc repro`") -> Any:
     """Read JSON.
+
+    Args:
+        path: of the file.
+        remedy: what the user can do about a file that is not JSON.
 
     Raises:
         PipelineError: the file is absent or is not JSON.
@@ -255,7 +259,7 @@ def read_json(path: Path) -> Any:
         with reading(path):
             return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # also a number of thousands of digits
-        raise PipelineError(f"{path}: not valid JSON ({error}); remove it and run `dvc repro`") from None
+        raise PipelineError(f"{path}: not valid JSON ({error}); {remedy}") from None
 
 
 def check_output(output: Path, *inputs: Path | None) -> None:

@@ -16,8 +16,19 @@ class Glossary:
     """
 
     def __init__(self, terms: Mapping[str, str]) -> None:
-        """Take target phrases by source phrase; both must have words, and are normalised (NFC)."""
-        self._targets = {normalise(phrase): normalise(target) for phrase, target in terms.items()}
+        """Take target phrases by source phrase, which are normalised (NFC).
+
+        Raises:
+            PipelineError: a phrase has no words, or a source phrase occurs twice.
+        """
+        self._targets = dict[str, str]()
+        for given, translation in terms.items():
+            phrase, target = normalise(given), normalise(translation)
+            if not (phrase and target):
+                raise PipelineError(f"glossary: {given!r}, {translation!r}: must be a source and a target phrase")
+            if phrase in self._targets:
+                raise PipelineError(f"glossary: {phrase!r} occurs before; keep one of the terms")
+            self._targets[phrase] = target
         self._phrases = {phrase[0].upper() + phrase[1:]: phrase for phrase in self._targets}
         self._phrases |= {phrase: phrase for phrase in self._targets}
         longest_first = "|".join(map(re.escape, sorted(self._phrases, key=len, reverse=True)))

@@ -3,6 +3,7 @@
 Python's own raise wherever a buffer happens to be full, the last time after the program has ended.
 """
 
+import errno
 import io
 import os
 import sys
@@ -26,13 +27,19 @@ class _Descriptor(io.FileIO):
         self._fail, self._failed = fail, False
 
     def write(self, data: Any) -> int:
-        if not self._failed:
+        """Write all of some bytes: the system may take a part, and its callers do not look."""
+        rest = memoryview(data).cast("B")
+        size = len(rest)
+        while len(rest) and not self._failed:
             try:
-                return super().write(data)
+                written: int | None = super().write(rest)
+                if written is None:  # a pipe that does not block, and is full
+                    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+                rest = rest[written:]
             except OSError as error:
                 self._failed = True
                 self._fail(error)
-        return memoryview(data).nbytes
+        return size
 
 
 def standard_output(product: bool) -> AbstractContextManager[None]:

@@ -205,8 +205,22 @@ def test_forms_that_a_person_has_finished_stay(tmp_path: Path) -> None:
     sources, rendered = catalogue(tmp_path / "in.po")
     assert sources == ["red otters"] and b"fuzzy" not in rendered
     assert 'msgstr[0] "by hand"\nmsgstr[1] "otters red"\n' in rendered.decode()
-    (tmp_path / "in.po").write_text(f"#, fuzzy\n{entry}")
-    assert catalogue(tmp_path / "in.po")[0] == ["one {lost}", "red otters"]
+    (tmp_path / "in.po").write_text(f'#, fuzzy\n#| msgid "old"\n{entry}'.replace("one {lost}", "one"))
+    sources, rendered = catalogue(tmp_path / "in.po")
+    assert sources == ["one", "red otters"] and b"fuzzy" not in rendered and b"#|" not in rendered
+
+
+@pytest.mark.parametrize(("declared", "forms", "expected"), [
+    ("", ["", "by hand", "by hand"], ["otters red", "by hand", "by hand"]),  # more than are usual
+    ("nplurals=3", ["by hand", "by hand"], ["by hand", "by hand", "otters red"])])  # polib takes it for finished
+def test_an_entry_may_have_other_forms_than_its_header(tmp_path: Path, declared: str, forms: list[str],
+                                                       expected: list[str]) -> None:
+    head = f'msgid ""\nmsgstr "Plural-Forms: {declared}; plural=0;\\n"\n\n'
+    (tmp_path / "in.po").write_text(head + 'msgid "red otters"\nmsgid_plural "red otters"\n' + "".join(
+        f'msgstr[{form}] "{text}"\n' for form, text in enumerate(forms)))
+    sources, rendered = catalogue(tmp_path / "in.po")
+    assert sources == ["red otters"]
+    assert "".join(f'msgstr[{form}] "{text}"\n' for form, text in enumerate(expected)) in rendered.decode()
 
 
 TMX = '''<?xml version="1.0" encoding="UTF-8"?>

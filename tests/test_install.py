@@ -30,6 +30,8 @@ class Prepared(Environment):
         self.done.append("make")
         assert set(os.listdir(self.folder)) <= {".installed"}
         Path(self.folder, "pyvenv.cfg").touch()
+        Path(self.python).parent.mkdir(exist_ok=True)
+        Path(self.python).touch(mode=0o755)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess:
         return subprocess.CompletedProcess(arguments, 0, self.version, "")
@@ -175,6 +177,21 @@ def test_nothing_is_done_where_all_is_there(environment: Prepared, monkeypatch: 
     assert environment.done == []
 
 
+def test_an_environment_whose_python_is_gone_is_made_anew(environment: Prepared) -> None:
+    Path(environment.python).unlink()
+    environment.version = ""
+    install.install(environment, {"pipeline"}, "")
+    assert environment.done == ["make", ".[pipeline]"]
+
+
+def test_an_unknown_extra_is_refused() -> None:
+    """pip only warns of it."""
+    assert install.known_extras("pipeline, peers") == {"pipeline", "peers"}
+    for names in ("serv", "pipeline,", ""):
+        with pytest.raises(Refusal, match=r"is no extra of pyproject\.toml; it has pipeline, peers"):
+            install.known_extras(names)
+
+
 def test_extras_and_the_choice_of_torch_last(environment: Prepared) -> None:
     install.install(environment, {"development"}, "cpu")
     install.install(environment, {"pipeline"}, "")
@@ -185,6 +202,7 @@ def test_extras_and_the_choice_of_torch_last(environment: Prepared) -> None:
 
 def test_what_the_makefile_asks_for_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked = list[tuple[str, set[str], str]]()
+    shutil.copy(Path(install.ROOT, "pyproject.toml"), tmp_path)
     monkeypatch.setattr(install, "check_machine", lambda *_: None)
     monkeypatch.setattr(install, "ROOT", str(tmp_path))
     monkeypatch.setattr(install, "install", lambda environment, extras, torch: asked.append(
@@ -317,6 +335,7 @@ def test_an_error_of_the_system_becomes_a_line(error: OSError, line: str, tmp_pa
     def fail(*_: object) -> None:
         raise error
 
+    shutil.copy(Path(install.ROOT, "pyproject.toml"), tmp_path)
     monkeypatch.setattr(install, "ROOT", str(tmp_path))
     monkeypatch.setattr(install, "check_machine", lambda *_: None)
     monkeypatch.setattr(install, "install", fail)

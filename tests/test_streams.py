@@ -1,6 +1,8 @@
 """Standard output that nobody reads, or that cannot be written: no success without the product."""
 
+import io
 import os
+import resource
 import subprocess
 import sys
 from argparse import Namespace
@@ -52,6 +54,25 @@ def test_without_a_reader_files_are_written_and_printing_ends(verb: str, nobody_
         monkeypatch.setattr(sys, "stdout", unread)
         status = main([verb])
     assert (status, Path("product").exists()) == ((141, False) if verb in PRINTING else (0, True))
+
+
+def test_a_disk_that_fills_within_a_write_is_no_success(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+                                                        capsys: pytest.CaptureFixture[str]) -> None:
+    """Of output without a buffer, the system takes what there is room for, without an error."""
+    def write() -> None:
+        sys.stdout.buffer.write(b"a whole document\n")
+
+    stands_in(monkeypatch, "translate", write)
+    allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with open(tmp_path / "out", "wb", buffering=0) as raw:
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, "utf-8", write_through=True))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5, allowed[1]))
+        try:
+            status = main(["translate"])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, allowed)
+    assert status == 2 and (tmp_path / "out").read_bytes() == b"a who"
+    assert capsys.readouterr().err.startswith("error: standard output: cannot be written: File too large; free some")
 
 
 def test_what_looks_at_a_model_prints(nobody_reads: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -505,6 +505,15 @@ def test_which_terms_a_sentence_has(sentence: str, targets: list[str]) -> None:
     assert glossary.targets(sentence) == targets
 
 
+@pytest.mark.parametrize(("terms", "message"), [
+    ({"": "Akku"}, "must be a source and a target phrase"),
+    ({"battery": " "}, "must be a source and a target phrase"),
+    ({"caf\u00e9": "Café", "cafe\u0301": "Kaffee"}, "occurs before")])
+def test_a_glossary_of_no_terms_is_refused(terms: dict[str, str], message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        Glossary(terms)
+
+
 # A lattice, which has no teacher to fall back on: its words come from its counts.
 
 @pytest.mark.parametrize("decoder", ["lattice8", "counts"])

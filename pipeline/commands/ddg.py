@@ -43,8 +43,6 @@ def run(arguments: argparse.Namespace) -> None:
     inspected = inspect(model, opened.settings.length_limit(model.longest), sentence)
     if inspected.warning:
         print(inspected.warning, file=sys.stderr)
-    sys.stdout.buffer.write(render(inspected, shutil.get_terminal_size().columns).encode())
-    sys.stdout.buffer.flush()
     figure = draw(inspected)
     page = render_page(inspected, *(opened.languages or ("", "")))
     contents = [page.encode(), chart.png(figure), chart.svg(figure)]
@@ -52,6 +50,8 @@ def run(arguments: argparse.Namespace) -> None:
         folder.mkdir()
         for name, content in zip((PAGE, *PICTURES), contents, strict=True):
             (folder / name).write_bytes(content)
+    sys.stdout.buffer.write(render(inspected, shutil.get_terminal_size().columns).encode())
+    sys.stdout.buffer.flush()
     print(f"written: {arguments.output / PAGE}, {', '.join(PICTURES)}", file=sys.stderr)
 
 

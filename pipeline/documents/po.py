@@ -51,12 +51,14 @@ class Catalogue:
         except (OSError, ValueError) as error:
             raise PipelineError(f"{path}: not a readable catalogue ({' '.join(str(error).split())}); repair it "
                                 "(msgfmt -c checks it)") from None
-        self._entries = [entry for entry in self._file if not entry.obsolete and not entry.translated()]
         forms = _FORMS.search(self._file.metadata.get("Plural-Forms", ""))
         self._forms = int(forms[1][:_DIGITS]) if forms else 2
         if not 0 < self._forms <= _MOST_FORMS:
             raise PipelineError(f"{path}: its header has nplurals={forms and forms[1][:_DIGITS]}, but languages have 1 "
                                 f"to {_MOST_FORMS} plural forms; correct it")
+        # An entry that lacks a form is finished for polib.
+        self._entries = [entry for entry in self._file if not entry.obsolete and (
+            not entry.translated() or (entry.msgid_plural and self._missing(entry)))]
 
     def sources(self) -> list[str]:
         """What is to be translated."""
@@ -69,6 +71,10 @@ class Catalogue:
         finished = {} if entry.fuzzy else entry.msgstr_plural
         return {form: entry.msgid if form == 0 and self._forms > 1 else entry.msgid_plural
                 for form in range(self._forms) if not finished.get(form)}
+
+    def _forms_of(self, entry: Any) -> int:
+        """The number of plural forms of an entry, which may have more than the header declares."""
+        return max(self._forms, len(entry.msgstr_plural))
 
     def rendered(self, segments: list[Segment], lost: Callable[[str, str], list[str]]) -> bytes:
         """The catalogue with the translations of all sources.
@@ -83,13 +89,15 @@ class Catalogue:
             found = {text: next(remaining) for text in dict.fromkeys(missing.values())}
             if entry.msgid_plural:
                 entry.msgstr_plural = {form: found[missing[form]].text if form in missing else entry.msgstr_plural[form]
-                                       for form in range(self._forms)}
+                                       for form in range(self._forms_of(entry))}
             else:
                 entry.msgstr = found[entry.msgid].text
-            doubtful = (entry.msgid_plural and self._forms > 2) or any(
+            doubtful = (entry.msgid_plural and self._forms_of(entry) > 2) or any(
                 one.warnings or lost(one.source, one.text) for one in found.values())
             if bool(doubtful) != entry.fuzzy:
                 entry.fuzzy = bool(doubtful)
+            if not doubtful:  # what a fuzzy entry was once the translation of
+                entry.previous_msgctxt = entry.previous_msgid = entry.previous_msgid_plural = None
         self._declare_utf8()
         return f"{self._file}\n".encode()
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 FORMAT = "folder 2"
 CARD = "README.md"
+_COPY_AGAIN = "copy the whole folder again, or export the model again"
 _NAME = re.compile(r"\w[\w.-]*", re.ASCII)
 DIGEST = "digest"
 _PICKLES = {".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth"}
@@ -93,15 +94,14 @@ def read_settings(folder: Path) -> ModelSettings:
     if not os.path.isfile(marker):
         fault = f"is not a model folder (it has no {MARKER})" if os.path.isdir(folder) else "there is no such folder"
         raise PipelineError(f"{folder}: {fault}; `python -m pipeline export folder` writes one")
-    content = read_json(marker)
+    content = read_json(marker, _COPY_AGAIN)
     form = content.get("format") if isinstance(content, Mapping) else None
     if form != FORMAT:
         raise PipelineError(f"{marker}: its format is {form!r}, not {FORMAT!r}; " + (
             f"install the version of this package that wrote it ({content.get('version')}), or export the model again"
             if str(form).startswith("folder ") else "a model folder is what `python -m pipeline export folder` writes"))
     if content.get(DIGEST) != digest_of_entries(content):
-        raise PipelineError(f"{marker}: is not the file that was exported; copy the whole folder again, or export the "
-                            "model again")
+        raise PipelineError(f"{marker}: is not the file that was exported; {_COPY_AGAIN}")
     try:
         settings = build(ModelSettings, _entries(content), "model")
     except PipelineError as error:
@@ -123,7 +123,7 @@ def check_files(folder: Path, settings: ModelSettings) -> None:
     names = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
     expected = {MARKER, CARD, *settings.files}
     if absent := sorted(expected - names):
-        raise PipelineError(f"{folder / absent[0]}: is missing; copy the whole folder again, or export the model again")
+        raise PipelineError(f"{folder / absent[0]}: is missing; {_COPY_AGAIN}")
     if extra := sorted(names - expected):
         why = ("pickled weights may run code when they are opened, and are never read"
                if Path(extra[0]).suffix in _PICKLES else "the export has not written it")
