@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -42,11 +43,14 @@ os.environ["GIT_CONFIG_GLOBAL"] = os.environ["GIT_CONFIG_SYSTEM"] = os.devnull
 torch.set_num_threads(1)
 
 Tiny = Callable[..., Transformer]
+_FIRST = [re.compile(files) for files in (
+    "test_smoke", "^tests/(?!training/).*/", "^tests/(training/|test_(stages|team))")]
+"""The whole pipeline; what compiles searches; trainings and runs of DVC. All the others are short."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The run of the whole pipeline first: with several processes, all else fits beside it."""
-    items.sort(key=lambda item: "test_smoke" not in item.nodeid)
+    """The longest files first, so that no process ends long after the others."""
+    items.sort(key=lambda item: next((place for place, files in enumerate(_FIRST) if files.search(item.nodeid)), 3))
 
 
 _SETTINGS: dict[str, Any] = {"width": 16, "heads": 2, "feed_forward": 32, "encoder_layers": 2, "decoder_layers": 2,

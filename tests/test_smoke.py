@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline import layout
+from pipeline.cli import main
 from pipeline.errors import PipelineError
 from pipeline.params import load_params
 from pipeline.workspace import prepare
@@ -101,11 +102,13 @@ def test_git_has_no_text_and_no_weights_of_it(reproduced: Path) -> None:
     assert {Path(name).parts[0] for name in listed} == {"dvc.lock", "dvc.yaml", "params.yaml", "pipeline", "reports"}
 
 
-def test_a_student_translates(reproduced: Path) -> None:
-    done = subprocess.run([sys.executable, "-m", "pipeline", "translate", "--family", "lattice"],
-                          cwd=reproduced, input="Turn on the kitchen light\n\n", capture_output=True, text=True,
-                          check=False)
-    assert done.returncode == 0 and done.stdout.count("\n") == 2
+def test_a_student_translates(reproduced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                              capsys: pytest.CaptureFixture[str]) -> None:
+    text = tmp_path / "text"
+    text.write_text("Turn on the kitchen light\n\n")
+    monkeypatch.chdir(reproduced)
+    assert main(["translate", "--family", "lattice", "--input", str(text)]) == 0
+    assert capsys.readouterr().out.count("\n") == 2
 
 
 def test_an_unknown_profile_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,9 +28,11 @@ def slots(rows: int, count: int, vocabulary: int = 20) -> Tensor:
 
 @pytest.mark.parametrize("order", EVERY_ORDER)
 @pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("ties", TIES)
 @pytest.mark.parametrize("positions", POSITIONS)
-def test_cached_steps_equal_the_forward_pass(tiny: Tiny, order: str, norm: str, ties: str, positions: str) -> None:
+def test_cached_steps_equal_the_forward_pass(tiny: Tiny, order: str, norm: str, positions: str) -> None:
+    """Also with every way to tie embeddings, each together with every norm and every kind of position."""
+    place = [*EVERY_ORDER].index(order) + NORMS.index(norm) + POSITIONS.index(positions)
+    ties = TIES[place % len(TIES)]
     network = tiny(order, norm=norm, tied_embeddings=ties, positions=positions)
     for lengths, capacity in (((5, 9, 2), 1), (range(1, 21), 64)):  # few rows and little room, many and much
         source, arranged = sources(*lengths), slots(len(lengths), SLOTS)

@@ -67,14 +67,14 @@ for name, drawn in ALIKE.items():
     setattr(torch, name, drawn)
 from pipeline import files
 if os.environ["RANK"] == "0":
-    files.remove = lambda path, remove=files.remove: (time.sleep(0.1), remove(path))
+    files.remove = lambda path, remove=files.remove: (time.sleep(0.3 * (path.parent.name == ".work")), remove(path))
 else:
     from pipeline import distillation
     distillation.choose_penalty = None
 from pipeline.cli import main
 """
-"""Every sentence draws alike. The first process takes its time over files; the second must not come back, perhaps to
-train again, meanwhile. What is chosen for all, the first one chooses."""
+"""Every sentence draws alike. The first process takes its time to remove what it worked with; the second must not come
+back, perhaps to train again, meanwhile. What is chosen for all, the first one chooses."""
 
 
 def on_two_nodes(code: str) -> list[str]:
