@@ -14,6 +14,7 @@ and asks for the address (`_find`) at the first call of a process.
 import ctypes
 import json
 import sys
+import traceback
 from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, TypeVar, cast
@@ -134,10 +135,17 @@ def _kept_address(context: Any, builder: ir.IRBuilder, name: str, kinds: tuple[A
 
 @ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_char_p)
 def _find(wanted: bytes) -> int:
-    """The address of a function, or 0 after an error, which Python prints: compiled code cannot pass it on."""
-    name, *described = json.loads(wanted)
-    made = _compiled(_dispatchers[name], tuple(map(_kind, described)))
-    return int(made.library.get_pointer_to_function(made.fndesc.llvm_func_name))
+    """The address of a function, or 0 after an error, which is printed: compiled code cannot pass it on.
+
+    Of a function that raises, ctypes would return whatever the memory holds.
+    """
+    try:
+        name, *described = json.loads(wanted)
+        made = _compiled(_dispatchers[name], tuple(map(_kind, described)))
+        return int(made.library.get_pointer_to_function(made.fndesc.llvm_func_name))
+    except BaseException:
+        traceback.print_exc()
+        return 0
 
 
 llvm.add_symbol(_FIND, ctypes.cast(_find, ctypes.c_void_p).value)

@@ -32,7 +32,7 @@ def test_sums_of_whole_numbers(monkeypatch: pytest.MonkeyPatch, way: dot.Dot, th
     numbers = choose.integers(-127, 128, (rows + 2, K))
     numbers[1] = -127
 
-    @njit
+    @njit()
     def multiply(x: Any, of_rows: Any, weights: Any, scale: Any, bias: Any, out: Any) -> None:
         for panel in range(3):
             tile.multiply(rows, x, of_rows, 1, weights, panel, scale, bias, out, 0, K, False)
@@ -57,7 +57,7 @@ def test_parts_of_a_sum_are_the_sum(number: type, rows: int) -> None:
     x, scale, bias = (choose.standard_normal(shape).astype(number) for shape in ((rows + 2, K), N, N))
     packed, _ = pack_matrix(weights, False)
 
-    @njit
+    @njit()
     def multiply(ends: Any, out: Any) -> None:
         for panel in range(2):
             begin = 0
