@@ -126,7 +126,7 @@ def _sets(make: Callable[[str], tuple[Comparison, ...]]) -> tuple[tuple[Comparis
 
 
 _NOTE = "Only systems whose names end in _raw have equal starts, data and budgets."
-_MORE_STEPS = f"{_NOTE} Mask-Predict, which learns more slowly, has four times as many steps as they have."
+_MORE_STEPS = f"{_NOTE} Mask-Predict, which learns more slowly, may have more steps."
 _OTHER_ABLATIONS = ("vanilla_mask", "vanilla_positions", "independent_directions")
 
 CLAIMS: tuple[Claim, ...] = (
